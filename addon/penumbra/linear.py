@@ -1,4 +1,7 @@
-"""Patterns of RE2 over bytes.
+"""Patterns of RE2 over bytes and over text, and the bytes of a text.
+
+RE2 and hashes take UTF-8, which has no unpaired surrogates. Texts from outside have them: Python writes names
+of files so that are no UTF-8. `utf8` and `LinearText` take every text.
 
 What the package `re2` does around each question, a generator and a match that asks its pattern for each
 group, takes longer than most answers. So the engine below it is asked itself where it is there to be asked.
@@ -6,7 +9,7 @@ group, takes longer than most answers. So the engine below it is asked itself wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import re2
@@ -14,6 +17,58 @@ import re2
 _Spans = list[tuple[int, int]]
 """Of the match and its groups; (-1, -1) is nowhere."""
 _NOWHERE = (-1, -1)
+
+
+def utf8(text: str) -> bytes:
+    """Return the UTF-8 bytes of a text; an unpaired surrogate is written as if it were a character."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text, as long as this one, with a question mark for each unpaired surrogate."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+class LinearText:
+    """A pattern over text. To it, an unpaired surrogate is a question mark. Raises re2.error."""
+
+    __slots__ = ("_compiled",)
+
+    def __init__(self, pattern: str, options: Any = None) -> None:
+        self._compiled = re2.compile(pattern, options)
+
+    @property
+    def groupindex(self) -> Mapping[str, int]:
+        """Numbers of the named groups."""
+        named: Mapping[str, int] = self._compiled.groupindex
+        return named
+
+    def search(self, text: str, *place: int) -> Any:
+        """Return the first match, as one of `re`."""
+        return self._compiled.search(without_surrogates(text), *place)
+
+    def match(self, text: str, *place: int) -> Any:
+        """Return the match that begins at the beginning."""
+        return self._compiled.match(without_surrogates(text), *place)
+
+    def fullmatch(self, text: str) -> Any:
+        """Return the match that is all of the text."""
+        return self._compiled.fullmatch(without_surrogates(text))
+
+    def finditer(self, text: str, *place: int) -> Iterator[Any]:
+        """Return all matches, one behind the other."""
+        matches: Iterator[Any] = self._compiled.finditer(without_surrogates(text), *place)
+        return matches
+
+    def sub(self, new: str, text: str) -> str:
+        """Return the text with `new` for each match."""
+        changed: str = self._compiled.sub(new, without_surrogates(text))
+        return changed
+
+    def split(self, text: str) -> list[str]:
+        """Return what stands between the matches."""
+        parts: list[str] = self._compiled.split(without_surrogates(text))
+        return parts
 
 
 class Found:

@@ -20,6 +20,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.linear import utf8
 from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit
 from penumbra.wire.json_values import decode, encode
@@ -90,7 +91,7 @@ class GeminiFormat(ApiFormat):
         request.append(array, head[:-1] + b"," + schema + b"}")
 
     def result(self, call: InjectedCall, text: str) -> bytes:
-        named = decode(call.id.encode())
+        named = decode(utf8(call.id))
         return encode({"functionResponse": {**named, "response": {"output": text}}})
 
     def user_message(self, text: str) -> bytes:

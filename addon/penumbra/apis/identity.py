@@ -20,14 +20,13 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-import re2
-
 from penumbra import rules
+from penumbra.linear import LinearText
 from penumbra.short_texts import remembered
 from penumbra.wire.json_values import NotJson, decode
 
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
-_OTHERS = re2.compile("[^a-z]+")
+_OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
 """Nobody gives longer ones, or more. What does is not looked at closely: all of it counts."""
 
@@ -164,9 +163,9 @@ def _credential_rules() -> _CredentialRules:
         frozenset(content["not"]),
         frozenset(content["cookies_not"]),
         tuple(
-            (rule["header"], re2.compile(rule["value"]), tuple(rule["hosts"])) for rule in content["signed"]
+            (rule["header"], LinearText(rule["value"]), tuple(rule["hosts"])) for rule in content["signed"]
         ),
-        tuple((re2.compile(rule["value"]), rule["account"]) for rule in content["renewed"]),
+        tuple((LinearText(rule["value"]), rule["account"]) for rule in content["renewed"]),
     )
 
 
@@ -191,7 +190,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
     """What stays of a signature; None if it is none, or nobody at that host would check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
-            match = pattern.fullmatch(value.encode("utf-8", "replace").decode())
+            match = pattern.fullmatch(value)
             if match is not None:
                 return str(match["key"])
     return None
@@ -199,7 +198,6 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 def _login(value: str) -> str | None:
     """What tells the account of a login whose tokens are renewed; None: it is no such login."""
-    text = value.encode("utf-8", "replace").decode()
     return next(
-        (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(text)), None
+        (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
     )

@@ -14,6 +14,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.linear import utf8
 from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit
 from penumbra.wire.json_values import decode, encode
@@ -65,7 +66,7 @@ class OllamaFormat(ApiFormat):
         request.append(request.members(request.root)["tools"], declaration)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
-        return encode({"role": "tool", "content": text, **decode(call.id.encode())})
+        return encode({"role": "tool", "content": text, **decode(utf8(call.id))})
 
     def user_message(self, text: str) -> bytes:
         return encode({"role": "user", "content": text})

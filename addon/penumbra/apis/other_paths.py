@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-import re2
-
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
+from penumbra.linear import LinearText
 from penumbra.wire.json_values import encode
 from penumbra.wire.request_path import normal
 
@@ -55,7 +54,7 @@ def _providers() -> Any:
 def others() -> tuple[Other, ...]:
     """Every kind of the rule file, in its order."""
     return tuple(
-        Other(name, re2.compile(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
+        Other(name, LinearText(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
         for name, entry in _providers()["others"].items()
     )
 
@@ -64,7 +63,7 @@ def others() -> tuple[Other, ...]:
 def sockets() -> tuple[SocketKind, ...]:
     """Every kind of socket of the rule file."""
     return tuple(
-        SocketKind(name, re2.compile(f"(?i){entry['path']}"), entry["error"])
+        SocketKind(name, LinearText(f"(?i){entry['path']}"), entry["error"])
         for name, entry in _providers()["sockets"].items()
     )
 

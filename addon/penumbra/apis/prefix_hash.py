@@ -20,6 +20,7 @@ from penumbra import rules
 from penumbra.apis.gemini import inner
 from penumbra.apis.openai_responses import is_of_model, kind
 from penumbra.apis.session import stable
+from penumbra.linear import utf8
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
@@ -227,7 +228,7 @@ def _of_client(document: Document, message: Raw, role: str) -> bytes:
     words = _Words(document, hashlib.blake2b(digest_size=16, person=b"penumbra words"))
     words.read(message, role == "user")
     words.flush()
-    return hashlib.blake2b(role.encode() + b"\0" + words.digest.digest()).digest()[:16] if words.any else b""
+    return hashlib.blake2b(utf8(role) + b"\0" + words.digest.digest()).digest()[:16] if words.any else b""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from penumbra.apis.gemini import inner
 from penumbra.apis.session import stable
+from penumbra.linear import utf8
 from penumbra.wire.document import Document
 
 _TOOLS = ("tools", "toolConfig", "tool_config")
@@ -47,5 +48,5 @@ def _stable(document: Document, part: Raw) -> bytes:
     if found is None:
         said = document.string(document.members(part).get("text", part))
         text = stable(source.decode("utf-8", "replace") if said is None else said)
-        found = _STABLE[digest] = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        found = _STABLE[digest] = hashlib.blake2b(utf8(text), digest_size=16).digest()
     return found

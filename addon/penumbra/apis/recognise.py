@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-import re2
-
 from penumbra import rules
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import REQUESTS
+from penumbra.linear import LinearText
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
 from penumbra.wire.request_path import normal
@@ -27,7 +26,7 @@ _FIRST_BYTES = {
 }
 
 
-_MODEL = re2.compile(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
+_MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
 """The id of a model on Amazon Bedrock may be an ARN, whose slash need not be escaped."""
 
 
@@ -77,7 +76,7 @@ def apis() -> tuple[Api, ...]:
             format=rule.format,
             kind=rule.kind,
             method=rule.method,
-            path=re2.compile(f"(?i){rule.path}"),
+            path=LinearText(f"(?i){rule.path}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in rule.body.items()),
             wire=REQUESTS[rule.format],
             cache=caches[rule.format],

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-import re2
-
 from penumbra import rules
+from penumbra.linear import LinearText, without_surrogates
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
@@ -52,7 +51,7 @@ def stable(text: str) -> str:
 
 @lru_cache(64)
 def _stable(text: str) -> str:
-    text = text.encode("utf-8", "replace").decode()
+    text = without_surrogates(text)
     for pattern in _volatile():
         text = pattern.sub("", text)
     return " ".join(text.split())
@@ -112,4 +111,4 @@ def _parents() -> tuple[str, ...]:
 
 @cache
 def _volatile() -> tuple[Any, ...]:
-    return tuple(re2.compile(pattern) for pattern in rules.load("sessions.yaml")["volatile"])
+    return tuple(LinearText(pattern) for pattern in rules.load("sessions.yaml")["volatile"])

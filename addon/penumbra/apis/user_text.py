@@ -16,6 +16,7 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
+from penumbra.linear import LinearText
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
 
@@ -67,15 +68,15 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
     found = tuple(
         _Rule(
             rule["needs"],
-            re2.compile(rule["opens"]),
-            re2.compile(rule["closes"]) if "closes" in rule else None,
+            LinearText(rule["opens"]),
+            LinearText(rule["closes"]) if "closes" in rule else None,
             rule.get("after", ""),
-            re2.compile(rule["calls"]) if "calls" in rule else None,
+            LinearText(rule["calls"]) if "calls" in rule else None,
             rule.get("only_next", False),
         )
         for rule in known["results"]
     )
-    return found, re2.compile(known["commands"])
+    return found, LinearText(known["commands"])
 
 
 @cache
@@ -215,7 +216,7 @@ class _Reader:
         if not rule.after:
             return False
         pattern = rule.after.replace("{tool}", re2.escape(tool))
-        return re2.search(pattern, self._said()) is not None
+        return LinearText(pattern).search(self._said()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
         """Tool, command and arguments of the call that a result answers, as the model wrote it."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import re2
 from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra import rules
 from penumbra.apis.prompt import Kind, Prompt
+from penumbra.linear import LinearText
 from penumbra.wire.document import Document
 
 _LONGEST_TEXT = 200_000
@@ -50,11 +50,10 @@ def _in(document: Document, text: Raw) -> str:
 
 def find(text: str) -> str:
     """The folder that a text names; empty if it names none."""
-    clean = text.encode("utf-8", "replace").decode()
-    matches = (pattern.search(clean) for pattern in _patterns())
+    matches = (pattern.search(text) for pattern in _patterns())
     return next((match[1].strip()[:_LONGEST] for match in matches if match), "")
 
 
 @cache
 def _patterns() -> tuple[Any, ...]:
-    return tuple(re2.compile(pattern) for pattern in rules.load("sessions.yaml")["folders"])
+    return tuple(LinearText(pattern) for pattern in rules.load("sessions.yaml")["folders"])

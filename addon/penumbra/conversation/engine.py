@@ -53,6 +53,7 @@ from penumbra.errors import RedactionError
 from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.prepared import Prepared, Terms
+from penumbra.linear import utf8
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.unsearchable import Redact
@@ -212,7 +213,7 @@ class Engine:
             redact,
             said=settings.redact_scope == "all",
             policy=settings.redaction_failure,
-            scope=caller.credential or caller.peer.encode(),
+            scope=caller.credential or utf8(caller.peer),
         )
         return await self._work(caller, len(body.data) > settings.offload_bytes, search, size=len(body.data))
 

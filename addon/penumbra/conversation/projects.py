@@ -12,6 +12,7 @@ from cachetools import LRUCache
 
 from penumbra.apis import working_folder
 from penumbra.conversation.model import Request
+from penumbra.linear import utf8
 from penumbra.redaction.shown_names import ShowName
 
 _MOST = 4_096
@@ -35,5 +36,5 @@ class Projects:
 
     def _short(self, folder: str, show: ShowName) -> str:
         last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
-        digest = hashlib.blake2b(folder.encode(), key=self._key[:64], digest_size=2, person=b"project")
+        digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
         return f"{show(last)[:_LONGEST] or '/'} ({digest.hexdigest()})"

@@ -15,7 +15,9 @@ from typing import Any
 
 import re2
 
+from penumbra.compress.size import exceeds, head, size
 from penumbra.expand import reference
+from penumbra.linear import utf8
 from penumbra.wire.json_values import NotJson, decode, encode
 
 PAGE_BYTES = 48_000
@@ -82,7 +84,7 @@ def page_bytes(max_output_bytes: int) -> int:
 def parse(arguments: str) -> Query | str:
     """The query in a call's arguments (JSON), or a sentence that says what is wrong with them."""
     try:
-        value = decode(arguments.encode("utf-8", "surrogatepass"))
+        value = decode(utf8(arguments))
     except NotJson:
         return 'The arguments are no complete JSON object. Call again with {"id": "shadow_…"}.'
     ref = reference.copied(value.get("id")) if isinstance(value, dict) else ""
@@ -130,13 +132,13 @@ def result(
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    if query.pattern:
-        return _matching(lines, query, page_bytes, clock)
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
     if first > len(lines):
         return f"The original has {_lines(len(lines))}; line {first:,} is beyond its end."
     if last < first:
         return f'"lines" must be a range such as "120-180"; {first}-{last} is empty.'
+    if query.pattern:
+        return _matching(lines, query, (first, last), page_bytes, clock)
     start = sum(len(line) + 1 for line in lines[: first - 1])
     end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
     start = max(start, query.offset)
@@ -150,11 +152,11 @@ def result(
 def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int) -> str:
     """The characters from `start` on that fit, whole lines if possible, and how to get the rest."""
     whole = start == 0 and end == len(text)
-    if end - start <= page_bytes and len(text[start:end].encode("utf-8", "surrogatepass")) <= page_bytes:
+    if end - start <= page_bytes and not exceeds(text[start:end], page_bytes):
         first, last = _line_at(text, start), _line_at(text, end - 1)
-        head = "" if whole else f"[Lines {first:,}-{last:,} of {_line_at(text, len(text) - 1):,}]\n"
-        return head + text[start:end]
-    piece = text[start:end].encode("utf-8", "surrogatepass")[:page_bytes].decode("utf-8", "ignore")
+        place = "" if whole else f"[Lines {first:,}-{last:,} of {_line_at(text, len(text) - 1):,}]\n"
+        return place + text[start:end]
+    piece = head(text[start:end], page_bytes)
     cut = piece.rfind("\n") + 1
     if cut < len(piece) // 2:
         cut = len(piece)
@@ -183,13 +185,15 @@ def _line_at(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[], float]) -> str:
+def _matching(
+    lines: list[str], query: Query, within: tuple[int, int], page_bytes: int, clock: Callable[[], float]
+) -> str:
     """Matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
     options = re2.Options()
     options.case_sensitive = not query.ignore_case
     options.log_errors = False
     try:
-        pattern = re2.compile(query.pattern.encode("utf-8", "surrogatepass"), options)
+        pattern = re2.compile(utf8(query.pattern), options)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if error.args else ""
         return (
@@ -198,7 +202,7 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
         )
     if pattern.programsize > _PROGRAM_STEPS:
         return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
-    first, last = query.first or 1, min(query.last or len(lines), len(lines))
+    first, last = within
     matches = _search(lines, pattern, first, last, clock)
     hits = matches.hits
     where = _lines(len(lines))
@@ -208,13 +212,13 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
         where += f", of which only {first:,}-{matches.last:,} were searched, since this pattern takes long"
     if matches.cut:
         where += f"; of {len(matches.cut):,} very long lines only the beginning was searched"
-    head = f"[{_lines(len(hits), 'matching line')} in {where}]"
+    count = f"[{_lines(len(hits), 'matching line')} in {where}]"
     rest, body, following = 0, "", 0
     if hits:
         shown, body = _groups(lines, hits, query.context, page_bytes)
         rest = len(hits) - shown
         following = sorted(hits)[shown] if rest else 0
-    listed = head + (f"\n{body}" if hits else "")
+    listed = count + (f"\n{body}" if hits else "")
     if rest:
         what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
         return f'{listed}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
@@ -242,7 +246,7 @@ def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callab
     end = clock() + _SEARCH_SECONDS
     number = first
     for number in range(first, last + 1):
-        line = lines[number - 1].encode("utf-8", "surrogatepass")
+        line = utf8(lines[number - 1])
         if len(line) > longest:
             line = line[:longest]
             cut.add(number)
@@ -257,7 +261,7 @@ def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: in
     """Rows for as many hits as a page holds, at least one, and how many those are."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
-    size = shown = written = 0
+    used = shown = written = 0
     numbers = sorted(hits)
     for place, number in enumerate(numbers):
         limit = numbers[place + 1] - 1 if place + 1 < len(numbers) else len(lines)
@@ -267,20 +271,20 @@ def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: in
         block.append(_row(lines, number, hits[number], most))
         written = min(number + context, limit, len(lines))
         block += [_row(lines, line, None, most) for line in range(number + 1, written + 1)]
-        size += _bytes_of(block)
-        if rows and size > page_bytes:
+        used += _bytes_of(block)
+        if rows and used > page_bytes:
             break
-        if size > page_bytes:
+        if used > page_bytes:
             # Without what stands around it.
             block, written = [_row(lines, number, hits[number], most)], number
-            size = _bytes_of(block)
+            used = _bytes_of(block)
         rows += block
         shown += 1
     return shown, "\n".join(rows)
 
 
 def _bytes_of(rows: list[str]) -> int:
-    return sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in rows)
+    return sum(size(row) + 1 for row in rows)
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
@@ -289,8 +293,7 @@ def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
     mark = "-" if hit is None else ":"
     if len(line) <= most:
         return f"{number}{mark}{line}"
-    before = line.encode("utf-8", "surrogatepass")[: hit or 0]
-    at = max(0, len(before.decode("utf-8", "surrogatepass")) - most // 2)
+    at = max(0, len(head(line, hit or 0)) - most // 2)
     part = line[at : at + most]
     return f"{number}{mark}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
 

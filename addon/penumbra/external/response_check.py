@@ -12,11 +12,10 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-import re2
-
 from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.external.external_provider import table
 from penumbra.external.strategy import Failure
+from penumbra.linear import LinearText
 
 _LINE_LIMIT = 2_000
 """Characters; a longer line is data, not a message."""
@@ -28,12 +27,12 @@ PUT_BACK = "[Lines of the original that must not be missing:]"
 
 @cache
 def _wholes() -> Any:
-    return re2.compile("|".join(f"(?:{entry['whole']})" for entry in table()["markers"]))
+    return LinearText("|".join(f"(?:{entry['whole']})" for entry in table()["markers"]))
 
 
 @cache
 def _starts() -> Any:
-    return re2.compile("|".join(f"(?:{entry['start']})" for entry in table()["markers"]))
+    return LinearText("|".join(f"(?:{entry['start']})" for entry in table()["markers"]))
 
 
 def check(response: str, text: str) -> None:

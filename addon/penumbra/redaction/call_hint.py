@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from penumbra import rules
-from penumbra.linear import Linear
+from penumbra.linear import Linear, utf8
 from penumbra.redaction.finders.printed import Printed, printed
 from penumbra.short_texts import LONGEST, remembered
 
@@ -52,16 +52,16 @@ class _Words:
 
     def __init__(self, patterns: list[str]) -> None:
         self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
-        self._linear = Linear(f"(?i){self._pattern.pattern}".encode())
+        self._linear = Linear(utf8(f"(?i){self._pattern.pattern}"))
         # What a class leaves out may be what another character is taken for.
         self._can_say_no = "[^" not in self._pattern.pattern
 
     def stand_in(self, text: str) -> bool:
         """Whether one of them matches in a text. RE2 says in a hundredth of the time that none does."""
         if _ALIKE.fullmatch(text):
-            return self._linear.search(text.encode()) is not None
+            return self._linear.search(utf8(text)) is not None
         if self._can_say_no:
-            plain = text.translate(_PLAIN).encode()
+            plain = utf8(text.translate(_PLAIN))
             if not (self._linear.search(plain) or self._linear.search(plain.removesuffix(b"\n"))):
                 return False
         return self._pattern.search(text) is not None
@@ -80,7 +80,7 @@ def read_hint(text: str) -> Hint:
     text = text[:_LONGEST]
     if len(text) <= LONGEST:
         return _remembered(text)
-    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    key = blake2b(utf8(text), digest_size=16).digest()
     hint = _long.get(key)
     if hint is None:
         if len(_long) >= _MOST:
@@ -90,9 +90,13 @@ def read_hint(text: str) -> Hint:
 
 
 def _read(text: str) -> Hint:
-    loud = _LOUD.stand_in(text)
-    secret = printed(text) if text else None
-    return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret)
+    """Return the hint in a text; none where it can't be read: what it is a hint for must be searched."""
+    try:
+        loud = _LOUD.stand_in(text)
+        secret = printed(text) if text else None
+        return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret)
+    except Exception:
+        return Hint()
 
 
 _remembered = remembered(_MOST)(_read)

@@ -18,11 +18,11 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from typing import Any
 
-import re2
 from msgspec import Raw
 
 from penumbra.apis import result_blocks
 from penumbra.compress.result import Redacted
+from penumbra.linear import LinearText
 from penumbra.redaction import Unreadable
 from penumbra.redaction.outside_results import still_json
 from penumbra.redaction.structured import leaves, surrounded
@@ -49,7 +49,7 @@ def _patterns() -> Mapping[str, Any]:
     patterns = {name: knowledge[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
     patterns |= {"calls": calls["members"], "call types": calls["types"], "arguments": calls["arguments"]}
     patterns |= {"result types": results["types"], "marks": results["marks"]}
-    return {name: re2.compile(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
+    return {name: LinearText(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
 
 
 @cache

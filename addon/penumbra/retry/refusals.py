@@ -15,9 +15,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-import re2
-
 from penumbra import rules
+from penumbra.linear import LinearText
 from penumbra.wire.json_values import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
@@ -280,14 +279,14 @@ def _rules() -> tuple[_Rule, ...]:
 
 
 def _compiled(pattern: str | None) -> Any:
-    return re2.compile(pattern) if pattern else None
+    return LinearText(pattern) if pattern else None
 
 
 @cache
 def _prefixes() -> Any:
-    return re2.compile("(?:" + "|".join(table()["prefixes"]) + ")")
+    return LinearText("(?:" + "|".join(table()["prefixes"]) + ")")
 
 
 @cache
 def _deny() -> Any:
-    return re2.compile("(?i)(?:" + "|".join(entry["message"] for entry in table()["deny"]) + ")")
+    return LinearText("(?i)(?:" + "|".join(entry["message"] for entry in table()["deny"]) + ")")

@@ -57,6 +57,9 @@ def test_lines(lines: Any, head: str, first: str, last: str) -> None:
 def test_lines_that_are_not_there() -> None:
     assert ask(TEXT, lines="101-110") == "The original has 100 lines; line 101 is beyond its end."
     assert ask(TEXT, lines="9-3").startswith('"lines" must be a range')
+    for pattern in ("", "line"):
+        beyond = ask("a\nb\nc\n", lines="500-600", pattern=pattern)
+        assert beyond == "The original has 3 lines; line 500 is beyond its end."
     assert ask("abc", offset=3) == "The original has 3 characters; there is nothing at 3."
 
 
@@ -179,11 +182,19 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.text(alphabet="ab\né\u2028 ", max_size=400), st.integers(20, 120))
+@given(st.text(alphabet="ab\né\u2028\ud800\udce9 ", max_size=400), st.integers(20, 120))
 def test_pages_add_up_to_the_original(text: str, page_bytes: int) -> None:
     pieces, count = follow(text, page_bytes)
     assert "".join(pieces) == text
-    assert count <= 3 + 3 * len(text.encode()) // page_bytes + text.count("\n")
+    assert count <= 3 + 3 * len(text.encode("utf-8", "surrogatepass")) // page_bytes + text.count("\n")
+
+
+def test_pages_without_a_character_that_utf_8_has_go_on() -> None:
+    assert follow("\udce9" * 400, 100)[0] == ["\udce9" * 33] * 12 + ["\udce9" * 4]
+
+
+def test_a_match_within_a_character_is_shown() -> None:
+    assert "1:" in ask("é" * 5_000 + "x" + "é" * 5_000, pattern=r"\Cx", page_bytes=4_000)
 
 
 def test_pages_break_between_lines_if_they_can() -> None:

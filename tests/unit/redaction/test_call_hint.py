@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,3 +27,18 @@ PIECES = st.sampled_from(
 def test_hints_are_found_as_their_patterns_say(text: str) -> None:
     for words in (call_hint._LOUD, call_hint._QUIET):
         assert words.stand_in(text) is (words._pattern.search(text) is not None)
+
+
+def test_a_hint_that_fails_is_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(call: str) -> None:
+        raise ValueError(call)
+
+    monkeypatch.setattr(call_hint, "printed", fail)
+    assert call_hint.read_hint("cat a-path-that-no-other-test-asks-for") == call_hint.Hint()
+
+
+@pytest.mark.parametrize(
+    "call", ["cat secrets/token\udce9", "secrets/a\udc00/id_rsa", "cat db\udce9/password.txt"]
+)
+def test_an_unpaired_surrogate_hides_no_file_of_secrets(call: str) -> None:
+    assert call_hint.read_hint(call).loud or call_hint.read_hint(call).printed is not None

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-import re2
-
 from penumbra import rules
+from penumbra.linear import LinearText
 from penumbra.rule_schemas.shell_rules import FilterRule, ReadRule, ShellRules
 
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
@@ -120,8 +119,10 @@ def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
 
 
 def _operand_fits(argv: Sequence[str], rule: ReadRule) -> bool:
-    operands = _operands(argv, rule)[0] if rule.operand is not None else []
-    return rule.operand is None or (bool(operands) and bool(re2.search(rule.operand, operands[0][:1000])))
+    if rule.operand is None:
+        return True
+    operands = _operands(argv, rule)[0]
+    return bool(operands) and LinearText(rule.operand).search(operands[0][:1000]) is not None
 
 
 def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import re2
 
+from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
@@ -91,23 +92,9 @@ class LinearPattern(Pattern):
 
     @staticmethod
     def _compiled(source: str) -> Any:
-        return _Linear(source)
-
-
-class _Linear:
-    """What `Pattern` needs of a compiled pattern. A text that is no UTF-8 matches nothing."""
-
-    def __init__(self, source: str) -> None:
         options = re2.Options()
         options.log_errors = False
-        self._compiled = re2.compile(source, options)
-        self.groupindex = self._compiled.groupindex
-
-    def match(self, line: str, *place: int) -> Any:
-        try:
-            return self._compiled.match(line, *place)
-        except UnicodeEncodeError:
-            return None
+        return LinearText(source, options)
 
 
 MakePattern = Callable[[Regexes], Pattern]

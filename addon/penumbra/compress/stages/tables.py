@@ -11,10 +11,11 @@ import re
 import re2
 
 from penumbra.compress.size import encode
+from penumbra.linear import LinearText
 
 _ASCII = r"^[ \t]*(?:[|+]?[ \t]*:?-{2,}[-+|: \t=]*|\+[-=+]{2,}\+[ \t]*)$"
-_ASCII_RULE = re2.compile(_ASCII)
-_BOX_RULE = re2.compile(r"^[ \t]*[├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+]{3,}[ \t]*$")
+_ASCII_RULE = LinearText(_ASCII)
+_BOX_RULE = LinearText(r"^[ \t]*[├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+]{3,}[ \t]*$")
 _RULE = re2.compile(f"(?m){_ASCII}".encode())
 """Finds a rule in a text: without one there is no table."""
 _ASCII_MARKS = frozenset("|+:-")

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import re2
-
 from penumbra import rules
 from penumbra.compress.calls.command_match import Commands
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse
+from penumbra.linear import LinearText
 from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.placeholder import PATTERN
@@ -67,7 +66,7 @@ def _commands() -> tuple[Commands, Commands]:
 
 @cache
 def _patterns() -> tuple[Any, Any]:
-    return re2.compile("|".join(_knowledge()["paths"])), re2.compile(_knowledge()["never"])
+    return LinearText("|".join(_knowledge()["paths"])), LinearText(_knowledge()["never"])
 
 
 _names = cache(Names)
