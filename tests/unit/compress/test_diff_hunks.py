@@ -1,10 +1,15 @@
 """A long diff in part: whole hunks, beginnings of large ones, and exact counts of the rest."""
 
+import difflib
 import re
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.families import shorten as families
 from penumbra.compress.size import size
 from penumbra.compress.stages.diff_hunks import sample
 from support.examples import examples
@@ -72,3 +77,92 @@ def test_of_hunks_that_are_all_left_out_it_is_said_where_they_stand() -> None:
     made = sample("\n".join([*large, *small]), 700)
     assert made is not None
     assert "[b.py: 3 hunks left out: +900 -0; @@ -0,0 +0,300 @@ to @@ -2000,0 +2000,300 @@]" in made
+
+
+HEADERS: dict[str, Callable[[str], list[str]]] = {
+    "git": lambda name: [f"diff --git a/{name} b/{name}", "index 1..2 100644"],
+    "diff -ru": lambda name: [f"diff -ru old/{name} new/{name}"],
+    "diff -u": lambda name: [],
+    "svn": lambda name: [f"Index: {name}", "=" * 67],
+    "hg": lambda name: [f"diff -r 5fa4bee2b65e {name}"],
+}
+NAMED = {
+    "git": ("a/{}", "b/{}"),
+    "diff -ru": ("old/{}\t2026-11-01 10:00:00 +0000", "new/{}\t2026-11-01 10:00:01 +0000"),
+    "diff -u": ("old/{}\t2026-11-01 10:00:00 +0000", "new/{}\t2026-11-01 10:00:01 +0000"),
+    "svn": ("{}\t(revision 7)", "{}\t(working copy)"),
+    "hg": ("a/{}\tThu Jan 01 00:00:00 1970 +0000", "b/{}\tFri Jan 02 00:00:00 1970 +0000"),
+}
+SHOWN_NAME = {"diff -ru": "new/{}", "diff -u": "new/{}"}
+
+
+def changed_files(style: str) -> tuple[list[str], int, int]:
+    """(lines of a diff of twelve files in a tool's style, lines added, lines removed)."""
+    lines: list[str] = []
+    added = removed = 0
+    for number in range(12):
+        old = [f"def f{number}_{n}(): return compute_value({n})" for n in range(90)]
+        new = list(old)
+        for at in (80, 50, 20):
+            new[at : at + 1 + number % 2] = [f"-- changed {number} {at}", "++ and another"]
+        name = f"src/f{number}.py"
+        before, behind = (form.format(name) for form in NAMED[style])
+        made = list(difflib.unified_diff(old, new, before, behind, lineterm=""))
+        added += sum(line[:1] == "+" for line in made[2:])
+        removed += sum(line[:1] == "-" for line in made[2:])
+        lines += [*HEADERS[style](name), *made]
+        if style == "svn":
+            lines.append("")
+    return lines, added, removed
+
+
+@pytest.mark.parametrize("is_lossy", [False, True], ids=["whole", "with unchanged lines left out"])
+@pytest.mark.parametrize("style", HEADERS)
+def test_each_file_is_named_and_each_change_counted_whatever_tool_wrote_the_diff(
+    style: str, is_lossy: bool
+) -> None:
+    lines, added, removed = changed_files(style)
+    text = "\n".join(lines)
+    if is_lossy:
+        shortened = families.apply(text, classify("bash", {"command": "git diff"}), lossy=True)
+        assert shortened is not None
+        assert "unchanged lines left out" in shortened.text
+        text = shortened.text
+    made = sample(text, 4_000)
+    assert made is not None
+    assert size(made) <= 4_000
+    for number in range(12):
+        assert SHOWN_NAME.get(style, "{}").format(f"src/f{number}.py") in made
+    left = [added, removed]
+    shown = made.split("\n")
+    for at, line in enumerate(shown):
+        is_header = line[:4] in ("--- ", "+++ ") and any(near[:3] == "@@ " for near in shown[at : at + 3])
+        if counts := re.search(r"left out: \+(\d+) -(\d+)", line):
+            left = [rest - int(count) for rest, count in zip(left, counts.groups(), strict=True)]
+        elif line[:1] in ("+", "-") and not is_header:
+            left[line[0] == "-"] -= 1
+    assert left == [0, 0]
+
+
+def test_what_stands_between_files_is_neither_of_them_nor_left_out() -> None:
+    large = diff([[f"+    line {n} of what was added" for n in range(300)]] * 2, "b.py")
+    between = [
+        "Only in new/p: only.py",
+        "Binary files old/p/bin and new/p/bin differ",
+        "commit 3b8451ec9608336939dc651adeeccfcbe47efe32",
+    ]
+    text = "\n".join([*large, *between, *diff([[" a", "+b"]], "c.py"), "-- ", "2.39.5"])
+    made = sample(text, 1_200)
+    assert made is not None
+    for line in [*between, "-- ", "2.39.5"]:
+        assert line in made.split("\n")
+    assert "of this hunk left out: +" in made
+
+
+def test_the_changes_of_a_merge_are_counted_by_either_column() -> None:
+    hunk = [*(f"  line {n} of both" for n in range(60)), "++of none", "+ of the second", " +of the first", "--gone"]
+    head = ["diff --cc a.py", "index 1,2..3", "--- a/a.py", "+++ b/a.py", "@@@ -1,62 -1,62 +1,63 @@@ def f():"]
+    other = diff([[f"+    line {n} of what was added" for n in range(300)]], "b.py")
+    made = sample("\n".join([*head, *hunk, *other]), 300)
+    assert made is not None
+    assert "[a.py: 1 hunk left out: +3 -1; @@@ -1,62 -1,62 +1,63 @@@]" in made
