@@ -27,6 +27,7 @@ from penumbra.compress.calls.envelope import (
     without_needless,
 )
 from penumbra.compress.families import shorten as families
+from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
@@ -101,6 +102,8 @@ class _Run:
     trace: Trace | None = None
     text: str = ""
     original: str = ""
+    bare: str = ""
+    """The output alone: without what an agent wrote around it, files beside it, and markup."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -223,10 +226,13 @@ class _Run:
         if _OURS.match(body) or dictionary.is_in(body):
             return
         is_error = self.output.is_error or tells_failure(head, tail)
+        if self.call.is_beside_files and (parted := without_files(body, self.call)) is not None:
+            before, body, behind, self.known = parted
+            head, tail, self.quoted = head + before, behind + tail, None
         if not self.is_quoted:
             before, body, behind = json_minify.among_lines(body)
             head, tail = head + before, behind + tail
-        self.text = body
+        self.text = self.bare = body
         self.cost = None
         self.readable = is_readable(body)
         source = Source(
@@ -237,7 +243,8 @@ class _Run:
             is_error=is_error,
             call_id=self.output.call_id,
             original=self.original,
-            shortened=lambda: len(self.stages) > stages,
+            bare=lambda: self.bare,
+            shortened=lambda: self.text is not self.bare,
             artifact=lambda: ref(self.original),
             mentioned=self.output.mentioned,
             told=self.output.told,
@@ -261,7 +268,7 @@ class _Run:
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if self.is_quoted:
+        if self.is_quoted and not self.call.is_beside_files:
             self._tell("command_family", None, _NOT_QUOTED)
             return False
         if self._passes_over("command_family"):
@@ -323,6 +330,8 @@ class _Run:
             _failed(stage.name, error)
             return
         self._keep(stage.name, stage.loss, new)
+        if stage.bares:
+            self.bare = new
 
     def _passes_over(self, stage: str) -> bool:
         """Whether the time is over, or the text too large for it; the stage is remembered then."""

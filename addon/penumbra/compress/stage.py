@@ -9,7 +9,7 @@ from typing import Any
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.result import Loss, Mode, Policy, Told
-from penumbra.compress.size import line_count, size
+from penumbra.compress.size import size
 
 LONGEST = 8_000_000
 """Characters of a text above which no stage that looks at its lines runs."""
@@ -51,16 +51,13 @@ class Source:
     """What the conversation has shown before."""
     arguments: Any = None
     """Those of the call, decoded."""
+    bare: Callable[[], str] = str
+    """The text that is shortened, without what stands around it and without markup."""
 
     @property
     def original_bytes(self) -> int:
         """UTF-8 bytes of the original: what `target_ratio` refers to."""
         return size(self.original)
-
-    @property
-    def original_lines(self) -> int:
-        """Lines of the original."""
-        return line_count(self.original)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +90,5 @@ class Stage:
     """Keeps the critical lines by its own rules: it is not asked whether it does."""
     deletes: bool = False
     """Takes text away and adds no more than a few markers: fewer bytes are fewer tokens."""
+    bares: bool = False
+    """Takes off what the text was wrapped in: headings count what it makes."""

@@ -136,6 +136,7 @@ STRUCTURE: tuple[Stage, ...] = (
         _web_page,
         trusted=True,
         deletes=True,
+        bares=True,
     ),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),

@@ -238,6 +238,8 @@ class FamilyRule(Strict, frozen=True):
     """What the text must look like."""
     inner: AnyRegex | None = None
     """Lines that announce the command which prints next, with a group `command`."""
+    distinct: bool = False
+    """Files that a command line also shows have no lines as `shape.any` or `inner`: its output ends there."""
     hides_blocks: bool = False
     """Its steps leave out whole blocks that others wrote: generated files, output of passing tests."""
     fallback: tuple[str, ...] = ()

@@ -160,8 +160,20 @@ def test_what_stands_between_files_is_neither_of_them_nor_left_out() -> None:
 
 
 def test_the_changes_of_a_merge_are_counted_by_either_column() -> None:
-    hunk = [*(f"  line {n} of both" for n in range(60)), "++of none", "+ of the second", " +of the first", "--gone"]
-    head = ["diff --cc a.py", "index 1,2..3", "--- a/a.py", "+++ b/a.py", "@@@ -1,62 -1,62 +1,63 @@@ def f():"]
+    hunk = [
+        *(f"  line {n} of both" for n in range(60)),
+        "++of none",
+        "+ of the second",
+        " +of the first",
+        "--gone",
+    ]
+    head = [
+        "diff --cc a.py",
+        "index 1,2..3",
+        "--- a/a.py",
+        "+++ b/a.py",
+        "@@@ -1,62 -1,62 +1,63 @@@ def f():",
+    ]
     other = diff([[f"+    line {n} of what was added" for n in range(300)]], "b.py")
     made = sample("\n".join([*head, *hunk, *other]), 300)
     assert made is not None

@@ -13,7 +13,8 @@ from penumbra.compress.calls.family_rules import families
 from penumbra.compress.calls.shell import parse
 from penumbra.compress.families.several_outputs import MAX_ANNOUNCEMENTS
 from penumbra.compress.families.shorten import apply
-from penumbra.compress.result import Loss
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.size import size
 from penumbra.rule_schemas.command_rules import FamilyRule
 from support.cases import each
@@ -74,6 +75,55 @@ def test_seams() -> None:
     ],
 )
 def test_unclear_seams_leave_all_as_it_is(line: str, text: str) -> None:
+    assert apply(text, classify("Bash", {"command": line}), lossy=True) is None
+
+
+FILE = "".join(f"def f{n}(a,  b):\n    return a + {n} - b\n\n" for n in range(60))
+RUN = (
+    "============================= test session starts ==============================\n"
+    + "".join(f"tests/test_{n // 20}.py::test_case_{n} PASSED [{n // 3:3}%]\n" for n in range(300))
+    + "============================= 300 passed in 1.23s ==============================\n"
+)
+LOG = "".join(f"step {n} of this run did {n * 7} things with item{n * 3}\n" for n in range(500))
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "outputs"),
+    [
+        ("cat a.py; pytest -v", [FILE], "{0}{run}"),
+        ("cat a.py && pytest -v | cat", [FILE], "{0}{run}"),
+        ("pytest -v; cat a.py", [FILE], "{run}{0}"),
+        ("cat a.py; pytest -v; sed -n 1,200p b.py", [FILE, FILE[:-9]], "{0}{run}{1}"),
+        ("cat a.py; echo ---; pytest -v; echo ---; cat b.py", [FILE, FILE[:-9]], "{0}---\n{run}---\n{1}"),
+        ("cat a.py; echo ---; ./run.sh", [FILE], "{0}---\n{log}"),
+        ("./run.sh; echo == b ==; cat b.py", [FILE], "{log}== b ==\n{0}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and ";" in value else None,
+)
+def test_only_what_is_a_file_is_quoted_in_what_a_chain_of_commands_printed(
+    line: str, files: list[str], outputs: str
+) -> None:
+    text = outputs.format(*files, run=RUN, log=LOG)
+    made = shorten(
+        ToolOutput(text, "Bash", {"command": line}), Policy(lossy=True), Redacted, lambda _: ""
+    ).text
+    assert all(file in made for file in files)
+    assert size(made) < size("".join(files)) + size(text.replace(FILE, "")) // 2
+    assert "300 passed in 1.23s" in made or "[command output in part;" in made
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "docker ps; cat a.py",
+        "cat a.py; git status",
+        "cat a.py; make",
+        "pytest -q; cat a.py; pytest -q",
+        "cat a.py; git diff; pytest -q",
+    ],
+)
+def test_where_a_file_may_have_such_lines_all_of_it_is_quoted(line: str) -> None:
+    text = f"{FILE}rm  a.o\n  modified:   a.py\nNAME   STATUS   AGE\n{FILE}2 passed in 0.1s\n"
     assert apply(text, classify("Bash", {"command": line}), lossy=True) is None
 
 

@@ -305,3 +305,41 @@ def test_critical(line: str) -> None:
 )
 def test_not_critical(line: str) -> None:
     assert not is_critical(line)
+
+
+STEPS = "".join(f"step {n} of this run did {n * 7} things with item{n * 3}\n" for n in range(500))
+SAID = "para {0} about thing{1} and\nmore of it {2}"
+
+
+@pytest.mark.parametrize(
+    ("call", "text", "bare"),
+    [
+        (
+            ("shell", {"command": ["./run.sh"]}),
+            json.dumps({"output": STEPS, "metadata": {"exit_code": 0, "duration_seconds": 1.1}}),
+            STEPS,
+        ),
+        (
+            ("shell", {"command": ["./run.sh"]}),
+            f"Exit code: 0\nWall time: 1.0 seconds\nOutput:\n{STEPS}",
+            STEPS,
+        ),
+        (("Bash", {"command": "cat a.py; echo ---; ./run.sh"}), f"a = 1\n---\n{STEPS}", STEPS),
+        (
+            ("WebFetch", {"url": "https://example.com/a"}),
+            "<!DOCTYPE html><html><body>"
+            + "".join(f"<p>{SAID.format(n, n * 7, n * 13)}</p>\n" for n in range(600))
+            + "</body></html>",
+            "".join(f"{SAID.format(n, n * 7, n * 13)}\n".replace("\n", " ", 1) + "\n" for n in range(600))[
+                :-1
+            ],
+        ),
+    ],
+    ids=["envelope of JSON", "envelope of lines", "file beside it", "web page"],
+)
+def test_a_heading_counts_the_text_that_is_told_of(call: tuple[str, object], text: str, bare: str) -> None:
+    heading = next(line for line in run(text, call, Mode.STANDARD).text.split("\n") if " in part; " in line)
+    counts = re.search(r" in part; ([0-9]+) bytes, ([0-9]+) lines[]\\;]", heading)
+    assert counts is not None
+    assert [int(one) for one in counts.groups()] == [size(bare), bare.count("\n")]
+    assert "shortened form" not in heading

@@ -78,14 +78,22 @@ class Call:
         """Whether each file that is read is one of these."""
         if self.category != "read":
             return False
-        printing = printing_parts(self.parts)
-        paths = [self.path] if self.path or not printing else [part.path for part in printing]
+        paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
         return all(map(is_one, paths))
 
     @property
     def shows_files(self) -> bool:
-        """The same, and nothing else is in it."""
+        """The result is text of files that someone may edit, and nothing else."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
+
+    @property
+    def is_beside_files(self) -> bool:
+        """Files that are quoted and the outputs of other commands follow each other in the result."""
+        return self.is_quoted and not self.shows_files
+
+    def of(self, parts: Iterable[Part]) -> Call:
+        """The call that runs only these of its commands."""
+        return _call("bash", tuple(parts), self.line)
 
     @property
     def first_line(self) -> int:

@@ -79,6 +79,7 @@ class Family:
     selected: bool
     min_bytes: int
     inner: Pattern | None
+    distinct: bool
     fallback: tuple[str, ...]
 
     @classmethod
@@ -91,8 +92,17 @@ class Family:
             selected=rule.selected,
             min_bytes=rule.min_bytes,
             inner=None if rule.inner is None else pattern(rule.inner).needs("command"),
+            distinct=rule.distinct,
             fallback=rule.fallback,
         )
+
+    def known_lines(self, lines: Sequence[str]) -> list[int]:
+        """Return the positions of the lines that only this family writes, or that announce a command."""
+        if not self.distinct:
+            return []
+        if self.shape.some is not None:
+            return [at for at, line in enumerate(lines) if self.shape.some.match(encode(line))]
+        return [] if self.inner is None else self.inner.places(lines)
 
 
 def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:

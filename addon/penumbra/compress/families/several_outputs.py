@@ -6,13 +6,13 @@ between its commands (`a; echo ---; b`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penumbra import rules
-from penumbra.compress.calls.classify import printing_parts
+from penumbra.compress.calls.classify import Call, printing_parts
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.shell import Part, parse
-from penumbra.compress.families.family import FamilyResult
+from penumbra.compress.families.family import FamilyResult, family
 from penumbra.compress.families.patterns import Pattern
 from penumbra.short_texts import remembered
 
@@ -59,20 +59,74 @@ def by_seams(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult
     """Outputs of several commands between the words that the command line echoes, each by itself."""
     lines = body.split("\n")
     pieces: list[FamilyResult | str] = []
-    done = start = 0
-    producers: list[Part] = []
-    for part, end in [*_seams(lines, parts), (None, len(lines))]:
-        if part is not None and end < 0:
-            producers.append(part)
-            continue
+    done = 0
+    for start, end, producers in _between_seams(lines, parts):
         shortened = _of_one(lines[start:end], producers, shorten)
         if shortened is not None:
             if start > done:
                 pieces.append("\n".join(lines[done:start]))
             pieces.append(shortened)
             done = end
-        producers, start = [], end + 1
     return _joined(pieces, lines[done:])
+
+
+def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
+    """Take the files at both ends of an output off, where echoed words part them from the rest.
+
+    Returns (text before, text, text after, the call of the text); None if nothing can be taken off, or a
+    file stays.
+    """
+    lines = body.split("\n")
+    outputs = list(_between_seams(lines, call.parts))
+    others = [at for at, (_, _, parts) in enumerate(outputs) if any(not part.read for part in parts)]
+    if not others or len(outputs) < 2:
+        return None
+    middle = outputs[others[0] : others[-1] + 1]
+    parts = [part for _, _, producers in middle for part in producers]
+    if any(part.read for part in parts):
+        return None
+    (start, *_), (_, end, _) = middle[0], middle[-1]
+    before, behind = lines[:start], lines[end:]
+    text = "\n".join(lines[start:end])
+    return "\n".join([*before, ""]), text, "\n".join(["", *behind] if behind else []), call.of(parts)
+
+
+def beside_files(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
+    """Shorten the output of commands of one family that has files before or after it, with no words between.
+
+    It begins with the first line that only the family writes, and ends with the last one, on the sides where
+    a file is shown.
+    """
+    printing = printing_parts(parts)
+    others = [at for at, part in enumerate(printing) if not part.read]
+    inside = printing[others[0] : others[-1] + 1]
+    names = {family_of(part.argv) for part in inside}
+    known = family(names.pop()) if len(names) == 1 and not any(part.read for part in inside) else None
+    if known is None:
+        return None
+    lines = body.split("\n")
+    places = known.known_lines(lines)
+    if not places:
+        return None
+    start = places[0] if others[0] else 0
+    end = places[-1] + 1 if others[-1] < len(printing) - 1 else len(lines)
+    shortened = shorten("\n".join(lines[start:end]), known.name, any(part.selected for part in inside))
+    if shortened is None:
+        return None
+    before = ["\n".join(lines[:start])] if start else []
+    return _joined([*before, shortened], lines[end:])
+
+
+def _between_seams(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[tuple[int, int, list[Part]]]:
+    """(first line, line after the last one, commands) of each part of an output between echoed words."""
+    start = 0
+    producers: list[Part] = []
+    for part, end in [*_seams(lines, parts), (None, len(lines))]:
+        if part is not None and end < 0:
+            producers.append(part)
+            continue
+        yield start, end, producers
+        producers, start = [], end + 1
 
 
 def _of_one(lines: list[str], producers: list[Part], shorten: Shorten) -> FamilyResult | None:

@@ -18,7 +18,7 @@ from penumbra.compress import time_budget
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.families.family import Family, FamilyResult, family
-from penumbra.compress.families.several_outputs import by_announcements, by_seams
+from penumbra.compress.families.several_outputs import beside_files, by_announcements, by_seams
 from penumbra.compress.families.steps import Step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
@@ -39,8 +39,11 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     UTF-8 bytes. A text whose shape contradicts the call is left alone. Never raises.
     """
     head, body, tail = split_envelope(text)
-    if call.mixed:
-        shortened = by_seams(body, call.parts, partial(_shortened, lossy=lossy, depth=0))
+    outputs = partial(_shortened, lossy=lossy, depth=0)
+    if call.is_beside_files:
+        shortened = by_seams(body, call.parts, outputs) or beside_files(body, call.parts, outputs)
+    elif call.mixed:
+        shortened = by_seams(body, call.parts, outputs)
     elif call.family:
         shortened = _shortened(body, call.family, call.selected, lossy=lossy, depth=0)
     else:

@@ -159,8 +159,8 @@ def _announced(head: re.Match[str]) -> list[int]:
 def _end(lines: list[str], start: int, announced: list[int]) -> int:
     """The line after a hunk's last one.
 
-    The hunk ends where it has all the lines that its head announces. Where unchanged lines were left out of it,
-    it ends with the last line that may be of a hunk; a mail's signature is none.
+    The hunk ends where it has all the lines that its head announces. Where unchanged lines were left out of
+    it, it ends with the last line that may be of a hunk; a mail's signature is none.
     """
     missing = list(announced)
     versions = len(missing) - 1

@@ -23,7 +23,7 @@ from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
-from penumbra.compress.size import counted, encode, exceeds, size
+from penumbra.compress.size import counted, encode, exceeds, line_count, size
 from penumbra.compress.stage import Shape, Source, is_readable
 from penumbra.compress.stages import (
     diff_hunks,
@@ -292,8 +292,8 @@ def limit_of(kind: Kind, source: Source) -> int:
 
 
 def _heading(kind: Kind, source: Source) -> str:
-    lines = counted(source.original_lines, "line")
-    facts = [f"{kind} in part", f"{counted(source.original_bytes, 'byte')}, {lines}"]
+    bare = source.bare()
+    facts = [f"{kind} in part", f"{counted(size(bare), 'byte')}, {counted(line_count(bare), 'line')}"]
     if source.shortened():
         facts.append("counts below are of its shortened form")
     if kind in _OF_FILES and source.call.path:
