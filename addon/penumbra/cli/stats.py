@@ -17,6 +17,7 @@ from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import comparison, overview, running
 from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history, trial
 from penumbra.store.key_file import existing_key
 
@@ -104,6 +105,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         week.add(sums.parts())
         yield _day(one_line(day), sums)
     yield _day("together", week)
+    yield from expiry_lines(week)
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -69,10 +69,16 @@ class Amounts:
     dollars_spent: float = 0.0
     """For all that `declared`, `put_back`, `hidden_tokens` and `read_again` count."""
     dollars_missed: float = 0.0
+    expired: int = 0
+    """Part of `missed`: input of requests after a pause that was longer than the cache's life."""
+    dollars_expired: float = 0.0
+    """Part of `dollars_missed`."""
     unpriced: int = 0
     """Requests that were made smaller and were taken, of models whose price is not known."""
     misses: Counter[str] = field(default_factory=Counter)
     """By cause."""
+    pauses: Counter[str] = field(default_factory=Counter)
+    """Requests whose cache had expired, by the length of the pause."""
     secrets: Counter[str] = field(default_factory=Counter)
     """Newly found, by rule."""
     errors: Counter[str] = field(default_factory=Counter)

@@ -88,6 +88,8 @@ class Miss:
     cause: str
     tokens: int
     detail: str = ""
+    pause: float = 0.0
+    """Seconds since the request before it."""
 
 
 def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
@@ -104,7 +106,7 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
     if not (billed.cached or billed.written or now.is_automatic):
         return None
     cause, detail = _cause(earlier, now)
-    return Miss(cause, missed, detail)
+    return Miss(cause, missed, detail, now.time - earlier.time)
 
 
 def diagnosed(

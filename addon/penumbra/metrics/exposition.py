@@ -92,6 +92,7 @@ def _families(metrics: Metrics) -> Iterator[Family]:
         "missed": sums.dollars_missed,
     })  # fmt: skip
     yield _labelled("cache_misses", "cause", "Prompts that were read anew.", sums.misses)
+    yield _labelled("expired_caches", "pause", "Prompts read anew after a pause, by its length.", sums.pauses)
     yield _labelled("secrets_redacted", "rule", "Newly found.", sums.secrets)
     yield _labelled("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors)
     yield _labelled("untouched_requests", "reason", "Left alone.", journal.untouched)
@@ -112,6 +113,7 @@ def _counted(journal: Journal) -> Iterator[Family]:
         ("expansions", "Originals that the model asked for.", sums.asked),
         ("expansions_found", "Those of them that were there.", sums.found),
         ("hidden_calls", "Calls behind the client's.", sums.hidden_calls),
+        ("expired_tokens", "Input tokens of prompts whose cache had expired.", sums.expired),
         ("compared_prompts", "Prompts that the provider compared with earlier ones.", sums.compared),
         (
             "broken_prefixes",

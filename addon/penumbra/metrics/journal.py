@@ -29,6 +29,13 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Upper ends of the histogram's buckets."""
 _MOST_LISTED = 200
 """New results of one turn."""
+_PAUSES = (
+    (600, "up to 10 minutes"),
+    (3_600, "10 to 60 minutes"),
+    (28_800, "1 to 8 hours"),
+    (float("inf"), "over 8 hours"),
+)
+"""Longest seconds of each length of pause, and its name."""
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 """The lowest status with which a provider says that it has not taken a request."""
@@ -330,6 +337,9 @@ class Journal:
             more.misses[miss.cause] += 1
             more.missed += miss.tokens
             more.dollars_missed += miss.tokens * max(0.0, turn.rates.written - turn.rates.cached)
+            if miss.cause == cache_miss.EXPIRED:
+                more.expired, more.dollars_expired = more.missed, more.dollars_missed
+                more.pauses[next(name for most, name in _PAUSES if miss.pause <= most)] += 1
         self._threads.put(prompt.counted(billed[-1].prompt), *thread)
 
     def _mark(self, name: str, references: set[str]) -> None:

@@ -85,6 +85,7 @@ class Metrics:
                 f"{self.observed:,} of these requests were not changed: the figures say what would have been"
             )
             lines.insert(0, f"observed    {told}")
+        lines += expiry_lines(sums)
         if sums.compared:
             lines.append(
                 f"prefix      broken by Penumbra {sums.broken:,} times in {sums.compared:,} comparisons"
@@ -114,6 +115,16 @@ def net_lines(sums: Amounts) -> list[str]:
         part = sums.dollars_net / (sums.dollars + sums.dollars_net)
         line += f"; about ${sums.dollars_net:,.2f}, {part:.1%} of the bill"
     return [line]
+
+
+def expiry_lines(sums: Amounts) -> list[str]:
+    """Return a line about requests that came after the cache had expired; none without such requests."""
+    if not (count := sums.pauses.total()):
+        return []
+    line = f"expiry      {count:,} requests after the cache's life: {sums.expired:,} tokens read anew"
+    if sums.dollars:
+        line += f", ${sums.dollars_expired:,.2f}, {sums.dollars_expired / sums.dollars:.1%} of the bill"
+    return [f"{line}; pauses {_top(sums.pauses)}"]
 
 
 def _top(counter: Mapping[str, int]) -> str:

@@ -18,6 +18,7 @@ from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
 from penumbra.metrics.journal import Journal, NewResult, SentRequest
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, TurnRecord
+from penumbra.metrics.totals import expiry_lines
 from penumbra.store.decisions import Facts
 
 RATES = Rates(input=1e-6, cached=1e-7, written=1.25e-6, output=5e-6)
@@ -255,6 +256,23 @@ def test_the_provider_says_whose_change_it_was(
     assert (turn.miss.cause, detail in turn.miss.detail) == (cause, True), turn.miss
     assert journal.amounts.compared == (word != "unavailable")
     assert journal.amounts.broken == (cause == "prefix broken by Penumbra")
+
+
+@pytest.mark.parametrize(
+    ("pause", "name"),
+    [(400.0, "up to 10 minutes"), (3_000.0, "10 to 60 minutes"), (20_000.0, "1 to 8 hours"), (90_000.0, "over 8 hours")],
+)  # fmt: skip
+def test_what_a_pause_cost_is_counted_apart(journal: Journal, pause: float, name: str) -> None:
+    turns(journal, time=1_000.0 + pause)
+    sums = journal.amounts
+    assert (sums.expired, sums.pauses) == (50_000, {name: 1})
+    assert sums.dollars_expired == sums.dollars_missed > 0
+    assert f"pauses {name} 1" in expiry_lines(sums)[0]
+
+
+def test_a_miss_without_a_pause_is_no_expiry(journal: Journal) -> None:
+    turns(journal)
+    assert (journal.amounts.expired, expiry_lines(journal.amounts)) == (0, [])
 
 
 def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
