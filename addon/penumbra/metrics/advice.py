@@ -9,6 +9,7 @@ from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.groups import Groups
 from penumbra.metrics.journal import Journal
+from penumbra.redaction.ruleset import in_words
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
@@ -58,7 +59,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
         listed = sums.secrets.most_common(5)
         rest = sums.secrets.total() - sum(count for _, count in listed)
         listed += [("others", rest)] if rest else []
-        top = ", ".join(f"{rule} {count:,}" for rule, count in listed)
+        top = ", ".join(f"{in_words(rule)} {count:,}" for rule, count in listed)
         yield Advice(
             "look",
             "secrets",

@@ -112,6 +112,35 @@ class Pending:
     tools: ToolUses = field(default_factory=ToolUses)
 
 
+class Timeline:
+    """Result tokens as they were sent, and tokens saved, over time; wider steps the longer it goes on."""
+
+    MOST = 120
+
+    def __init__(self) -> None:
+        self.step = 60.0
+        """Seconds that a point stands for."""
+        self.points: list[list[float]] = []
+        """Beginning (seconds since 1970), tokens sent, tokens saved."""
+
+    def add(self, time: float, sent: int, saved: int) -> None:
+        """Count one request."""
+        begin = time - time % self.step
+        if not self.points or begin > self.points[-1][0]:
+            self.points.append([begin, 0, 0])
+        self.points[-1][1] += sent
+        self.points[-1][2] += saved
+        while len(self.points) > self.MOST:
+            self.step *= 2
+            points, self.points = self.points, []
+            for at, *tokens in points:
+                begin = at - at % self.step
+                if not self.points or begin > self.points[-1][0]:
+                    self.points.append([begin, 0, 0])
+                for place, count in enumerate(tokens, 1):
+                    self.points[-1][place] += count
+
+
 class Journal:
     """State: the sums since the start, the sessions, and what is still to be written down."""
 
@@ -126,6 +155,7 @@ class Journal:
         self.projects = defaultdict[str, Amounts](Amounts)
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
+        self.timeline = Timeline()
         self._open = Prompts()
         """By turn: those whose response has not said yet what it found in the cache."""
         self._threads = Prompts()
@@ -152,6 +182,7 @@ class Journal:
         if request.is_turn and not request.is_observed:
             project, agent = label(request.project), label(request.agent)
             self._pending.tools.add(project, agent, request.tools, request.called, request.rates.cached)
+        self.timeline.add(turn.time, turn.amounts.sent_after, turn.amounts.saved)
         turn.owed = _owed(request, turn.amounts)
         self.sessions.list_results(turn, tuple(results))
         seconds = request.milliseconds / 1000

@@ -10,6 +10,7 @@ from penumbra.metrics.advice import advice
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.journal import SECONDS, Journal
 from penumbra.metrics.sessions import Session
+from penumbra.redaction.ruleset import in_words
 from penumbra.store.history import added_up
 
 Record = dict[str, Any]
@@ -27,6 +28,8 @@ def overview(journal: Journal) -> Record:
         "untouched": dict(journal.untouched),
         "seconds": seconds(journal),
         "sessions": len(journal.sessions),
+        "timeline": {"step": journal.timeline.step, "points": journal.timeline.points},
+        "kinds": {kind: in_words(kind) for kind in journal.amounts.secrets},
     }
 
 
@@ -61,7 +64,8 @@ def session(journal: Journal, name: str) -> Record | None:
 
 def with_turns(found: Session, turns: list[Record]) -> Record:
     """A session, with what was said of its turns."""
-    return {**found.record(), "amounts": amounts(found.amounts), "turns": turns}
+    kinds = {kind: in_words(kind) for kind in found.amounts.secrets}
+    return {**found.record(), "amounts": amounts(found.amounts), "turns": turns, "kinds": kinds}
 
 
 def past(days: Mapping[str, Record]) -> list[Record]:

@@ -12,6 +12,7 @@ from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.shown import ShownResult
+from penumbra.redaction.ruleset import in_words
 
 _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
@@ -94,7 +95,7 @@ class Metrics:
             ("stages", self.stages),
             ("out of time", self.skipped),
             ("saved by", self.saved_by_tool),
-            ("redacted", sums.secrets),
+            ("redacted", {in_words(kind): count for kind, count in sums.secrets.items()}),
             ("untouched", self.journal.untouched),
             ("cache misses", sums.misses),
             ("errors", sums.errors),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 from penumbra.redaction import RuleError, gitleaks, rule
 from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.names import Names
-from penumbra.redaction.rule import Rule
+from penumbra.redaction.rule import Rule, read
 
 _FINDERS = (
     *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "login-list"),
@@ -73,6 +74,19 @@ def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
                 f"`penumbra secrets try` names it, globs allowed{hint}"
             )
     return made
+
+
+def in_words(kind: str) -> str:
+    """Return a kind of secret as people read it, such as `password (login at address)`."""
+    found_by, _, rest = kind.partition("-")
+    words = (rest if rest and found_by in _BY_NAME else kind).replace("-", " ")
+    noun = _labels().get(kind, "").replace("-", " ")
+    return f"{noun} ({words})" if noun and noun.split()[-1] not in words.split() else words
+
+
+@cache
+def _labels() -> Mapping[str, str]:
+    return {rule.id: rule.label for rule in read()}
 
 
 def _ids_of_finders() -> set[str]:

@@ -54,7 +54,7 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     shown = page(penumbra_page_originals="on")
     browser.prefers("light")
     browser.open(shown.link)
-    browser.until(f"({DRAWN}) === 'What to act on now'")
+    browser.until(f"({DRAWN}) === 'Sent and saved'")
     assert "token" not in browser.run("location.href + document.cookie")
     browser.until("document.getElementById('live').textContent.startsWith('live')")
     shown_first = browser.run("document.querySelector('main').textContent")
@@ -172,7 +172,10 @@ def test_the_bar_is_one_row_and_charts_say_what_they_show(page, browser):
     rows = "new Set([...document.querySelectorAll('nav a, .tools button')].map(each => Math.round(each.getBoundingClientRect().top / 20))).size"
     assert browser.run(rows) == 1
     browser.run("location.hash = 'days'")
-    browser.until("document.querySelector('figure svg.chart') !== null")
+    browser.until(
+        "document.querySelector('main').getAttribute('data-view') === 'days'"
+        " && document.querySelector('figure svg.chart text.scale') !== null"
+    )
     assert browser.run("document.querySelector('figcaption').textContent").startswith(
         "Tokens saved, net, on each day"
     )

@@ -15,10 +15,11 @@ from penumbra.expand.prepared import Answered
 from penumbra.metrics import advice, overview, sessions
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
-from penumbra.metrics.journal import Journal, NewResult, SentRequest
+from penumbra.metrics.journal import Journal, NewResult, SentRequest, Timeline
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, TurnRecord
 from penumbra.metrics.totals import expiry_lines
+from penumbra.redaction.ruleset import in_words
 from penumbra.store.decisions import Facts
 
 RATES = Rates(input=1e-6, cached=1e-7, written=1.25e-6, output=5e-6)
@@ -319,3 +320,27 @@ def test_of_what_was_only_looked_at_no_history_is_kept(journal: Journal) -> None
     journal.sent(request(result()))
     pending = journal.take()
     assert (pending.all.requests, len(pending.conversations)) == (1, 1)
+
+
+def test_the_timeline_keeps_its_sums_in_ever_wider_steps() -> None:
+    timeline = Timeline()
+    for minute in range(1_000):
+        timeline.add(60.0 * minute, 10, 5)
+    assert len(timeline.points) <= Timeline.MOST
+    assert timeline.step == 960
+    assert [sum(point[place] for point in timeline.points) for place in (1, 2)] == [10_000, 5_000]
+    assert timeline.points == sorted(timeline.points)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("login-at-address", "password (login at address)"),
+        ("github-token", "github token"),
+        ("name-password", "password"),
+        ("url-password", "url password"),
+        ("private-key", "private key"),
+    ],
+)
+def test_a_kind_of_secret_is_named_in_words(kind: str, words: str) -> None:
+    assert in_words(kind) == words

@@ -16,6 +16,28 @@ def test_rows_have_both_sides_and_equal_ones_between_are_left_out() -> None:
     assert rows[-1] == ["added", None, None, 20, "more"]
 
 
+def test_a_mark_begins_beside_the_lines_that_it_stands_for() -> None:
+    polls = [f"w1 | DEBUG poll {n}" for n in range(5)]
+    before = ["w1 | INFO start", *polls, "w1 | ERROR lost", *polls, "w1 | INFO end"]
+    after = [
+        "w1 |",
+        " INFO start",
+        " DEBUG poll 0",
+        "[the line above 4 more times]",
+        " ERROR lost",
+        "[5 lines]",
+        " INFO end",
+    ]
+    rows = compare("\n".join(before), "\n".join(after)).rows
+    beside = {row[4]: row[2] for row in rows if row[0] == "changed"}
+    assert beside[" INFO start"] == "w1 | INFO start"
+    assert beside["[the line above 4 more times]"] == "w1 | DEBUG poll 1"
+    assert beside[" ERROR lost"] == "w1 | ERROR lost"
+    assert beside["[5 lines]"] == "w1 | DEBUG poll 0"
+    assert beside[" INFO end"] == "w1 | INFO end"
+    assert [row[1] for row in rows if row[1]] == list(range(1, 14))
+
+
 def test_no_text_takes_long() -> None:
     started = time.process_time()
     compared = compare(

@@ -15,6 +15,7 @@ from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
 from penumbra.metrics import comparison, overview, side_by_side
 from penumbra.metrics.totals import Metrics
+from penumbra.redaction.ruleset import in_words
 
 HISTORY_DAYS = 30
 _TURNS_AT_ONCE = 50
@@ -81,7 +82,8 @@ class Contents:
         found = self.metrics.journal.sessions.result(number)
         if found is None:
             return None
-        record = {**found.record(), "rows": None, "is_cut": False}
+        kinds = {kind: in_words(kind) for kind in found.secrets}
+        record = {**found.record(), "rows": None, "is_cut": False, "kinds": kinds}
         if (pair := self.texts.get(number)) is not None:
             # Away from the event loop: it takes time.
             compared = await asyncio.to_thread(side_by_side.compare, *pair)

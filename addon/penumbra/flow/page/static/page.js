@@ -38,8 +38,8 @@
   const money = (amounts) => (amounts.dollars || amounts.dollars_saved || !amounts.unpriced ? dollars(amounts.dollars_net) : "unknown");
   // What a terminal would obey is shown as a sign.
   const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)));
-  const list = (record) =>
-    Object.entries(record || {}).sort((a, b) => b[1] - a[1]).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  const list = (record, words) =>
+    Object.entries(record || {}).sort((a, b) => b[1] - a[1]).map(([name, value]) => `${(words && words[name]) || name} ${number(value)}`).join(", ");
   const less = (before, after) => (before ? `${Math.round((100 * (before - after)) / before)} %` : "");
   const noun = (value, one, many) => `${number(value)} ${value === 1 ? one : many || `${one}s`}`;
 
@@ -76,46 +76,76 @@
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid);
   }
 
+  // Three lines with what they stand for; what is drawn begins at `left`.
+  const left = 70;
+  function scaleLines(width, zero, most, height, words) {
+    return [0, 0.5, 1].map((share) => {
+      const y = zero - share * height;
+      return svg("g", {}, svg("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }),
+        svg("text", { x: left - 6, y: y + 4, class: "scale" }, words(most * share)));
+    });
+  }
+
+  function overTime(timeline) {
+    const points = timeline.points;
+    if (!points.length) return "";
+    const width = 900, height = 190, room = height - 50, zero = height - 24;
+    const first = points[0][0], count = Math.max(20, (points[points.length - 1][0] - first) / timeline.step + 1);
+    const step = (width - left) / count, most = Math.max(1, ...points.map(([, sent, saved]) => sent + Math.max(saved, 0)));
+    const drawn = points.map(([time, sent, saved], index) => {
+      const x = left + ((time - first) / timeline.step) * step, part = (value) => (Math.max(value, 0) / most) * room;
+      const words = `${clock(time)}: ${tokens(sent)} tokens of results sent, ${tokens(saved)} saved`;
+      const text = index % Math.ceil(points.length / 8) === 0 && (index === 0 || step * (index + 1) > 60) ? svg("text", { x, y: height - 6 }, clock(time)) : "";
+      return svg("g", {}, svg("title", {}, words),
+        svg("rect", { x, width: Math.max(step * 0.9, 1), y: zero - part(sent), height: part(sent), class: "read" }),
+        svg("rect", { x, width: Math.max(step * 0.9, 1), y: zero - part(sent) - part(saved), height: part(saved), class: "cached" }), text);
+    });
+    const label = `Tokens of tool results in all requests, each bar ${timeline.step < 3600 ? noun(timeline.step / 60, "minute") : noun(timeline.step / 3600, "hour")}`;
+    return el("figure", {}, el("figcaption", {}, label),
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...scaleLines(width, zero, most, room, tokens), ...drawn),
+      el("ul", { class: "key" }, square("read", "sent"), square("cached", "saved")));
+  }
+  const square = (kind, words) => el("li", {}, svg("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, class: kind })), ` ${words}`);
+
   function bars(label, values, name) {
-    const width = 900, height = 150, step = Math.min(width / Math.max(values.length, 1), 80);
+    const width = 900, height = 150, step = Math.min((width - left) / Math.max(values.length, 1), 80);
     const most = Math.max(1, ...values.map((each) => Math.abs(each.value)));
     const low = Math.max(0, ...values.map((each) => -each.value)) / most;
     const room = height - 40, zero = 10 + room * (1 - low / (1 + low));
     const scale = (room / (1 + low)) / most;
     const drawn = values.map((each, index) => {
       const tall = Math.abs(each.value) * scale;
-      const bar = svg("rect", { x: index * step + step * 0.15, y: each.value < 0 ? zero : zero - tall,
+      const bar = svg("rect", { x: left + index * step + step * 0.15, y: each.value < 0 ? zero : zero - tall,
         width: Math.min(step * 0.7, 60), height: Math.max(tall, 0.5), class: each.value < 0 ? "bar under" : "bar" });
       bar.append(svg("title", {}, `${each.name}: ${name(each.value)}`));
       // Counted from the last one, so many are named that they have room on a narrow screen too.
       const isNamed = (values.length - 1 - index) % Math.ceil(values.length / 10) === 0;
-      const text = isNamed ? svg("text", { x: index * step + step * 0.15, y: height - 6 }, each.name.slice(5)) : "";
+      const text = isNamed ? svg("text", { x: left + index * step + step * 0.15, y: height - 6 }, each.name.slice(5)) : "";
       return [bar, text];
     });
-    const axis = svg("line", { x1: 0, x2: width, y1: zero, y2: zero, class: "axis" });
+    const axis = scaleLines(width, zero, most, room / (1 + low), name);
     return el("figure", {}, el("figcaption", {}, label),
-      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, axis, ...drawn.flat()));
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...axis, ...drawn.flat()));
   }
 
   function prompts(turns) {
     const shown = turns.slice(-120).filter((turn) => turn.amounts.responses);
     if (!shown.length) return "";
-    const width = 900, height = 140, step = width / shown.length;
+    const width = 900, height = 140, step = (width - left) / shown.length;
     const all = (turn) => (turn.amounts.cached || 0) + (turn.amounts.written || 0) + (turn.amounts.uncached || 0);
     const most = Math.max(1, ...shown.map(all));
     const drawn = shown.map((turn, index) => {
       const cached = ((turn.amounts.cached || 0) / most) * (height - 10);
       const read = (all(turn) / most) * (height - 10) - cached;
-      const place = { x: index * step + step * 0.1, width: Math.min(step * 0.8, 40) };
+      const place = { x: left + index * step + step * 0.1, width: Math.min(step * 0.8, 40) };
       const title = svg("title", {}, `${clock(turn.time)}: ${tokens(all(turn))} input tokens, ${tokens(turn.amounts.cached)} from the cache`);
       return svg("g", {}, title,
         svg("rect", { ...place, y: height - cached, height: cached, class: "cached" }),
         svg("rect", { ...place, y: height - cached - read, height: Math.max(read, 0.5), class: turn.miss ? "missed" : "read" }));
     });
     const label = "Input tokens of each turn: from the cache, read anew, and missed. The turns below say the same in words.";
-    const square = (kind, words) => el("li", {}, svg("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, class: kind })), ` ${words}`);
-    return el("div", {},
-      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...drawn),
+    return el("figure", {}, el("figcaption", {}, "Input tokens, a bar for each turn"),
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...scaleLines(width, height, most, height - 10, tokens), ...drawn),
       el("ul", { class: "key" }, square("cached", "from the provider's cache"), square("read", "read anew"), square("missed", "read anew, though it should have been cached")));
   }
 
@@ -143,7 +173,7 @@
       card("Cache expired", number(sum(amounts.pauses)), sum(amounts.pauses) ? [list(amounts.pauses), `${tokens(amounts.expired)} tokens read anew, ${dollars(amounts.dollars_expired)}${amounts.dollars ? `, ${part(amounts.dollars_expired / amounts.dollars)} of the bill` : ""}`] : "no request came after a pause longer than the cache's life", ""),
       card("Prefix broken by Penumbra", amounts.compared ? number(amounts.broken || 0) : "–", amounts.compared ? `of ${noun(amounts.compared, "prompt")} that the provider compared` : "no provider has compared prompts yet", amounts.broken ? "bad" : ""),
       card("Asked for again", number(again), [`${number(amounts.asked)} originals, ${number(amounts.read_again)} results fetched again`, `of ${noun(amounts.new_results || 0, "result")}`]),
-      card("Secrets taken out", number(secrets), list(amounts.secrets) || "none found", secrets ? "warn" : ""),
+      card("Secrets taken out", number(secrets), list(amounts.secrets, now.kinds) || "none found", secrets ? "warn" : ""),
       card("Errors and refusals", number(errors + (amounts.refused || 0)), [amounts.refused ? `${number(amounts.refused)} not sent` : "", list(amounts.errors) || "none"], errors + (amounts.refused || 0) ? "bad" : ""),
       card("Seconds added", (amounts.seconds || 0).toFixed(1), amounts.requests ? [`${((1000 * amounts.seconds) / amounts.requests).toFixed(0)} ms a request`, high ? `95 % below ${high} s` : ""] : "no requests yet"));
   }
@@ -199,7 +229,8 @@
       const advice = now.advice.map((each) => el("li", { class: each.level },
         el("p", { class: "title" }, each.title), el("p", { class: "soft" }, each.text)));
       return [
-        el("h1", {}, "What to act on now"),
+        el("h1", {}, "Sent and saved"), overTime(now.timeline),
+        el("h2", {}, "What to act on now"),
         advice.length ? el("ul", { class: "advice" }, ...advice) : el("p", {}, now.amounts.requests ? "Nothing." : "No requests yet."),
         el("h2", {}, `Since ${when(now.started)}`),
         cards(now),
@@ -220,7 +251,7 @@
           card("Cache misses", number(sum(session.amounts.misses)), list(session.amounts.misses)),
           card("Asked for again", number((session.amounts.asked || 0) + (session.amounts.read_again || 0)), `of ${noun(session.amounts.new_results || 0, "result")}`)),
         el("h2", {}, "Input tokens, turn by turn"), prompts(session.turns),
-        el("h2", {}, "Turns, the latest first"), ...turns.map(turn),
+        el("h2", {}, "Turns, the latest first"), ...turns.map((each, index) => turn(each, index, turns, session.kinds)),
       ];
     },
     async result(name) {
@@ -231,7 +262,7 @@
         el("p", {}, `${result.kept ? `Not shortened: ${result.kept}.` : `${result.how.charAt(0).toUpperCase()}${result.how.slice(1)}${result.stages.length ? `, by ${result.stages.join(", ")}` : ""}.`} ` +
           `${number(result.bytes[0])} → ${number(result.bytes[1])} bytes, ${number(result.tokens[0])} → ${number(result.tokens[1])} tokens (estimated).`),
         el("p", { class: "soft" }, [result.family ? `Family ${result.family}.` : "", result.loss === 2 ? " Something was left out; the model can ask for it." : "",
-          sum(result.secrets) ? ` Secrets: ${list(result.secrets)}.` : "", result.asked ? ` Asked back ${noun(result.asked, "time")}.` : "",
+          sum(result.secrets) ? ` Secrets: ${list(result.secrets, result.kinds)}.` : "", result.asked ? ` Asked back ${noun(result.asked, "time")}.` : "",
           result.read_again ? " Fetched again, since something had been left out of it." : ""].join("")),
         rows && sum(result.secrets) && rows.every((row) => row[0] === "gap") ? el("p", {}, "Nothing but secrets was replaced, and the original is shown without them: both texts are the same here.")
           : rows ? difference(rows, result.is_cut) : el("p", {}, "Its text is not kept. With penumbra_page_originals=on, the latest results are shown here before and after, without secrets."),
@@ -302,7 +333,7 @@
     },
   };
 
-  function turn(each, index, turns) {
+  function turn(each, index, turns, kinds) {
     const place = `turn ${number(turns.length - index)}`;
     const amounts = each.amounts;
     const input = (amounts.cached || 0) + (amounts.written || 0) + (amounts.uncached || 0);
@@ -317,7 +348,7 @@
       ["result", (row) => row.tool, "plain"], ["family", (row) => row.family, "plain"], ["tokens", (row) => `${number(row.tokens[0])} → ${number(row.tokens[1])}`],
       ["less", (row) => less(row.tokens[0], row.tokens[1])],
       ["what was done, or why not", (row) => (row.kept ? `as it came: ${row.kept}` : [row.how, ...row.stages].join(", ")) + (row.read_again ? ", fetched again" : ""), "wrap"],
-      ["asked", (row) => number(row.asked)], ["secrets", (row) => list(row.secrets), "wrap"],
+      ["asked", (row) => number(row.asked)], ["secrets", (row) => list(row.secrets, kinds), "wrap"],
     ], each.results, (row) => `#result/${row.number}`) : "";
     return el("section", { class: "turn", "aria-label": place },
       el("h3", {}, `${place} · ${clock(each.time)} · ${each.model} · status ${each.status || "open"}`), el("p", {}, facts.filter(Boolean).join(" · ")), miss, results);
