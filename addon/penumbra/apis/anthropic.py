@@ -15,6 +15,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.result_blocks import reads_result
 from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit
 from penumbra.wire.json_values import encode
@@ -65,7 +66,8 @@ class AnthropicFormat(ApiFormat):
                 return (Part(Kind.TEXT, value, texts=(text,)),)
         elif kind == "tool_use":
             call_id, name = document.string(block.get("id")) or "", document.string(block.get("name")) or ""
-            return (Part(Kind.CALL, value, call_id, name, block.get("input")),)
+            by_program = reads_result(document.plain(block.get("caller")))
+            return (Part(Kind.CALL, value, call_id, name, block.get("input"), by_program=by_program),)
         elif kind == "tool_result":
             call_id = document.string(block.get("tool_use_id")) or ""
             texts = tuple(text_values(document, block.get("content")))

@@ -15,6 +15,7 @@ from penumbra.apis.content_blocks import Block, BlockTurns, Kind, WholeBlocks, o
 from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
+from penumbra.apis.result_blocks import reads_result
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import described
@@ -84,7 +85,8 @@ class AnthropicBlock(Block):
     def call(self) -> MadeCall | None:
         if self._kind != "tool_use":
             return None
-        return MadeCall(str(self._start.get("id")), str(self._start.get("name")), self._arguments())
+        call_id, name, caller = (self._start.get(key) for key in ("id", "name", "caller"))
+        return MadeCall(str(call_id), str(name), self._arguments(), reads_result(caller))
 
     @property
     def text(self) -> str:
@@ -183,9 +185,9 @@ class AnthropicWhole(WholeBlocks):
         kind = document.string(members.get("type")) or ""
         if kind == "tool_use":
             call_id, name = (document.string(members.get(key)) or "" for key in ("id", "name"))
-            return Said(
-                call_id, name, document.source(members["input"]).decode() if "input" in members else ""
-            )
+            given = document.source(members["input"]).decode() if "input" in members else ""
+            by_program = reads_result(document.plain(members.get("caller")))
+            return Said(call_id, name, given, by_program=by_program)
         text = document.string(members.get("text")) or "" if kind == "text" else ""
         return Said(text=text, signature=document.string(members.get(SIGNATURES.get(kind, ""))))
 

@@ -37,6 +37,8 @@ class MadeCall:
     name: str
     arguments: str
     """As the model wrote them: JSON, or free text."""
+    by_program: bool = False
+    """A program made it and reads its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Said:
     text: str = ""
     signature: str | None = None
     """What the provider recognises reasoning by, empty if nothing; None: it is no reasoning."""
+    by_program: bool = False
+    """Of a call: a program made it and reads its result."""
 
 
 @dataclass(frozen=True, slots=True)

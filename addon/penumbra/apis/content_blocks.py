@@ -273,7 +273,9 @@ class WholeBlocks(WholeTurns):
             signatures=tuple(said.signature for _, said in blocks if said.signature),
             finished=True,
             continuable=self.is_continuable(document.string(self.reason(document)) or ""),
-            made=tuple(MadeCall(said.call or "", said.name, said.arguments) for said in real),
+            made=tuple(
+                MadeCall(said.call or "", said.name, said.arguments, said.by_program) for said in real
+            ),
         )
 
     @abstractmethod

@@ -19,6 +19,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Visible
 from penumbra.apis.parts import PastCall, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
+from penumbra.apis.result_blocks import reads_result
 from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit
 from penumbra.wire.json_values import encode
@@ -234,6 +235,7 @@ class ResponsesFormat(ApiFormat):
 
 def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -> tuple[Part, ...]:
     """The parts of an item of a type."""
+    by_program = "caller" in item and reads_result(document.plain(item["caller"]))
     if name == "message":
         texts = text_values(document, item.get("content"), TEXTS)
         return tuple([Part(Kind.TEXT, text, texts=(text,)) for text in texts])
@@ -241,11 +243,13 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
         tool, arguments = CALLS[name]
         called, id_ = document.string(item.get("name")) or tool, _id(document, item)
         given, checked = item.get(arguments), arguments in ("action", "operation")
-        return (Part(Kind.CALL, value, id_, called, given, counts=bool(id_), checked=checked),)
+        call = Part(Kind.CALL, value, id_, called, given, counts=bool(id_), checked=checked)
+        return (msgspec.structs.replace(call, by_program=by_program) if by_program else call,)
     if name.endswith("_call_output"):
         texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
         tool = document.string(item.get("name")) or ""
-        return (Part(Kind.RESULT, value, _id(document, item), tool, texts=tuple(texts)),)
+        id_ = _id(document, item)
+        return (Part(Kind.RESULT, value, id_, tool, texts=tuple(texts), by_program=by_program),)
     if name in _RESULTS_WITHOUT_TEXT:
         return (Part(Kind.RESULT, value, document.string(item.get(_RESULTS_WITHOUT_TEXT[name])) or ""),)
     if name == "reasoning":

@@ -21,6 +21,7 @@ from penumbra.apis.openai_call_arguments import ResponsesArguments
 from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, reasoning_name
 from penumbra.apis.parts import joined_text
 from penumbra.apis.responses import Responses
+from penumbra.apis.result_blocks import reads_result
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import described
@@ -341,7 +342,8 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
     text = document.string(given)
     if text is None:
         text = document.source(given).decode() if given is not None else ""
-    return MadeCall(found, document.string(item.get("name")) or default, text)
+    by_program = reads_result(document.plain(item.get("caller")))
+    return MadeCall(found, document.string(item.get("name")) or default, text, by_program)
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:

@@ -32,6 +32,8 @@ class ToolCall:
     """An object, or a string that holds JSON or free text, as the format has it."""
     cached: str | None = None
     """Of a call that is not in the request: its arguments, out of the tool-call cache."""
+    by_program: bool = False
+    """A program made it and reads its result."""
 
 
 class OpenCalls:
@@ -91,6 +93,13 @@ class ResultText:
     """Where a result is no text but JSON: all of it, of which `value` is one string."""
     part: tuple[int, int] | None = None
     """Where it stands in the user's text: these characters of the string."""
+    says_program: bool = False
+    """The result itself names a program as the caller."""
+
+    @property
+    def by_program(self) -> bool:
+        """A program reads the result, and the model never sees it."""
+        return self.says_program or (self.call is not None and self.call.by_program)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """Of a call: hidden exchanges are recognised by its id."""
     checked: bool = False
     """Of a call: its arguments have a shape that the API insists on."""
+    by_program: bool = False
+    """A program made the call and reads its result, which the model never sees."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

@@ -147,6 +147,12 @@ def _fits(name: str, section: str) -> bool:
     return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
 
 
+def reads_result(caller: Any) -> bool:
+    """Return whether a call's result is read by a program, from the call's `caller`, decoded (None: none)."""
+    kind = caller.get("type") if isinstance(caller, Mapping) else caller
+    return bool(kind) and kind not in knowledge()["callers"]
+
+
 def _call_id(document: Document, value: Raw) -> str:
     members = document.members(value)
     ids = (document.string(members.get(name)) for name in knowledge()["ids"])

@@ -57,7 +57,7 @@ class Results:
         self._responses = (self._responses[1], message.turn)
         if message.bound:
             self._last_thinking = message.turn
-        made = [ToolCall(one.id, one.name, one.arguments) for one in message.parts if one.kind is Kind.CALL]
+        made = [_call(part) for part in message.parts if part.kind is Kind.CALL]
         for call in made:
             self._by_id[call.id] = call
         if not self.pairing.named:
@@ -81,8 +81,13 @@ class Results:
         )
 
 
+def _call(part: Part) -> ToolCall:
+    return ToolCall(part.id, part.name, part.arguments, by_program=part.by_program)
+
+
 def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
     """The texts of a result."""
     if call is None and part.name:
         call = ToolCall(part.id, part.name)
-    return [ResultText(text, part.id, call, part.is_error, turn, part.container) for text in part.texts]
+    about = (part.id, call, part.is_error, turn, part.container)
+    return [ResultText(text, *about, says_program=part.by_program) for text in part.texts]

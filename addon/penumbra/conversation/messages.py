@@ -39,6 +39,8 @@ class _SoFar:
     links: Links
     texts: list[ResultText] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
+    for_programs: list[Item] = field(default_factory=list)
+    """Texts that programs read, and not the model."""
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     """What may be results in the user's text."""
@@ -54,7 +56,8 @@ class _SoFar:
         said = searched.said(document, passages, texts)
         self.texts += said
         self.uncalled += (text.call_id for text in said if not _shows_call(text))
-        self.items += filter(None, map(make, said))
+        for item in filter(None, map(make, said)):
+            (self.for_programs if item.result.by_program else self.items).append(item)
         self.passages += (passage for passage in passages if not passage.certain)
         return texts
 
@@ -63,6 +66,7 @@ class _SoFar:
         parts: tuple[Sized, ...] = (
             self.texts,
             self.items,
+            self.for_programs,
             self.blocks,
             self.passages,
             self.uncalled,
@@ -78,6 +82,7 @@ class _SoFar:
             self.links.copy(),
             self.texts.copy(),
             self.items.copy(),
+            self.for_programs.copy(),
             self.blocks.copy(),
             self.passages.copy(),
             self.uncalled.copy(),
@@ -90,6 +95,8 @@ class Read:
 
     conversation: Conversation
     items: tuple[Item, ...]
+    for_programs: tuple[Item, ...]
+    """Texts that programs read, and not the model."""
     blocks: tuple[tuple[int, Block], ...]
     """What stands in results beside their texts, each with the index of its message."""
     passages: tuple[Passage, ...]
@@ -128,6 +135,7 @@ def read(document: Document, wire: ApiFormat, possession: bytes) -> Read:
     return Read(
         read.results.conversation(prompt, opening, read.texts),
         tuple(read.items),
+        tuple(read.for_programs),
         tuple(read.blocks),
         tuple(read.passages),
         frozenset(read.uncalled),

@@ -18,7 +18,7 @@ from penumbra.conversation import items, messages, searched
 from penumbra.conversation.mentioned_names import Mentions
 from penumbra.conversation.messages import Read
 from penumbra.conversation.model import Request
-from penumbra.conversation.searched import Searched
+from penumbra.conversation.searched import ForProgram, Searched
 from penumbra.wire.document import Document
 from penumbra.wire.value_memory import ValueMemory
 
@@ -60,6 +60,7 @@ def _with_results(request: Request, content: Read) -> Request:
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
         others = searched.read(document, conversation, content.blocks, content.passages, request.possession)
+        others += tuple(map(ForProgram, content.for_programs))
     return replace(
         request,
         conversation=conversation,
@@ -85,8 +86,17 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
         for result in request.conversation.results
     )
     conversation = replace(request.conversation, results=results)
-    texts = tuple(items.read(request.document, conversation, request.possession, request.chain))
-    return replace(request, conversation=conversation, items=texts)
+    known = {other.key for other in request.searched}
+    texts = [
+        item
+        for item in items.read(request.document, conversation, request.possession, request.chain)
+        if item.key not in known
+    ]
+    others = request.searched
+    if request.settings.redact_secrets:
+        others += tuple(ForProgram(item) for item in texts if item.result.by_program)
+    shown = tuple(item for item in texts if not item.result.by_program)
+    return replace(request, conversation=conversation, items=shown, searched=others)
 
 
 def _overridden(

@@ -22,6 +22,7 @@ from penumbra.apis.user_text import Passage
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
+from penumbra.conversation.items import Item
 from penumbra.redaction import structured
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
@@ -123,15 +124,7 @@ class Said:
         return self.passage.value
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        clean = redact(self.text, self.passage.command)
-        if clean.text == self.text:
-            return Decision(None, Facts())
-        sizes = (len(text.encode("utf-8", "surrogatepass")) for text in (self.text, clean.text))
-        before, after = sizes
-        return Decision(
-            clean.text,
-            Facts(how="shortened", bytes_before=before, bytes_after=after, redactions=clean.counts),
-        )
+        return _redacted(self.text, redact(self.text, self.passage.command))
 
     def edit(self, document: Document, decision: Decision) -> None:
         if decision.text is not None:
@@ -139,6 +132,49 @@ class Said:
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         return _keeps_secrets(self.turn, adopt, conversation, format_name)
+
+
+@dataclass(frozen=True, slots=True)
+class ForProgram:
+    """One text of a result that a program reads, and not the model: it gets placeholders and nothing else."""
+
+    item: Item
+
+    @property
+    def key(self) -> bytes:
+        return self.item.key
+
+    @property
+    def call(self) -> ToolCall | None:
+        return self.item.result.call
+
+    @property
+    def turn(self) -> int:
+        return self.item.result.turn
+
+    @property
+    def value(self) -> Raw:
+        return self.item.result.value
+
+    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
+        return _redacted(self.item.text, redact(self.item.text, hint(arguments.decoded(document, self.call))))
+
+    def edit(self, document: Document, decision: Decision) -> None:
+        if decision.text is not None:
+            document.replace(self.value, decision.text)
+
+    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
+        return _keeps_secrets(self.turn, adopt, conversation, format_name)
+
+
+def _redacted(text: str, clean: Redacted) -> Decision:
+    """Return the decision that gives a text its form without secrets."""
+    if clean.text == text:
+        return Decision(None, Facts())
+    before, after = (len(form.encode("utf-8", "surrogatepass")) for form in (text, clean.text))
+    return Decision(
+        clean.text, Facts(how="shortened", bytes_before=before, bytes_after=after, redactions=clean.counts)
+    )
 
 
 def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_name: str) -> bool:

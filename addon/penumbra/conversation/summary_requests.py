@@ -175,7 +175,11 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
         return None
-    messages = [_read(wire, document.source(item)) for item in items]
+    parts_of_calls = (
+        part for one in wire.prompt(document).messages for part in one.of(Kind.CALL, Kind.RESULT)
+    )
+    programs = frozenset(wire.pair(part) for part in parts_of_calls if part.by_program)
+    messages = [_read(wire, document.source(item), programs) for item in items]
     first = next((n for n, message in enumerate(messages) if not message.leads), 0)
     groups = _groups(messages)
     final = groups.pop() if prompted else range(len(messages), len(messages))
@@ -231,7 +235,8 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
     return groups
 
 
-def _read(wire: ApiFormat, source: bytes) -> _Message:
+def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
+    """Return a message, and its form in a bounded request; `programs`: calls whose results programs read."""
     document = Document(source)
     message = wire.message(document, document.root)
     own = _said(document, message.parts)
@@ -241,7 +246,7 @@ def _read(wire: ApiFormat, source: bytes) -> _Message:
     elif message.opaque or any(_begins(text, table()["summaries"]) for text in own):
         form = source
     else:
-        form = _shortened(wire, document, message)
+        form = _shortened(wire, document, message, programs)
     return _Message(
         source=source,
         form=form,
@@ -253,9 +258,10 @@ def _read(wire: ApiFormat, source: bytes) -> _Message:
     )
 
 
-def _shortened(wire: ApiFormat, document: Document, message: Message) -> bytes:
+def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
     """A message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
-    places = [text for part in message.of(Kind.TEXT, Kind.RESULT) for text in part.texts]
+    said = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
+    places = [text for part in said for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
     if sum(size(value) for _, value in texts) > MESSAGE_BYTES:
         limit = max(_SHORTENED // len(texts), _LEAST_TEXT)

@@ -171,6 +171,7 @@ class Results(Strict, frozen=True):
     harmless: tuple[str, ...]
     untouched: tuple[str, ...]
     free: tuple[str, ...]
+    callers: tuple[str, ...]
     ids: tuple[str, ...]
     binary: BinaryStrings
     unknown: StringRules
