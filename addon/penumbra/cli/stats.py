@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import orjson
 
+from penumbra import __version__
 from penumbra.cli import comparison_text
 from penumbra.cli.counts import counted
+from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import comparison, overview, running
+from penumbra.metrics import comparison, overview, report, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history, trial
@@ -24,7 +26,7 @@ from penumbra.store.key_file import existing_key
 T = TypeVar("T")
 HISTORY_DAYS = 30
 USAGE = """\
-usage: penumbra stats [--tools] [--json]
+usage: penumbra stats [--tools | --report FILE] [--json]
 
 What the proxies that run here have done since their start, and, from the store, what was done on each of the
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
@@ -33,6 +35,8 @@ With penumbra_holdout, also what conversations came to that were shortened, besi
 
   --tools  instead, tools that stood in at least ten requests of a project in the last 30 days and that no
            model called there: what their declarations took, and the setting that takes them out
+  --report FILE  instead, write the last 30 days as one HTML file to show: what was saved, with intervals,
+           whether a prefix was broken, what was asked for again, secrets, time; counts only, no content
   --json  the same for programs: proxies that run, days, and, with penumbra_holdout, what was compared
 
 Exit code 0, or 1 if no proxy runs here.
@@ -44,11 +48,20 @@ def main(arguments: Sequence[str]) -> int:
     Failure."""
     parser = Parser("stats")
     parser.add_argument("--tools", action="store_true")
+    parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--json", action="store_true")
     given = parser.read(arguments)
     store = database_path(settings())
     if given.tools:
         return _print_unused(store, is_json=given.json)
+    if given.report:
+        days = _kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS))
+        try:
+            Path(given.report).write_text(report.html(days, __version__), encoding="utf-8")
+        except OSError as error:
+            raise Failure(f"stats --report: {given.report}: {error.strerror}") from None
+        print(f"Penumbra: {counted(len(days), 'day')} written to {given.report}")
+        return 0
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _kept(store, lambda path, key: history.read_file(path, key, 7))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import stats
+from penumbra.cli.failure import Failure
 from penumbra.metrics.comparison import LEAST
 from penumbra.metrics.running import StatsFile
 from penumbra.store.arms import HELD_OUT, SHORTENED
@@ -73,3 +74,16 @@ def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
     assert stats.main([]) == 0
     assert "still to be added" not in capsys.readouterr().out
     file.close()
+
+
+def test_a_report_is_written_as_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
+    file = tmp_path / "report.html"
+    assert stats.main(["--report", str(file)]) == 0
+    assert "0 days written" in capsys.readouterr().out
+    assert file.read_text().startswith("<!doctype html>")
+    with pytest.raises(Failure, match=r"stats --report: .*no/report.html: No such file"):
+        stats.main(["--report", str(tmp_path / "no" / "report.html")])
