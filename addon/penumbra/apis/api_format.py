@@ -36,6 +36,9 @@ class ApiFormat(ABC):
     """A result may answer a call of any message; False: of the last one that the model wrote."""
     names_calls = True
     """Every result names the call that it answers."""
+    breaks_off = True
+    """A response that can't be completed breaks off; False: it ends in an error, since others share its
+    connection."""
     joins_messages = False
     """Messages of the model that stand side by side are one response."""
 

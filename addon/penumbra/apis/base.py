@@ -27,6 +27,13 @@ class InjectedCall:
     id: str
     arguments: str
     """JSON text as the model wrote it; may be cut off or no JSON at all."""
+    aliases: tuple[str, ...] = ()
+    """Other ids by which parts of a response may name it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All ids by which parts of a response may name it."""
+        return (self.id, *self.aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,8 @@ class Failure:
     """Plain words of ours, which the client gets."""
     retry_after: float | None = None
     """Seconds that the provider wants to be left alone."""
+    reported: bool = False
+    """The provider reported it within a stream, as an event; so the client gets an event, too."""
 
 
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
@@ -150,7 +159,11 @@ class Response(Protocol):
         ...
 
     def fail(self, failure: Failure) -> bytes:
-        """The continuation failed: the end of the response, in the API's own shape of an error."""
+        """End a response whose continuation failed.
+
+        A document becomes an error in the API's own shape. A stream gets an event of that shape where the
+        provider reported the failure in one; else it breaks off behind the bytes returned.
+        """
         ...
 
 

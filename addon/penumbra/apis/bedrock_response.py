@@ -164,7 +164,8 @@ def raised(message: StreamMessage) -> Failure:
     except NotJson:
         said = {}
     text = said.get("message") if isinstance(said, dict) else ""
-    return Failure(None, encode({"error": {"type": message.exception, "message": text}}), ENDED_IN_AN_ERROR)
+    error = encode({"error": {"type": message.exception, "message": text}})
+    return Failure(None, error, ENDED_IN_AN_ERROR, reported=True)
 
 
 class ConverseResponses(Responses):

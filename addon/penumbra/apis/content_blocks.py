@@ -162,6 +162,8 @@ class BlockTurns(Turns):
             block.start(first)
             if (call := block.call()) is not None and call.name == self.injected_tool:
                 seen.hidden.add(index)
+            if call is not None:
+                self.hidden_names.note([call.id], hidden=index in seen.hidden)
             seen.shows_calls |= call is not None and index not in seen.hidden
         if kind is Kind.BLOCK_GROWS and isinstance(delta := document.plain(members.get("delta")), dict):
             block.add(delta)

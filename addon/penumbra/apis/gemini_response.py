@@ -147,7 +147,7 @@ class GeminiReading(Reading):
             return
         arguments = document.source(said["args"]).decode() if "args" in said else "{}"
         named = {key: document.string(said[key]) for key in ("id", "name") if key in said}
-        self.injected.append(InjectedCall(encode(named).decode(), arguments))
+        self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
         """Whether this piece ends the turn."""

@@ -145,6 +145,8 @@ class PieceTurns(Turns):
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         noted = self.seen.note(document)
         self._seam.edit(document, noted.texts)
+        self.hidden_names.note([name for call in self.seen.injected for name in call.names], hidden=True)
+        self.hidden_names.note(self.seen.real_calls, hidden=False)
         if noted.hides:
             event.settle()
             assert event.document is not None

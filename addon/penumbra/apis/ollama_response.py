@@ -67,7 +67,8 @@ class OllamaReading(Reading):
         hidden = is_hidden(document, call, self.injected_tool)
         if hidden:
             arguments = document.source(function["arguments"]).decode() if "arguments" in function else "{}"
-            self.injected.append(InjectedCall(_identity(document, members, function), arguments))
+            names = (document.string(members.get("id")) or "",)
+            self.injected.append(InjectedCall(_identity(document, members, function), arguments, names))
         else:
             self.real_calls.append(document.string(members.get("id")) or "")
             self.tokens.append(call_token(document, call))

@@ -151,6 +151,8 @@ class ChatTurns(Turns):
             call = self.seen.call(fragment)
             call.waiting.append(document.source(item))
             call.decide(self.injected_tool, isinstance(function, dict) and bool(function.get("name")))
+            if call.real is not None:
+                self.hidden_names.note([call.id], hidden=not call.real)
             kept += self._release(call)
         return kept
 
@@ -196,6 +198,7 @@ class _Call:
     real: bool | None = None
     """None as long as its name may become the injected tool's."""
     name: str = ""
+    id: str = ""
     shown: int | None = None
     waiting: list[bytes] = field(default_factory=list)
 
@@ -236,7 +239,7 @@ class _Turn:
         """The call that a fragment belongs to. The message has noted the fragment already."""
         number = self.message.number(fragment)
         call = self.calls.setdefault(number, _Call())
-        call.name = self.message.call_name(number)
+        call.name, call.id = self.message.call_name(number), self.message.call_id(number)
         return call
 
     def read(self) -> Turn:

@@ -103,7 +103,8 @@ class ResponsesTurns(Turns):
     def failed_by(self, event: Event) -> Failure:
         assert event.document is not None
         status = event.document.plain(event.members.get("status"))
-        return Failure(status if isinstance(status, int) else None, event.data(), ENDED_IN_AN_ERROR)
+        number = status if isinstance(status, int) else None
+        return Failure(number, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def own_error(self, event: Event) -> Iterable[Event]:
         assert event.document is not None
@@ -152,8 +153,10 @@ class ResponsesTurns(Turns):
         place = document.plain(members.get("output_index"))
         if isinstance(place, int):
             item = members.get("item")
-            if name == "response.output_item.added" and is_hidden(document, item, self.injected_tool):
-                seen.hidden.add(place)
+            if name == "response.output_item.added":
+                hidden = is_hidden(document, item, self.injected_tool)
+                seen.hidden |= {place} if hidden else set()
+                self.hidden_names.note(_names(document, item), hidden=hidden)
             if name == "response.output_item.done" and item is not None:
                 seen.items[place] = document.source(item)
             if place in seen.hidden:
@@ -239,6 +242,12 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
     return is_call and document.string(members.get("name")) == injected_tool
 
 
+def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
+    """The ids of an item: its own, and that of the call that it is."""
+    members = document.members(item)
+    return tuple(filter(None, (document.string(members.get(key)) for key in ("id", "call_id"))))
+
+
 def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> None:
     """Take the injected tool out of the tools that a response repeats from its request."""
     items = document.items(response.get("tools"))
@@ -291,7 +300,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
         name = kind(document, item)
         if is_hidden(document, document.root, injected_tool):
             arguments = document.string(item.get("arguments")) or ""
-            injected.append(InjectedCall(call_id(document, name, item), arguments))
+            alias = document.string(item.get("id")) or ""
+            injected.append(InjectedCall(call_id(document, name, item), arguments, (alias,)))
             continue
         last = document.string(item.get("id")) or ""
         # Clients send it again whole, or refer to it by its id.

@@ -216,6 +216,8 @@ class SocketResponses(ResponsesResponses):
 class SocketFormat(ResponsesFormat):
     """Frames of a WebSocket, one event to a frame."""
 
+    breaks_off = False
+
     def tools(self, request: Document) -> Tools:
         return replace(super().tools(request), threaded=True)
 

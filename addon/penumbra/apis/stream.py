@@ -84,7 +84,7 @@ class Stream:
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        event = self._turns.fail(failure) if self._turns is not None else None
+        event = self._turns.fail(failure) if self._turns is not None and failure.reported else None
         return self._write([event] if event is not None else []) + self._close()
 
     def close(self) -> bytes:

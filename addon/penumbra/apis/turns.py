@@ -30,6 +30,7 @@ from penumbra.apis.event import Event
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece
+from penumbra.wire.json_values import encode
 
 
 class State(Enum):
@@ -41,6 +42,60 @@ class State(Enum):
     CONTINUED = auto()
     DONE = auto()
     FAILED = auto()
+
+
+_SHORTEST_NAME = 6
+"""Characters. Shorter ids are those of servers that count, and may stand for anything."""
+
+
+class HiddenNames:
+    """The ids of hidden calls, and what is done about parts of a response that name them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, bytes] = {}
+
+    def note(self, names: Iterable[str], *, hidden: bool) -> None:
+        """Keep the ids of a hidden call; forget those of one that the client sees, since servers that number
+        the calls of each turn give the same id again."""
+        for name in names:
+            if hidden and len(name) >= _SHORTEST_NAME:
+                self._names[name] = name.encode("utf-8", "replace")
+            elif not hidden:
+                self._names.pop(name, None)
+
+    def stand_in(self, data: bytes) -> bool:
+        """Return True if JSON text contains one of the ids."""
+        return any(name in data for name in self._names.values()) if self._names else False
+
+    def take_out(self, document: Document, value: Raw) -> None:
+        """Remove what names one of the ids from a value: members whose key or string it is, and items of
+        arrays that are such a string or have such a member."""
+        if not self.stand_in(document.source(value)):
+            return
+        members, items = document.members(value), document.items(value)
+        kept = [item for item in items if not self._is_named(document, item)]
+        stay = {
+            key: one
+            for key, one in members.items()
+            if key not in self._names and document.string(one) not in self._names
+        }
+        if len(kept) < len(items):
+            left = [self._without(document, item) for item in kept]
+            document.rewrite(value, b"[" + b",".join(left) + b"]")
+        elif len(stay) < len(members):
+            left = [encode(key) + b":" + self._without(document, one) for key, one in stay.items()]
+            document.rewrite(value, b"{" + b",".join(left) + b"}")
+        else:
+            for inner in (*items, *members.values()):
+                self.take_out(document, inner)
+
+    def _is_named(self, document: Document, item: Raw) -> bool:
+        return any(document.string(one) in self._names for one in (item, *document.members(item).values()))
+
+    def _without(self, document: Document, value: Raw) -> bytes:
+        inner = Document(document.source(value))
+        self.take_out(inner, inner.root)
+        return inner.render()
 
 
 class Turns(ABC):
@@ -55,6 +110,7 @@ class Turns(ABC):
         """At least one turn is hidden."""
         self.hidden_usage: Metrics = {}
         """Of the turns that were continued."""
+        self.hidden_names = HiddenNames()
         self.state = State.READING
         self.restart()
 
@@ -72,11 +128,11 @@ class Turns(ABC):
         if event.document is None:
             return self.no_json(event)
         if self.is_error(event):
-            return self._error(event)
+            return self._unnamed(self._error(event))
         out = self.read(event, event.document)
         if self.state is not State.FAILED:
             self.state = State.HOLDING if self.held or self.holds() else self._reading()
-        return out
+        return self._unnamed(out)
 
     def end_turn(self) -> Turn:
         """The provider's response has ended."""
@@ -93,7 +149,7 @@ class Turns(ABC):
         self.continued = True
         self.hide_turn()
         self.restart()
-        return out
+        return self._unnamed(out)
 
     def restart(self) -> None:
         """The current turn begins, or begins once more."""
@@ -115,7 +171,7 @@ class Turns(ABC):
         for event in held:
             self.put_right(event)
         self.state = State.DONE
-        return held
+        return self._unnamed(held)
 
     def fail(self, failure: Failure) -> Event | None:
         """The event that tells the client; None if it has got the provider's own error."""
@@ -129,6 +185,15 @@ class Turns(ABC):
         event.settle()
         self.held.append(event)
         return ()
+
+    def _unnamed(self, events: Iterable[Event]) -> list[Event]:
+        """Events for the client without what names a hidden call."""
+        events = list(events)
+        for event in events:
+            if event.document is not None and self.hidden_names.stand_in(event.document.data):
+                event.settle()
+                self.hidden_names.take_out(event.document, event.document.root)
+        return events
 
     def note_usage(self, document: Document, owner: Raw | None) -> None:
         """Keep the figures that an object of an event has, and what it says of the response."""
@@ -183,7 +248,7 @@ class Turns(ABC):
 
     def failed_by(self, event: Event) -> Failure:
         """An error of the provider's that the client does not get."""
-        return Failure(None, event.data(), ENDED_IN_AN_ERROR)
+        return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
         """What a held event still has to say when the response goes on."""

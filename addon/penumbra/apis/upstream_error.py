@@ -13,6 +13,9 @@ from typing import Any, TypeGuard
 from penumbra.apis.base import Failure
 from penumbra.wire.json_values import NotJson, decode
 
+PASSING = (429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may work a moment later."""
+_BAD_GATEWAY = 502
 _LONGEST_NAME = 64
 _LONGEST_WORDS = 400
 _STATUS: Mapping[str, int] = {
@@ -64,7 +67,18 @@ class DescribedError:
 
 
 def described(failure: Failure, hidden: str) -> DescribedError:
-    """What the client gets to know. `hidden`: the name of a tool that it does not know."""
+    """Return what the client gets to know. `hidden`: the name of a tool that it does not know.
+
+    A refusal for good is of a request that the client did not make, while its own was taken. It becomes a bad
+    gateway, after which clients try again; an error that the provider reported in a stream keeps its kind.
+    """
+    error = _described(failure, hidden)
+    keeps = failure.reported or error.status in PASSING
+    return error if keeps else DescribedError(_BAD_GATEWAY, error.message)
+
+
+def _described(failure: Failure, hidden: str) -> DescribedError:
+    """The error as it is."""
     error = _error(failure.body)
     kind, state = (_name(error.get(key), hidden) for key in ("type", "status"))
     number = error.get("code")
@@ -80,7 +94,7 @@ def described(failure: Failure, hidden: str) -> DescribedError:
 
 def status(failure: Failure) -> int | None:
     """The HTTP status of a failure, or what stands for it in the error itself."""
-    return described(failure, "").status
+    return _described(failure, "").status
 
 
 def words(failure: Failure) -> str:

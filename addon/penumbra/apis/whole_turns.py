@@ -13,6 +13,7 @@ from msgspec import Raw
 from penumbra.apis.base import Failure, Turn
 from penumbra.apis.ending import Ending, EndingReader, EndingTable
 from penumbra.apis.event import Filter
+from penumbra.apis.turns import HiddenNames
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.errors import place
 from penumbra.wire.document import Document
@@ -68,6 +69,7 @@ class WholeResponse:
         self._body = bytearray()
         self._document: Document | None = None
         self._touched = turns is not None and turns.always_edits()
+        self._hidden_names = HiddenNames()
 
     def attach(self, filter: Filter) -> None:
         self._filters.append(filter)
@@ -90,6 +92,8 @@ class WholeResponse:
             return Turn()
         turn = self._turns.turn(document)
         self._touched |= bool(turn.injected)
+        self._hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)
+        self._hidden_names.note(turn.real_calls, hidden=False)
         owner = self._turns.owner(document)
         metrics, said = self._turns.usage.read(document, owner), EndingReader(self._turns.ends)
         said.note(document, owner)
@@ -117,6 +121,9 @@ class WholeResponse:
         if self._turns is not None and self._touched:
             self._turns.usage.add(document, self._turns.owner(document), self._turns.hidden_usage, {})
             self._turns.put_right(document)
+            if self._hidden_names.stand_in(document.data):
+                document = Document(document.render())
+                self._hidden_names.take_out(document, document.root)
         return _filtered(document, self._filters)
 
     def fail(self, failure: Failure) -> bytes:

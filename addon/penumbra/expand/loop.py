@@ -5,7 +5,7 @@
                    Ask ──► answered ──► Continue    the request for the next turn; feed it again
                     │               └──► Done
                  Broken ──► again                   the same request once more
-                        └──► failed ──► Done
+                        └──► failed ──► Done        an error, or a stream that breaks off
 
 After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
 forbids all calls, so that it has to say something. Whoever does the I/O may end everything with
@@ -48,7 +48,8 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A continuation has ended in the middle, or with an error that the client has not got."""
+    """A continuation has ended before the client got anything of it, or with an error that the client has
+    not got."""
 
     failure: Failure
 
@@ -81,6 +82,8 @@ class Done:
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
     """HTTP status of an error that takes the place of a JSON response."""
+    broken: str = ""
+    """Why a stream breaks off behind `out`; empty: it ends."""
     orphans: tuple[str, ...] = ()
     """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
@@ -107,8 +110,8 @@ class ToolLoop:
         self._broken = False
         self._ended: Turn | None = None
         """The current turn, once it has ended."""
-        self._shown = False
-        """The client has got something."""
+        self._shown = self._shows = False
+        """The client has got something of the response, and of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:
@@ -126,7 +129,8 @@ class ToolLoop:
             return data
         try:
             out = self._response.feed(data)
-            self._shown |= bool(out)
+            self._shows |= bool(out)
+            self._shown |= self._shows
             return out
         except Exception as error:
             _log.error("penumbra: a response goes on as it comes: %s", place(error))
@@ -174,16 +178,23 @@ class ToolLoop:
     def _go_on_with(self, results: Sequence[bytes]) -> None:
         turn = self.turns[-1]
         messages = self._wire.continuation(turn, results)
-        self._pending, self._ended = tuple(results), None
+        self._pending, self._ended, self._shows = tuple(results), None, False
         self.request = self._wire.extended(self._before, messages, turn.response_id)
         if self.rounds == ROUNDS + 2:
             self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
-        """The continuation can't be had."""
+        """End the response: its continuation can't be had.
+
+        What the provider reported in a stream, the client gets as an error. Everything else breaks a stream
+        off, as a failing connection does: clients try again then, and don't take what they have got for all.
+        """
+        if not self._wire.breaks_off:
+            failure = replace(failure, reported=True)
         left = self._left()
         out = b"" if self._broken else self._response.fail(failure)
-        return replace(left, out=out, status=upstream_error.status(failure) or 502)
+        broken = "" if failure.reported else failure.message
+        return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
         """The client went away: what it has got of the response."""
@@ -195,13 +206,14 @@ class ToolLoop:
         `request`: what asks for it, if that is not the same.
         """
         self.request = request or self.request
-        self._ended = None
+        self._ended, self._shows = None, False
         self._response.restart()
 
     def _broken_off(self, turn: Turn) -> Broken | Done:
-        if self.rounds:
+        if self.rounds and (turn.failure is not None or not self._shows):
             message = "the upstream ended its response early"
             return Broken(turn.failure or Failure(None, b"", message))
+        # The client's ends as early.
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:

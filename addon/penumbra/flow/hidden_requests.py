@@ -90,12 +90,12 @@ async def run(flow: http.HTTPFlow) -> str | None:
     return flow.error.msg if flow.error else None
 
 
-def headers(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
+def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> None:
     """The response to a hidden request begins."""
     if flow.response is None or flow.response.status_code != 200:
         return
     if response_bodies.is_stream(flow):
-        response_bodies.stream_continuation(flow.response, hidden.body)
+        response_bodies.stream_continuation(flow.response, hidden.body, state)
 
 
 def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:

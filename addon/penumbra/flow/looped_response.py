@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penumbra.apis.base import Failure
 from penumbra.conversation.incoming import Accepted
-from penumbra.errors import place
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Done, ToolLoop
 from penumbra.expand.prepared import Answered, Find, Prepared
 from penumbra.flow.engines import Lease
 from penumbra.retry.portions import Portions
-from penumbra.wire import content_stream
 
 
 @dataclass
@@ -27,7 +24,6 @@ class LoopedResponse:
     spliceable: bool = False
     live: bool = False
     loop: ToolLoop | None = None
-    decode: content_stream.Decode | None = None
     plain: bytes | None = None
     """The first response's body without content coding, where it is one document."""
     shown: bytearray = field(default_factory=bytearray)
@@ -38,7 +34,6 @@ class LoopedResponse:
     retries: int = 0
     portions: Portions = field(default_factory=Portions)
     done: Done | None = None
-    error: str = ""
 
     @classmethod
     def of(cls, accepted: Accepted, lease: Lease) -> LoopedResponse | None:
@@ -65,20 +60,3 @@ class LoopedResponse:
         data = self.loop.keep_alive if self.loop else b""
         self.shown += data
         return data
-
-    def first_turn(self, data: bytes) -> bytes | list[bytes]:
-        """The stream callable of the first response: it must neither raise nor return an empty chunk."""
-        if not data or self.error:
-            return []
-        try:
-            plain = self.decode(data) if self.decode else data
-        except Exception as error:
-            self.error = f"the response could not be decoded: {place(error)}"
-            return self._end(self.error) or []
-        return self.feed(plain) or []
-
-    def _end(self, message: str) -> bytes:
-        """The client is told at once: the upstream may go on for long."""
-        out = self.loop.failed(Failure(None, b"", message)).out if self.loop else b""
-        self.shown += out
-        return out

@@ -97,6 +97,9 @@ class ResponseWay:
         """A response is complete."""
         if (state := states.of(flow)) is None:
             return
+        if state.broken:
+            # Where it could not break off sooner.
+            flow.kill()
         for step in self._steps:
             if flow.response is not None:
                 await _run(step.complete(flow, state, flow.response))

@@ -5,25 +5,23 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from mitmproxy import http
 
 from penumbra.apis import bedrock_invoke, upstream_error
 from penumbra.apis.base import Failure
-from penumbra.apis.formats import FORMATS
 from penumbra.errors import place
 from penumbra.expand.loop import Done
 from penumbra.expand.prepared import Prepared
 from penumbra.flow import destination
+from penumbra.flow.state import FlowState
 from penumbra.wire import content_encoding, content_stream, framing
 
-_PASSING = (429, 500, 502, 503, 504, 529)
-"""Statuses after which the same request may work a moment later."""
 _PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
 _WHEN = ("retry-after", "x-should-retry")
 _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
-_NOT_DECODED = "Penumbra could not decode the rest of this response"
 _log = logging.getLogger(__name__)
 
 
@@ -37,8 +35,8 @@ def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
     """The client gets the stream without content coding and without a length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
-    if response.is_http2 and not flow.request.is_http2:
-        # Without it, the end of the body would be the end of the client's connection.
+    if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
+        # Without it, a body that breaks off would be one that ends, with the client's connection.
         response.headers["transfer-encoding"] = "chunked"
 
 
@@ -56,14 +54,13 @@ def pass_live(response: http.Response) -> None:
     response.stream = take
 
 
-def stream_continuation(response: http.Response, body: bytearray) -> None:
+def stream_continuation(response: http.Response, body: bytearray, state: FlowState) -> None:
     decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
-    decoded = LiveDecoding(decode, "") if decode is not None else None
+    decoded = LiveDecoding(decode, state) if decode is not None else None
 
     def take(data: bytes) -> bytes | list[bytes]:
         if not data or decoded is None:
             return []
-        # Of a continuation that breaks off, its reader tells the client.
         plain = decoded.feed(data)
         body.extend(plain)
         return plain or []
@@ -80,27 +77,27 @@ def let_go(flow: http.HTTPFlow) -> None:
 
 class LiveDecoding:
     """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
-    comes of it is too much, the client gets an error as its provider writes them, and nothing more."""
+    comes of it is too much, the response breaks off for the client."""
 
-    def __init__(self, decode: content_stream.Decode, format_name: str) -> None:
+    def __init__(self, decode: content_stream.Decode, state: FlowState) -> None:
+        """`state`: of the response's flow."""
         self._decode = decode
-        self._format = FORMATS.get(format_name)
-        self._is_over = False
+        self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
         """The next bytes, decoded; `then` is what is done with them, and must not raise."""
-        if self._is_over:
+        if self._state.broken:
             return b""
         try:
             return then(self._decode(data))
         except Exception as error:
-            self._is_over = True
-            _log.warning("penumbra: a response could not be decoded: %s", place(error))
-            return self._format.stream("").fail(Failure(None, b"", _NOT_DECODED)) if self._format else b""
+            self._state.broken = f"the response could not be decoded: {place(error)}"
+            _log.warning("penumbra: %s", self._state.broken)
+            return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """The stream has ended: what `rest` has held back, unless the client has got an error."""
-        return b"" if self._is_over else rest()
+        """The stream has ended: what `rest` has held back, unless the response has broken off."""
+        return b"" if self._state.broken else rest()
 
 
 def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
@@ -149,8 +146,9 @@ def is_stream(flow: http.HTTPFlow) -> bool:
 
 def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
     """Nothing has been sent yet: the client gets the failure as a response of its own."""
+    failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
-    status = upstream_error.status(failure) or 502
+    status = upstream_error.described(failure, "").status or 502
     flow.response = http.Response.make(status, body, {"content-type": "application/json"})
 
 
@@ -174,7 +172,7 @@ def failure(
 def pause(failure: Failure) -> float | None:
     """After how many seconds something that failed may be tried again; None: never."""
     status = upstream_error.status(failure)
-    if (failure.body and status is None) or (status is not None and status not in _PASSING):
+    if (failure.body and status is None) or (status is not None and status not in upstream_error.PASSING):
         return None
     wanted = _PAUSE if failure.retry_after is None else failure.retry_after
     return wanted if wanted <= _LONGEST_PAUSE else None
@@ -183,6 +181,8 @@ def pause(failure: Failure) -> float | None:
 def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
     """The client hears what the provider said of trying again."""
     refused = continuation.response if continuation is not None else None
+    if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
+        return
     if flow.response is not None and refused is not None and refused.status_code >= 400:
         for name in _WHEN:
             if name in refused.headers:

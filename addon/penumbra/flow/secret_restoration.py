@@ -81,7 +81,7 @@ class SecretRestoration(Step):
             return
         shown = restored.live = bytearray()
         edited = restored.edited(stream=True)
-        decoded = response_bodies.LiveDecoding(decode, restored.restoration.format)
+        decoded = response_bodies.LiveDecoding(decode, state)
 
         def take(data: bytes) -> bytes | list[bytes]:
             out = decoded.feed(data, edited.feed) if data else decoded.end(edited.close)

@@ -262,6 +262,11 @@ class SpliceStream(HttpStream):
                 return
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
+        if isinstance(event, ResponseData) and (yield from self._break_off()):
+            # The upstream may go on for long.
+            code = RequestProtocolError.code
+            gone = RequestProtocolError(self.stream_id, "the response can't be read", code)
+            yield SendHttp(gone, self.context.server)
 
     def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, ResponseEndOfMessage) and _guard(self.flow) is not None:
@@ -308,6 +313,8 @@ class SpliceStream(HttpStream):
         if turn.out and self.session.live:
             self.quiet = False
             yield SendHttp(ResponseData(self.stream_id, turn.out), self.context.client)
+        if (yield from self._break_off()):
+            return
         if turn.following is not None:
             yield from self._continue(turn.following)
             return
@@ -319,6 +326,16 @@ class SpliceStream(HttpStream):
             self.response_body_buf.clear()
             self.response_body_buf += turn.body
             yield from super().state_consume_response_body(end)
+
+    def _break_off(self) -> layer.CommandGenerator[bool]:
+        """Break off a response that can't be completed, as if the upstream had; True if it is one."""
+        state = states.of(self.flow)
+        if state is None or not state.broken:
+            return False
+        self.wakeup = self.session = self.continuation = None
+        code = ResponseProtocolError.code
+        yield from self.handle_protocol_error(ResponseProtocolError(self.stream_id, state.broken, code))
+        return True
 
     def _continue(self, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
         parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))

@@ -63,7 +63,8 @@ class TurnEnd:
     following: http.HTTPFlow | None = None
     """Out: the request to go on with."""
     out: bytes = b""
-    """Out: bytes for the client, where the response is live."""
+    """Out: bytes for the client, where the response is live. Behind them it breaks off, if its flow's state
+    says that it is broken."""
 
 
 @dataclass

@@ -63,6 +63,8 @@ class FlowState:
     """What goes to the client may differ from what the flow shows."""
     body_to_send: bytes | None = None
     """The body that goes to the client instead; None: what the flow shows."""
+    broken: str = ""
+    """Why the response can't be completed: it breaks off for the client."""
     turn: TurnRecord | None = None
     """The journal's entry; of a WebSocket, that of the last frame."""
     response_format: str = ""

@@ -86,7 +86,7 @@ class ToolLoopStep(Step):
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Decide how a response is read."""
         if state.hidden_request is not None:
-            hidden_requests.headers(flow, state.hidden_request)
+            hidden_requests.headers(flow, state.hidden_request, state)
             return
         looped, is_stream = state.tool_loop, response_bodies.is_stream(flow)
         stream = response.status_code == 200 and is_stream
@@ -100,11 +100,12 @@ class ToolLoopStep(Step):
         wire, tool, before = looped.prepared.wire, looped.prepared.tool, looped.prepared.before
         read = self._filtered(flow, state, wire.stream(tool, before)) if stream else wire.body(tool, before)
         looped.loop = ToolLoop(wire, read, looped.body)
-        looped.decode = content_stream.decoder(response.headers.get("content-encoding", ""))
-        if stream and looped.spliceable and looped.decode is not None:
+        decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        if stream and looped.spliceable and decode is not None:
             looped.live = True
             response_bodies.stream_plainly(flow, response)
-            response.stream = looped.first_turn
+            decoded = response_bodies.LiveDecoding(decode, state)
+            response.stream = lambda data: (decoded.feed(data, looped.feed) if data else b"") or []
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete."""
@@ -153,6 +154,8 @@ class ToolLoopStep(Step):
         elif isinstance(step, Done):
             looped.done = step
             turn.out = step.out
+            if looped.live:
+                state.broken = step.broken
             await self._turns.keep(looped, step)
             if looped.plain is not None and step.out != looped.plain:
                 turn.body = step.out
@@ -166,8 +169,6 @@ class ToolLoopStep(Step):
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> Continue | Done | http.HTTPFlow:
         """What follows; a flow: the same request once more."""
-        if looped.error:
-            return Done(b"", sound=False)
         if turn.continuation is None:
             if not looped.live:
                 plain = looped.plain = response_bodies.plain_body(turn.flow, turn.body)

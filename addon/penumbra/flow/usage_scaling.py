@@ -71,7 +71,7 @@ class UsageScaling(Step):
             return
         decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if decode is not None:
-            decoded = response_bodies.LiveDecoding(decode, scaled.format_name)
+            decoded = response_bodies.LiveDecoding(decode, state)
             response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
             response_bodies.stream_plainly(flow, response)
 

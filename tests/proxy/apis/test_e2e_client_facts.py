@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import pytest
 
 from support.agents.agent import PRINTS, AnthropicAgent, bash
-from support.agents.apis import APIS
+from support.agents.apis import APIS, both_ways
+from support.agents.bedrock_callers import HOST, MODEL
 from support.agents.callers import PHANTOM, hidden_results, results
-from support.agents.model import CAP, COMMANDS, Model, ask
-from support.upstream import Thinking, turn
+from support.agents.model import CAP, COMMANDS, Model, ask, expand
+from support.upstream import Thinking, ToolCall, turn
 
 LOG = COMMANDS["cat worker.log"]
 CLAUDE_CODE = "claude-cli/2.1.329 (external, sdk-cli)"
@@ -216,3 +218,36 @@ def test_newer_parts_of_anthropics_requests_are_left_alone(
     assert first.header("anthropic-beta") == BETAS
     assert hidden_results(continued) == [LOG]
     assert json.dumps(continued.json["messages"][:4]) == json.dumps(first.json["messages"])
+
+
+@both_ways
+@pytest.mark.parametrize("service", ["anthropic", "bedrock"])
+def test_verdicts_about_calls_name_those_that_the_client_sees(
+    service: str, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    """Claude Code has the provider judge its calls; a verdict it can't place costs it the judging."""
+    beta, safeguards = "dangerous-tool-use-2026-09-03", [{"type": "dangerous_tool_use"}]
+    body = {**APIS[0].body("What is there?", stream), "safeguards": safeguards}
+    url, headers = "https://api.anthropic.com/v1/messages", APIS[0].headers(api_key)
+    headers["anthropic-beta"] = beta
+    if service == "bedrock":
+        way = "invoke-with-response-stream" if stream else "invoke"
+        url, headers = f"https://{HOST}/model/{MODEL}/{way}", {"authorization": f"Bearer {api_key}"}
+        own = {"anthropic_version": "bedrock-2023-05-31", "anthropic_beta": [beta]}
+        body = {**own, **{key: value for key, value in body.items() if key not in ("model", "stream")}}
+    upstream.script(
+        Model(
+            turn("See.", expand("shadow_1")),
+            turn(ToolCall(PHANTOM, {"id": "shadow_2"}, "toolu_hidden"), ToolCall("bash", {}, "toolu_seen")),
+        )
+    )
+    answer = clients.http(running).post(url, json=body, headers=headers)
+    assert answer.status_code == 200, answer.content
+    assert [request.json["safeguards"] for request in upstream.asked()] == [safeguards] * 2
+    content = answer.content
+    if service == "bedrock" and stream:
+        values = APIS[-1].events(content)
+        content = b"".join(base64.b64decode(value["bytes"]) for value in values)
+    assert b"toolu_hidden" not in content
+    left = b'"safeguard_results":{"tool_uses":{"toolu_seen":{"verdict":"safe"}}}'
+    assert left in content.replace(b" ", b"")

@@ -20,7 +20,7 @@ from support.agents.apis import APIS, Api, both_ways, every_api
 from support.agents.callers import hidden_results
 from support.agents.model import CAP, PHANTOM, Model, expand
 from support.mitm import ADDON, eventually
-from support.upstream import Fault, Hangup, Raw, Text, turn
+from support.upstream import Fault, Hangup, Raw, Text, Turn, turn
 
 ASK = turn(Text("One moment."), expand("shadow_1"))
 both_protocols = pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
@@ -37,13 +37,29 @@ SECRET = "sk-ant-api03-" + "aB3" * 30
 WORDS = f"what is {PHANTOM} and {SECRET}?"
 
 FAULTS: list[tuple[Break, Any, Any]] = [
-    (lambda api: Fault(400, WORDS), "status 400", 2),
-    (lambda api: Fault(429, WORDS, headers=(("retry-after", "60"),)), "try again in 60s", 2),
-    (lambda api: Fault(500, WORDS), "status 500", 4),
-    (lambda api: Fault(529, WORDS, headers=(("retry-after", "0"),)), "status 529", 4),
-    (lambda api: Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"), "status 502", 4),
-    (lambda api: Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"), "status 200", 2),
-    (lambda api: Hangup(), "connection", 4),
+    (lambda api: Fault(400, WORDS), "the upstream answered with status 400", 2),
+    (
+        lambda api: Fault(429, WORDS, headers=(("retry-after", "60"),)),
+        "the upstream answered with status 429",
+        2,
+    ),
+    (lambda api: Fault(500, WORDS), "the upstream answered with status 500", 4),
+    (
+        lambda api: Fault(529, WORDS, headers=(("retry-after", "0"),)),
+        "the upstream answered with status 529",
+        4,
+    ),
+    (
+        lambda api: Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"),
+        "the upstream answered with status 502",
+        4,
+    ),
+    (
+        lambda api: Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"),
+        "the upstream answered with status 200",
+        2,
+    ),
+    (lambda api: Hangup(), "the connection to the upstream failed", 4),
     (lambda api: turn("Half a w", cut_after=2, delta=3), None, None),
     (lambda api: turn("Half a word.", error_after=2, delta=3), None, None),
     (
@@ -58,7 +74,7 @@ FAULT_IDS = ["400", "429", "500", "529", "html-502", "html-200", "hangup", "cut"
 @pytest.mark.parametrize(("fault", "words", "calls"), FAULTS, ids=FAULT_IDS)
 @both_protocols
 @every_api
-def test_a_failing_continuation_ends_a_stream_with_an_error_of_the_same_kind(
+def test_a_failing_continuation_keeps_its_kind(
     api: Api,
     http2: bool,
     fault: Break,
@@ -69,29 +85,67 @@ def test_a_failing_continuation_ends_a_stream_with_an_error_of_the_same_kind(
     running: Any,
     upstream: Any,
 ) -> None:
+    """An error of the provider's in its stream is one in the client's; all else breaks it off."""
     upstream.script(failing(fault(api)))
-    answer = api.post(clients.http(running, http2=http2), api_key, True)
-    assert answer.status_code == 200
-    assert b"One moment." in answer.content
-    assert PHANTOM.encode() not in answer.content
-    errors = [api.error(event) for event in api.events(answer.content)]
-    assert errors[-1]
-    assert sum(map(bool, errors)) == 1
-    assert api.ends not in answer.content
-    assert b"what is" not in answer.content
+    content, broke = api.arrived(clients.http(running, http2=http2), api_key)
+    is_event = isinstance(fault(api), Turn) and fault(api).delivery.error_after is not None
+    assert broke is not is_event
+    assert b"One moment." in content
+    assert PHANTOM.encode() not in content
+    errors = [api.error(event) for event in api.events(content)]
+    assert bool(errors[-1]) is is_event
+    assert sum(map(bool, errors)) == is_event
+    assert api.ends not in content
+    assert b"what is" not in content
     if isinstance(fault(api), Fault):
         # The operator reads what was said, without the secrets in it.
         assert eventually(lambda: f"what is {PHANTOM} and " in running.log())
         assert SECRET not in running.log()
     if words:
-        assert words in errors[-1]
+        assert eventually(lambda: f"a hidden request failed: {words}" in running.log())
         assert len(upstream.asked()) == calls
+
+
+@both_protocols
+@every_api
+def test_a_stream_breaks_off_where_the_providers_does(
+    api: Api, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    """After a hidden turn as in a response without one."""
+    client = clients.http(running, http2=http2)
+    cut = turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=api.lead + 2)
+    upstream.script(Model(cut))
+    plain = api.arrived(client, api_key)
+    upstream.script(Model(ASK, cut))
+    hidden = api.arrived(client, api_key)
+    assert plain[1]
+    assert hidden[1]
+    assert api.text(hidden[0]) == f"One moment.{api.gap}{api.text(plain[0])}"
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["first", "continued"])
+@both_protocols
+def test_a_stream_that_cannot_be_decoded_breaks_off(
+    hidden: bool, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    client = clients.http(running, http2=http2)
+    for api in APIS:
+        if api.name == "gemini-array":
+            continue
+        kind = {"ollama": "application/x-ndjson", "converse": "application/vnd.amazon.eventstream"}
+        head = ("content-type", kind.get(api.name, "text/event-stream")), ("content-encoding", "gzip")
+        broken = Raw(200, head, b"this is no gzip")
+        upstream.script(Model(*([ASK, broken, broken, broken] if hidden else [broken])))
+        content, broke = api.arrived(client, api_key)
+        assert broke, api.name
+        assert content == b"" or hidden
+        assert not any(map(api.error, api.events(content)))
 
 
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        (Fault(400, "no"), 400),
+        (Fault(400, "no"), 502),
         (Fault(529, "no"), 529),
         (Fault(429, "no", headers=(("retry-after", "60"),)), 429),
         (Hangup(), 502),
@@ -100,7 +154,7 @@ def test_a_failing_continuation_ends_a_stream_with_an_error_of_the_same_kind(
     ids=["400", "529", "429", "hangup", "empty"],
 )
 @every_api
-def test_a_failing_continuation_gives_a_document_its_status(
+def test_a_failing_continuation_gives_a_document_a_status_that_clients_retry(
     api: Api, fault: Any, status: int, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(failing(fault))
@@ -376,8 +430,8 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
             assert PHANTOM.encode() not in answer.content
         upstream.script(failing(Fault(400, WORDS)))
         answer = api.post(client, api_key, stream)
-        # Nothing has been sent yet, so a stream too can still get the provider's status.
-        assert answer.status_code == 400
+        # Nothing has been sent yet, so a stream too can still get a status.
+        assert answer.status_code == 502
         assert api.error(answer.json()) == "the upstream answered with status 400"
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1
     assert "this is a test" in running.log()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
 
@@ -26,6 +28,8 @@ from support.agents.callers import (
     ResponsesAgent,
     schema,
 )
+
+_httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,20 @@ class Api:
         request = {"json": self.body(words, True), "headers": self.headers(key)}
         return client.stream("POST", self.host + self.path(True), **request)
 
+    def arrived(self, client: Any, key: str, **more: Any) -> tuple[bytes, bool]:
+        """What arrives of a stream, and whether it broke off. `more` is put into the body."""
+        content, body = b"", {**self.body("x", True), **more}
+        with client.stream(
+            "POST", self.host + self.path(True), json=body, headers=self.headers(key)
+        ) as answer:
+            assert answer.status_code == 200, answer.read()
+            try:
+                for chunk in answer.iter_raw():
+                    content += chunk
+            except _httpx.RemoteProtocolError:
+                return content, True
+        return content, False
+
     def values(self, content: bytes, stream: bool) -> list[Any]:
         """The pieces of an answer, or its document."""
         return self.events(content) if stream else [json.loads(content)]
@@ -107,7 +125,8 @@ def _lines(data: bytes) -> list[Any]:
 
 
 def _array(data: bytes) -> list[Any]:
-    found: list[Any] = json.loads(data)
+    # The end is missing where the stream broke off.
+    found: list[Any] = json.loads(data if data.rstrip().endswith(b"]") else data + b"]")
     return found
 
 

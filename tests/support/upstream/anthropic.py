@@ -156,6 +156,9 @@ class Anthropic:
             "stop_sequence": None,
             "usage": usage,
         }
+        if body.get("safeguards"):
+            judged = {made["id"]: {"verdict": "safe"} for made in content if made["type"] == "tool_use"}
+            document["safeguard_results"] = {"tool_uses": judged}
         self.threads.keep(asked, body, document["id"], content)
         if "diagnostics" in body:
             document["diagnostics"] = self._compare(body)
@@ -163,7 +166,7 @@ class Anthropic:
         error = self.fault(529, "Overloaded")
         return Rendered(
             document,
-            list(_events(document, answer)),
+            list(_events({**document}, answer)),
             body.get("stream") is True,
             ("error", error),
             'event: ping\ndata: {"type": "ping"}\n\n',
@@ -237,6 +240,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
 def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:
     """The stream of a message: start, the blocks with their deltas, the stop reason, stop."""
     usage = document["usage"]
+    judged = {key: document.pop(key) for key in ("safeguard_results",) if key in document}
     start = {**document, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     yield "message_start", {"type": "message_start", "message": start}
     yield "ping", {"type": "ping"}
@@ -246,6 +250,6 @@ def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:
         for delta in _deltas(block, made, answer.delivery.delta):
             yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
         yield "content_block_stop", {"type": "content_block_stop", "index": index}
-    reason = {"stop_reason": document["stop_reason"], "stop_sequence": None}
+    reason = {"stop_reason": document["stop_reason"], "stop_sequence": None, **judged}
     yield "message_delta", {"type": "message_delta", "delta": reason, "usage": usage}
     yield "message_stop", {"type": "message_stop"}

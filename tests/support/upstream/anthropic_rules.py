@@ -46,6 +46,7 @@ _TOOL = words(
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
+_SAFEGUARDS_BETA = "dangerous-tool-use-2026-09-03"
 _EXTRA = "Extra inputs are not permitted"
 _MISSING_RESULT = (
     "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each"
@@ -85,6 +86,7 @@ def check_messages(body: Any, beta: str, *, counting: bool) -> None:
 
 def _check_fields(body: dict[str, Any], beta: str, counting: bool) -> None:
     known = (_COUNTED if counting else _MESSAGE) | (_BETA if beta else frozenset())
+    known |= {"safeguards"} if _SAFEGUARDS_BETA in beta else frozenset()
     for key in body:
         if key not in known:
             raise Bad(f"{key}: {_EXTRA}")

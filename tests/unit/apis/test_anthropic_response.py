@@ -209,15 +209,15 @@ def test_an_error_of_the_same_kind_ends_the_answer() -> None:
     answer.go_on()
     error = {"type": "overloaded_error", "message": f"{PHANTOM} is too much"}
     own = {"type": "error", "error": error, "request_id": "r"}
-    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529", 7.0)
+    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529", 7.0, reported=True)
     message = "status 529. Please try again in 7s."
     told = {"type": "error", "error": {"type": "overloaded_error", "message": message}}
     assert events(answer.fail(failure)) == [told]
     for status, kind in ((429, "rate_limit_error"), (400, "invalid_request_error"), (503, "api_error")):
-        (other,) = events(answer.fail(Failure(status, b"<html>", "x")))
+        (other,) = events(answer.fail(Failure(status, b"<html>", "x", reported=True)))
         assert other["error"] == {"type": kind, "message": "x"}
-    other = events(answer.fail(Failure(502, b"<html>", "the upstream answered 502")))[0]
-    assert other == {"type": "error", "error": {"type": "api_error", "message": "the upstream answered 502"}}
+    # Nothing was reported: the stream breaks off.
+    assert answer.fail(Failure(502, b"<html>", "the upstream answered 502")) == b""
 
 
 def test_an_error_event_of_the_first_turn_is_passed_on_and_not_doubled() -> None:
@@ -231,7 +231,7 @@ def test_an_error_event_of_the_first_turn_is_passed_on_and_not_doubled() -> None
     answer = stream()
     answer.feed(FIRST + error)
     assert answer.end_turn().failed
-    assert answer.fail(Failure(None, b"", "x")) == b""
+    assert answer.fail(Failure(None, b"", "x", reported=True)) == b""
     assert answer.finish() == b""
 
 

@@ -86,9 +86,9 @@ def test_errors_within_a_stream() -> None:
         assert turn.failed
         answer = stream()
         answer.feed(broken)
-        assert answer.fail(Failure(500, b"", "x")) == b""
+        assert answer.fail(Failure(500, b"", "x", reported=True)) == b""
     buffer = EventStreamBuffer()
-    buffer.add_data(stream().fail(Failure(503, b'{"message":"busy"}', "x")))
+    buffer.add_data(stream().fail(Failure(503, b'{"message":"busy"}', "x", reported=True)))
     (one,) = buffer
     assert one.headers[":exception-type"] == "serviceUnavailableException"
     assert json.loads(one.payload) == {"message": "x"}
@@ -102,6 +102,6 @@ def test_documents_are_anthropics_and_errors_are_not() -> None:
     out, _ = byte_by_byte(body, [json.dumps(first).encode(), json.dumps(last).encode()])
     assert json.loads(out) == {**last, "usage": {"output_tokens": 6}}
     assert json.loads(body().fail(Failure(400, b"", "lost"))) == {
-        "__type": "ValidationException",
+        "__type": "InternalServerException",
         "message": "lost",
     }

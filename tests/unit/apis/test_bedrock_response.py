@@ -219,7 +219,7 @@ def test_errors_within_a_stream() -> None:
         answer.end_turn()
         answer.go_on()
         buffer = EventStreamBuffer()
-        buffer.add_data(answer.fail(Failure(status, body, "lost")))
+        buffer.add_data(answer.fail(Failure(status, body, "lost", reported=True)))
         (one,) = buffer
         assert one.headers[":exception-type"] == kind
         parsed = EventStreamJSONParser().parse(

@@ -193,10 +193,10 @@ def test_answers_that_are_none() -> None:
 def test_a_continuation_that_fails(frame: str) -> None:
     for failure, expected in (
         (
-            Failure(None, b'[{"error":{"code":429,"message":"slow"}}]', "x"),
+            Failure(None, b'[{"error":{"code":429,"message":"slow"}}]', "x", reported=True),
             {"code": 429, "message": "x", "status": "RESOURCE_EXHAUSTED"},
         ),
-        (Failure(None, b"", "lost"), {"code": 502, "message": "lost", "status": "INTERNAL"}),
+        (Failure(None, b"", "lost", reported=True), {"code": 502, "message": "lost", "status": "INTERNAL"}),
     ):
         answer = made()
         out = answer.feed(asking(frame))
@@ -252,4 +252,6 @@ def test_documents_without_and_with_real_calls() -> None:
 def test_a_document_that_fails() -> None:
     answer = FORMATS["gemini"].body(PHANTOM)
     drive(answer, [json.dumps(chunk(0, call(PHANTOM), reason="STOP")).encode()], lambda data: chunks(data, 9))
-    assert json.loads(answer.fail(Failure(400, b"<html>", "no")))["error"]["status"] == "INVALID_ARGUMENT"
+    assert json.loads(answer.fail(Failure(503, b"<html>", "no")))["error"]["status"] == "UNAVAILABLE"
+    # Its own request was taken, so that the client may try it again.
+    assert json.loads(answer.fail(Failure(400, b"<html>", "no")))["error"]["code"] == 502

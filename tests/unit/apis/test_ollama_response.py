@@ -104,8 +104,8 @@ def test_errors_and_what_cannot_be_continued() -> None:
     answer.feed(ASKING)
     answer.end_turn()
     answer.go_on()
-    assert answer.fail(Failure(500, b'{"error":"busy"}', "x")) == b'{"error":"x"}\n'
-    assert answer.fail(Failure(None, b"", "lost")) == b'{"error":"lost"}\n'
+    assert answer.fail(Failure(500, b'{"error":"busy"}', "x", reported=True)) == b'{"error":"x"}\n'
+    assert answer.fail(Failure(None, b"", "lost")) == b""
     assert answer.feed(b'{"error":"model crashed"}\n') == b""
     assert answer.end_turn().failure is not None
     cut_off = {**piece("x", call(PHANTOM), done=1), "done_reason": "length"}

@@ -278,9 +278,8 @@ def test_errors() -> None:
     told = {"error": {"message": "x", "type": "overloaded", "param": None, "code": 529}}
     answer = stream()
     answer.feed(FIRST)
-    assert values(answer.fail(Failure(529, json.dumps(own).encode(), "x"))) == [told]
-    other = values(answer.fail(Failure(None, b"", "connection lost")))[0]["error"]
-    assert (other["message"], other["type"]) == ("connection lost", "server_error")
+    assert values(answer.fail(Failure(529, json.dumps(own).encode(), "x", reported=True))) == [told]
+    assert answer.fail(Failure(None, b"", "connection lost")) == b""
     error = f"data: {json.dumps(own)}\n\n".encode()
     out, (_, turn) = every_cut(stream, [FIRST, chunk(1, role="assistant") + error + DONE])
     assert error not in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,7 +88,7 @@ def test_two_turns_are_one_answer() -> None:
     assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
     assert [value["type"] for value in values(out)].count("response.created") == 1
     sdk_accepts(answer)
-    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}'),)
+    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}', ("fc_2",)),)
     assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
     assert first.usage["output_tokens"] == 10
@@ -199,7 +200,7 @@ def test_errors_of_the_provider_reach_the_client(event: bytes) -> None:
     assert b'"m"' in out or b"response.failed" in out
     answer = made()
     drive(answer, [data], lambda data: chunks(data, 100))
-    assert answer.fail(Failure(500, b"", "again")) == b""
+    assert answer.fail(Failure(500, b"", "again", reported=True)) == b""
 
 
 def test_a_continuation_that_fails() -> None:
@@ -214,7 +215,9 @@ def test_a_continuation_that_fails() -> None:
         answer = made()
         out = answer.feed(ASKING)
         answer.end_turn()
-        out += answer.go_on() + answer.fail(failure)
+        out += answer.go_on()
+        assert answer.fail(failure) == b""
+        out += answer.fail(replace(failure, reported=True))
         events = values(out)
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         last = events[-1]
@@ -294,9 +297,10 @@ def test_errors_of_documents() -> None:
     _, (turn,) = body(b'{"error":{"message":"m"}}')
     assert turn.failed
     answer = FORMATS["openai_responses"].body(PHANTOM)
-    assert json.loads(answer.fail(Failure(400, b'{"error":{"message":"m"}}', "x"))) == {
-        "error": {"message": "x", "type": "invalid_request_error", "param": None, "code": None}
-    }
+    for status in (400, 500):
+        assert json.loads(answer.fail(Failure(status, b'{"error":{"message":"m"}}', "x"))) == {
+            "error": {"message": "x", "type": "server_error", "param": None, "code": None}
+        }
     made_up = json.loads(answer.fail(Failure(None, b"", "lost")))
     assert made_up["error"] == {"message": "lost", "type": "server_error", "param": None, "code": None}
 

@@ -101,7 +101,7 @@ def test_an_answer_that_fails_ends_in_one_frame() -> None:
     stream = SOCKET.stream("expand_context")
     created = b'{"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}'
     assert stream.feed(created) == created
-    failed = json.loads(stream.fail(Failure(None, b"", "gone")))
+    failed = json.loads(stream.fail(Failure(None, b"", "gone", reported=True)))
     assert (failed["type"], failed["sequence_number"]) == ("response.failed", 1)
     assert failed["response"]["error"]["message"] == "gone"
 

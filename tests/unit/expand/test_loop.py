@@ -12,7 +12,7 @@ from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.expand.loop import ROUNDS, Ask, Broken, Continue, Done, ToolLoop
 from support.cuts import places
-from support.streams.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
+from support.streams.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, event, start, text
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
 WIRE: ApiFormat = FORMATS["anthropic"]
@@ -95,7 +95,7 @@ def test_the_limit() -> None:
     done = one.answered(["text"])
     assert isinstance(done, Done)
     assert not done.sound
-    assert b"event: error" in done.out
+    assert (done.out, done.broken) == (b"", "the model asked for shortened results only, again and again")
 
 
 def test_words_beside_the_last_call_are_an_answer() -> None:
@@ -115,7 +115,8 @@ def test_words_beside_the_last_call_are_an_answer() -> None:
     assert json.loads(done.hidden.before[-1])["content"][0]["type"] == "tool_result"
 
 
-def test_a_continuation_that_breaks_off() -> None:
+def test_a_continuation_that_ends_early() -> None:
+    """Without anything for the client it may be had again; else the client's response ends as early."""
     one = exchange()
     one.feed(FIRST)
     one.end_turn()
@@ -123,9 +124,27 @@ def test_a_continuation_that_breaks_off() -> None:
     one.feed(SECOND[:200])
     broken = one.end_turn()
     assert isinstance(broken, Broken)
+    assert "ended its response early" in one.failed(broken.failure).broken
+    one.again()
+    assert one.feed(SECOND[:-40])
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert (done.sound, done.broken) == (False, "")
+    assert b"error" not in done.out
+
+
+def test_an_error_that_the_provider_reports_is_one_for_the_client() -> None:
+    one = exchange()
+    one.feed(FIRST)
+    one.end_turn()
+    one.answered(["text"])
+    one.feed(start(1) + text(0, "half"))
+    one.feed(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))
+    broken = one.end_turn()
+    assert isinstance(broken, Broken)
     done = one.failed(broken.failure)
-    assert not done.sound
-    assert b"ended its response early" in done.out
+    assert (done.sound, done.broken) == (False, "")
+    assert b"overloaded_error" in done.out
 
 
 def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
@@ -145,8 +164,7 @@ def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
     other.end_turn()
     other.answered(["text"])
     failed = other.failed(Failure(529, b'{"error":{"type":"overloaded_error","message":"Busy"}}', "x"))
-    assert failed.status == 529
-    assert b"overloaded_error" in failed.out
+    assert (failed.status, failed.out, failed.broken) == (529, b"", "x")
 
 
 def test_a_client_that_leaves() -> None:
