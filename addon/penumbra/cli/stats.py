@@ -17,7 +17,7 @@ from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import comparison, overview, report, running
+from penumbra.metrics import comparison, list_prices, overview, report, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history, trial
@@ -119,6 +119,10 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _day(one_line(day), sums)
     yield _day("together", week)
     yield from expiry_lines(week)
+    unpriced = (
+        f"; {counted(week.unpriced, 'request')} without a known price not counted" if week.unpriced else ""
+    )
+    yield f"money       at list prices ({list_prices.as_of()}){unpriced}"
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, cha
     request, new = accepted.request, [entry for entry in accepted.rewritten.shown if entry.new]
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
-    rates = _rates(model, prices)
+    rates = _rates(list_prices.price(model), prices)
     prepared = accepted.prepared
     return SentRequest(
         conversation=accepted.conversation,
@@ -63,7 +63,9 @@ def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, cha
         milliseconds=accepted.milliseconds,
         prompt=_prompt(incoming, accepted, prices),
         rates=rates,
-        dollars_saved=_dollars(incoming, totals, Totals.of(new), rates),
+        dollars_saved=_dollars(
+            incoming, totals, Totals.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
+        ),
         declared=_declared(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
         tools=_tools(incoming, request),
@@ -156,21 +158,29 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
     return hashlib.blake2b(source, digest_size=8).digest()
 
 
-def _rates(model: str, prices: Prices) -> Rates:
-    known = list_prices.price(model)
+def _rates(known: list_prices.Price | None, prices: Prices) -> Rates:
     if known is None:
         return Rates()
     once = known.input / list_prices.MILLION
-    return Rates(once, once * prices.read, once * prices.write, known.output / list_prices.MILLION)
+    return Rates(
+        once,
+        once * prices.read,
+        once * prices.write,
+        known.output / list_prices.MILLION,
+        _rates(known.long, prices) if known.long is not None else None,
+        known.above,
+    )
 
 
 def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> float | None:
     """What the request costs less by what its results are smaller; None: the model's price is not known."""
-    saved = totals.tokens_before - totals.tokens_after
-    if saved <= 0 or incoming.api.kind != "messages":
+    if incoming.api.kind != "messages":
         return 0.0
     if not rates.input:
         return None
+    saved = totals.tokens_before - totals.tokens_after
+    if saved <= 0:
+        return 0.0
     saved_new = new.tokens_before - new.tokens_after
     return saved_new * rates.written + (saved - saved_new) * rates.cached
 

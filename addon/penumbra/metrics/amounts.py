@@ -74,7 +74,7 @@ class Amounts:
     dollars_expired: float = 0.0
     """Part of `dollars_missed`."""
     unpriced: int = 0
-    """Requests that were made smaller and were taken, of models whose price is not known."""
+    """Requests that were taken, of models whose price is not known: no dollars are counted for them."""
     misses: Counter[str] = field(default_factory=Counter)
     """By cause."""
     pauses: Counter[str] = field(default_factory=Counter)

@@ -367,7 +367,8 @@ class Journal:
             turn.miss = miss
             more.misses[miss.cause] += 1
             more.missed += miss.tokens
-            more.dollars_missed += miss.tokens * max(0.0, turn.rates.written - turn.rates.cached)
+            rates = turn.rates.at(billed[-1].prompt)
+            more.dollars_missed += miss.tokens * max(0.0, rates.written - rates.cached)
             if miss.cause == cache_miss.EXPIRED:
                 more.expired, more.dollars_expired = more.missed, more.dollars_missed
                 more.pauses[next(name for most, name in _PAUSES if miss.pause <= most)] += 1
@@ -406,11 +407,12 @@ class Journal:
 
 def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
     """What counts once a request is taken: that it was, what it saves and costs in dollars."""
-    again = amounts.read_again_tokens * request.rates.written
+    rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
+    again = amounts.read_again_tokens * rates.written
     return Amounts(
         turns=int(request.is_turn),
         dollars_saved=request.dollars_saved or 0.0,
-        dollars_spent=(amounts.declared + amounts.put_back) * request.rates.cached + again,
+        dollars_spent=(amounts.declared + amounts.put_back) * rates.cached + again,
         unpriced=int(request.dollars_saved is None),
     )
 
@@ -422,10 +424,11 @@ def _of(sums: defaultdict[str, Amounts], name: str) -> Amounts:
     return sums[name]
 
 
-def _bill(billed: Sequence[BilledTokens], rates: Rates, more: Amounts) -> None:
+def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
     """What a response costs. Without us the first turn would have been the only one."""
     more.responses = 1
     for number, tokens in enumerate(billed):
+        rates = every.at(tokens.prompt)
         prompt = tokens.uncached * rates.input + tokens.cached * rates.cached + tokens.written * rates.written
         output = tokens.output * rates.output
         more.uncached += tokens.uncached

@@ -19,6 +19,13 @@ class Price:
 
     input: float
     output: float
+    long: Price | None = None
+    """Of requests whose prompt has more than `above` tokens; None: they cost the same."""
+    above: int = 0
+
+    def at(self, prompt: int) -> Price:
+        """Return the price of a request whose prompt has so many tokens."""
+        return self.long if self.long is not None and prompt > self.above else self
 
 
 @cache
@@ -34,5 +41,13 @@ def price(model: str) -> Price | None:
     name = model.lower()
     for entry in table()["models"]:
         if fnmatchcase(name, entry["glob"]):
-            return Price(entry["input"], entry["output"])
+            longer = entry.get("long")
+            long = Price(longer["input"], longer["output"]) if longer else None
+            return Price(entry["input"], entry["output"], long, longer["above"] if longer else 0)
     return None
+
+
+def as_of() -> str:
+    """Return the dates between which the prices were read, in words for people."""
+    dates = sorted(str(source["date"]) for source in table()["sources"].values())
+    return f"prices of {dates[0]} to {dates[-1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penumbra.metrics import tool_use
+from penumbra.metrics import list_prices, tool_use
 from penumbra.metrics.advice import advice
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.journal import SECONDS, Journal
@@ -28,6 +28,7 @@ def overview(journal: Journal) -> Record:
         "untouched": dict(journal.untouched),
         "seconds": seconds(journal),
         "sessions": len(journal.sessions),
+        "prices": list_prices.as_of(),
         "timeline": {"step": journal.timeline.step, "points": journal.timeline.points},
         "kinds": {kind: in_words(kind) for kind in journal.amounts.secrets},
     }

@@ -67,6 +67,13 @@ class Rates:
     cached: float = 0.0
     written: float = 0.0
     output: float = 0.0
+    long: Rates | None = None
+    """Of requests whose prompt has more than `above` tokens; None: they cost the same."""
+    above: int = 0
+
+    def at(self, prompt: int) -> Rates:
+        """Return the rates of a request whose prompt has so many tokens."""
+        return self.long if self.long is not None and prompt > self.above else self
 
 
 @dataclass(slots=True, eq=False)

@@ -94,6 +94,8 @@ class LogProjection:
             model = response.model or model
             cache, price = cache_price.prices(format_name, model, b""), list_prices.price(model)
             cold = bool(before and response.at) and response.at - before > cache.cold
+            usage = response.usage
+            price = price and price.at(usage.input if usage is not None else 0)
             turns.append(
                 Turn(
                     model,

@@ -29,7 +29,8 @@ class RequestProjection:
         accepted = projected.accepted
         document, model = accepted.request.document, accepted.request.conversation.model
         cache, price = cache_price.of_request(incoming.api.format, model, document), list_prices.price(model)
-        dollars = price.input / list_prices.MILLION if price is not None else 0.0
+        size = _tokens(incoming, projected)
+        dollars = price.at(size).input / list_prices.MILLION if price is not None else 0.0
         requests = self._requests(incoming, projected, cache, dollars, is_priced=price is not None)
         self.figures.add_requests(incoming.api.id, requests)
         self.figures.secrets.update(projected.hidden)

@@ -112,17 +112,36 @@ class Credentials(Strict, frozen=True):
     examples: tuple[CredentialExample, ...]
 
 
+class LongPrice(Strict, frozen=True):
+    """What a request costs whose prompt has more tokens than `above`."""
+
+    above: Count
+    input: Positive
+    output: Positive
+
+
 class Price(Strict, frozen=True):
     """What a model costs, in US dollars for a million tokens."""
 
     glob: str
     input: Positive
     output: Positive
+    source: str
+    long: LongPrice | None = None
+
+
+class PriceSource(Strict, frozen=True):
+    """Where prices were read, and when."""
+
+    date: date
+    list: str
+    copy: str
 
 
 class Dollars(Strict, frozen=True):
     """`dollars.yaml`."""
 
+    sources: dict[str, PriceSource]
     models: tuple[Price, ...]
     turns: Size
     share: Share
@@ -214,6 +233,7 @@ class ModelPrice(Strict, frozen=True):
 
     glob: str
     read: Positive
+    write: Positive | None = None
     minimum: Size | None = None
     step: Size | None = None
 
@@ -234,6 +254,7 @@ class CachePriceExample(Strict, frozen=True):
     read: Positive
     write: Positive
     cold: Size
+    minimum: Size | None = None
 
 
 class Prices(Strict, frozen=True):

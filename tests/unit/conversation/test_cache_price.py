@@ -17,6 +17,7 @@ ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, cold=600)
 def test_prices_of_the_rule_file(example):
     found = prices(example["format"], example["model"], example["body"].encode())
     assert (found.read, found.write, found.cold) == (example["read"], example["write"], example["cold"])
+    assert found.minimum == example.get("minimum", found.minimum)
 
 
 def test_a_longer_life_is_seen_in_any_spelling():

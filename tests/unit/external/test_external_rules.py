@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -58,6 +59,30 @@ def test_an_answer_that_leads_a_terminal_or_a_reader_astray_is_refused() -> None
 def test_prices_are_found(model: str, dollars: float | None) -> None:
     found = prices.price(model)
     assert (found.input if found else None) == dollars
+
+
+@each("entry", PRICES["models"], ids=lambda entry: entry["glob"])
+def test_each_price_has_a_source_with_a_date(entry: dict[str, Any]) -> None:
+    assert entry["source"] in PRICES["sources"]
+
+
+@each("entry", rules.load("windows.yaml")["models"], ids=lambda entry: entry["glob"])
+def test_model_whose_window_is_known_has_a_price(entry: dict[str, Any]) -> None:
+    of_it = [price for name, price in PRICES["examples"].items() if fnmatchcase(name, entry["glob"])]
+    assert any(of_it), f"no example of rules/dollars.yaml is a model of {entry['glob']}"
+
+
+@each("example", rules.load("windows.yaml")["examples"], ids=str)
+def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
+    if model := example.get("model", ""):
+        assert (prices.price(model) is not None) == bool(example["window"] or example["believed"])
+
+
+def test_long_prompt_has_a_price_of_its_own() -> None:
+    found = prices.price("claude-haiku-5-5")
+    assert found is not None
+    assert [found.at(size).input for size in (0, 100_000, 100_001)] == [0.1, 0.1, 0.5]
+    assert [found.at(size).output for size in (100_000, 100_001)] == [0.5, 2.5]
 
 
 def test_every_provider_has_a_contract() -> None:

@@ -149,7 +149,7 @@
       el("ul", { class: "key" }, square("cached", "from the provider's cache"), square("read", "read anew"), square("missed", "read anew, though it should have been cached")));
   }
 
-  function saved(amounts) {
+  function saved(amounts, prices) {
     const shares = amounts.shares, known = shares.input !== null && shares.input !== undefined;
     return [
       card("Tokens saved, net", tokens(amounts.net), [
@@ -158,7 +158,8 @@
         `${tokens(amounts.saved)} less ${tokens(amounts.overhead)} overhead`], amounts.net < 0 ? "bad" : "good"),
       card("Money saved, net", money(amounts), [
         amounts.dollars ? `${part(shares.bill)} of a bill of ${dollars(amounts.dollars + amounts.dollars_net)} without Penumbra` : "part of the bill unknown",
-        amounts.unpriced ? `${noun(amounts.unpriced, "request")} without a known price` : "at list prices"], amounts.dollars_net < 0 ? "bad" : "good"),
+        amounts.unpriced ? `${noun(amounts.unpriced, "request")} without a known price, not counted` : "all prices known",
+        prices ? `at list ${prices}` : "at list prices"], amounts.dollars_net < 0 ? "bad" : "good"),
     ];
   }
 
@@ -168,7 +169,7 @@
     const again = (amounts.asked || 0) + (amounts.read_again || 0);
     const high = now.seconds.quantiles["0.95"];
     return el("ul", { class: "cards" },
-      ...saved(amounts),
+      ...saved(amounts, now.prices),
       card("Cache misses", number(misses), misses ? [list(amounts.misses), `${tokens(amounts.missed)} tokens read anew, ${dollars(amounts.dollars_missed)}`] : `in ${noun(amounts.responses || 0, "response")} with figures`, misses ? "warn" : ""),
       card("Cache expired", number(sum(amounts.pauses)), sum(amounts.pauses) ? [list(amounts.pauses), `${tokens(amounts.expired)} tokens read anew, ${dollars(amounts.dollars_expired)}${amounts.dollars ? `, ${part(amounts.dollars_expired / amounts.dollars)} of the bill` : ""}`] : "no request came after a pause longer than the cache's life", ""),
       card("Prefix broken by Penumbra", amounts.compared ? number(amounts.broken || 0) : "–", amounts.compared ? `of ${noun(amounts.compared, "prompt")} that the provider compared` : "no provider has compared prompts yet", amounts.broken ? "bad" : ""),
