@@ -9,6 +9,7 @@ password is not random at all: beside the name of one, all counts that is provab
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from penumbra import rules
 from penumbra.linear import Linear
@@ -38,10 +39,13 @@ from penumbra.redaction.values import (
 from penumbra.short_texts import remembered
 
 _SPEC = rules.load("secrets/words/values.yaml")
+_RULES = frozenset(_SPEC["validation_rules"].split())
 _COMMON = frozenset(_SPEC["common_passwords"].split())
 _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
+_FIELDS = tuple(_SPEC["field_words"].split())
+"""Words for secrets in languages other than English, as the labels of fields have them."""
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
@@ -65,6 +69,11 @@ _MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z
 """A machine's number, or several: whatever it is the type of, it is nobody's password."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
 """What `kubeseal` makes: only the cluster can read it."""
+_CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
+"""A rule of validation and what it takes: `min:8`, `max_length[72]`, `between:20,40`."""
+_BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
+_TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
+"""What such a rule takes: numbers, and names without figures."""
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
 """A number that has letters and is none the less a number: `1.5e+16`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
@@ -79,6 +88,7 @@ _PORT = re.compile(r"\d[\d.:-]*(?:/\w+)?$")
 _HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.[a-z]{2,10}$")
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
+_APART = re.compile(r"[ '’‘-]")
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -119,6 +129,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.PASSWORD and style not in (Style.CODE, Style.APART) and is_favourite(value):
         return True
+    if _is_validation(value) or _is_label(value):
+        return False
     if is_placeholder(value) or is_reference(value, quoted=style in (Style.QUOTED, Style.GIVEN)):
         return False
     if style in _OF_CODE and is_code(value):
@@ -190,6 +202,29 @@ def is_favourite(value: str) -> bool:
     if not _SPOILS.search(tail) or not tail.strip("*:"):
         return False  # `Password*` is a field that must be filled in.
     return base in _BASES or base.translate(_UNLEET) in _BASES
+
+
+def _is_validation(value: str) -> bool:
+    """Return whether a value says what another one must be like: `required|string|min:8`, `min=8,max=72`."""
+    parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
+    rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
+    taken = [piece for _, what in rules_ for piece in what.split(",")]
+    if len(rules_) < len(parts) or not all(map(_TAKEN.fullmatch, taken)):
+        return False
+    known = sum(name in _RULES for name, _ in rules_)
+    if len(rules_) == 1:
+        return known == 1 and all(map(str.isdigit, taken))
+    return len(rules_) <= (2 * known if "|" in value else known)
+
+
+def _is_label(value: str) -> bool:
+    """Return whether a value is what a form calls a field of secrets: words without figures or signs, one of
+    which says secret in some language."""
+    plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
+    words = _APART.split(plain)
+    return all(map(str.isalpha, words)) and any(
+        word.startswith(_FIELDS) or word.endswith(_FIELDS) for word in words
+    )
 
 
 def _is_compound(value: str) -> bool:

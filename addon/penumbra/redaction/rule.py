@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import re2
@@ -209,7 +209,14 @@ def of(rule: SecretRule, label: str) -> Rule:
         digits=rule.digits,
         value=rule.value or "",
         checksum=rule.checksum is not None,
+        allows=_public() if rule.beside else (),
     )
+
+
+@cache
+def _public() -> tuple[Allow, ...]:
+    """Return what allows a key whose name says that it is public."""
+    return (Allow((compile_pattern(r"(?i)publi(?:c|shable)[_.-]?key"),), target="match"),)
 
 
 _LINE = "{LINE}"

@@ -124,8 +124,8 @@ _WRITTEN_CODE = re.compile(
     r"|^[\w$]{1,3}\?[\w$]+[\[.(]"
 )
 """What programs without spaces have between their words: operators, members, ends of functions."""
-_CHARACTERS = re.compile(r"\[[^\]]{0,40}(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)")
-"""A class of characters with ranges in it, as a pattern has them."""
+_CHARACTERS = re.compile(r"\[[^\]]{0,40}(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)|\(\?[:=!<P]|\\%\(")
+"""A class of characters with ranges in it, or a group that is not kept, as a pattern has them."""
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
 """What a signature of AWS names as its credential: an id, a date, a region."""
 _SITE = re.compile(
@@ -139,7 +139,14 @@ _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
-_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
+_VERSION = re.compile(r"[v^~<>=]*(?:\d{1,3}:)?\d+(?:\.\d+)+(?:[-+.~][\w.+~-]+)?(?:/go\.mod)?$")
+"""With the epoch of Debian and RPM in front: `1:4.13+dfsg1-1+b1`."""
+_MEDIA_TYPE = re.compile(
+    r"(?:application|audio|font|image|message|model|multipart|text|video)/[a-z0-9][\w.+-]{1,80}"
+    r"(?:; ?charset=[\w-]{3,20})?$"
+)
+_TRACE = re.compile(r"(?:[0-9a-f]{2}-)?[0-9a-f]{32}-[0-9a-f]{16}(?:-[0-9a-f]{1,2})?$")
+"""A trace and a span of it: `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
@@ -258,12 +265,12 @@ def ends_as_word(value: str) -> bool:
 
 
 def is_address(value: str) -> bool:
-    """A path, file name, URL, version, date or hash with its algorithm's name."""
+    """A path, file name, URL, version, date, media type, trace or hash with its algorithm's name."""
     if _PATH.match(value) or _FILE.match(value) or _COPY.match(value) or _AT_HOST.match(value):
         return not _BASE64_KEY.match(value)
     if _OBJECT.match(value) or _SITE.match(value) or _ACCESS_SCOPE.match(value) or _SHORT_HEX.match(value):
         return True
-    if _PORT.match(value):
+    if _PORT.match(value) or _TRACE.match(value) or _MEDIA_TYPE.match(value):
         return True
     return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
 

@@ -158,6 +158,8 @@ class Values(Strict, frozen=True):
     program_words: str
     stems: str
     verdicts: str
+    validation_rules: str
+    field_words: str
     password_bases: str
     asking_words: str
     joining_words: str

@@ -312,6 +312,8 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     """Whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "all files pass `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
+    if data[end : end + 1] in (b'"', b"'") and data[start - 2 : start] in (b"; ", b": "):
+        return True  # A statement of Python, at the end of an argument: `python -c 'import a; pass' '…'`.
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
     if data[start:end] == b"PASS" and data[end : end + 1] in b" \t":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from penumbra import rules
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import (
     LOOK,
@@ -28,6 +29,7 @@ from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.value_ends import QUOTE_ENTITY
 from penumbra.redaction.values import Style, is_crossed, is_member
 
+_WORDS = rules.load("secrets/words/records.yaml")
 _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + fronts.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
@@ -77,6 +79,11 @@ _ARGUMENT = late(
     + rb")"
 )
 _PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + QUOTE + rb"[-\w./]{0,30}\Z")
+_IS_VALUE = re.compile(
+    rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24})" + QUOTE + rb"?[ \t]{0,4}[:=][ \t]{0,4}" + QUOTE + rb"\Z"
+)
+_NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
+"""Names of what holds the name of something: `SqlParameter(name: "password", "…")`."""
 _LIST_GOES_ON = re.compile(QUOTE + rb"[ \t]{0,4},")
 _LIST_BEGAN = re.compile(
     rb"[=(][ \t]{0,4}[\[(]" + QUOTE + rb"\w{1,40}" + QUOTE + rb",[ \t]{0,4}" + QUOTE + rb"\Z"
@@ -392,6 +399,9 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match := _ATTRIBUTE.match(data, end):
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
     if match := _ARGUMENT.match(data, end):
+        owner = _IS_VALUE.search(data, max(0, begin - 48), begin)
+        if owner and owner[1].lower() not in _NAMING:
+            return None  # `check(kind="token", "…")`: it is the value of an argument itself.
         # Between backticks, a list tells of things in a program.
         style = Style.APART if match[1] == b"`" else Style.GIVEN
         value = _no_name(data, read(data, match.end(), match[1], style))

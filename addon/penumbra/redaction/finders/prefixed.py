@@ -50,6 +50,8 @@ _PREFIX_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 _LONGEST_PREFIX = 64
 _HEX = re.compile(rb"[0-9a-fA-F]+")
 _END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
+_DIGEST = re.compile(rb"(?i)(?<![a-z0-9])(?:sha-?[0-9]{1,3}|md5|blake[0-9][a-z]?)[=:-]\Z")
+"""In front of what is the digest of something: `sha256=` of a wheel's list of files."""
 _BITS = 3.6
 _SPEC = rules.load("secrets/words/prefixes.yaml")
 _IDS = frozenset(_SPEC["ids"].split())
@@ -69,7 +71,7 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         prefix, tail = data[start:joint], data[joint + 1 : end]
         if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
             continue
-        if is_program_name(tail.decode("ascii")):
+        if is_program_name(tail.decode("ascii")) or _DIGEST.search(data, max(0, start - 12), start):
             continue
         if _END.match(data, end) or not _is_random(tail, prefix.decode("ascii").lower()):
             continue

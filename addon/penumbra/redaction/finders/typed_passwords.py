@@ -25,6 +25,8 @@ _BELOW = re.compile(
     rb"(?=[\"']?[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
 )
 _FIGURES = b"0123456789"
+_NAME_OF_SEVERAL = re.compile(rb"([A-Za-z]{2,20})[_.:-][A-Za-z0-9_.:-]{1,80}")
+_CONSTANT = re.compile(rb"[A-Z]{1,14}[0-9]?(?:_[A-Z]{1,14}[0-9]?)+")
 _COMMIT = re.compile(rb"[0-9a-f]{40}")
 _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
 
@@ -40,6 +42,17 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
     below = _BELOW.match(data, end)
     if below is None or _COMMIT.fullmatch(below[1]) or not _ALONE.search(data, max(0, begin - 16), begin):
         return
+    if _is_next_name(data[begin:end], below[1]):
+        return
     # Below `password` in a list of names, `Login42` is one of them.
     if not is_program_word(below[1].rstrip(_FIGURES).decode("utf-8", "replace").lower() or " "):
         yield Value(*below.span(1), Style.PROSE)
+
+
+def _is_next_name(name: bytes, below: bytes) -> bool:
+    """Return whether a line goes on a list of names that the one above it is of: both begin with one word, or
+    both are written as constants are."""
+    first, second = _NAME_OF_SEVERAL.fullmatch(name), _NAME_OF_SEVERAL.fullmatch(below)
+    if first and second and first[1] == second[1]:
+        return True
+    return name.isupper() and _CONSTANT.fullmatch(below) is not None
