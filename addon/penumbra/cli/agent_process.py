@@ -1,5 +1,5 @@
 """A program that is run in front of the user, as a shell runs one: a process group of its own that has the
-terminal, signals, job control and exit codes."""
+terminal, signals, job control and exit codes. On systems without job control it is a plain child process."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
-import termios
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+try:
+    import termios
+except ImportError:
+    # Windows: there is no terminal to hand over.
+    termios = None  # type: ignore[assignment]
+
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 _BY_SIGNAL = 128
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 """Sent to whoever starts the program, and meant for it."""
-_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_OF_THE_TERMINAL = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
+)
 """The program gets them itself, and decides what they mean."""
 
 
@@ -35,7 +45,7 @@ def find(name: str, path: str | None) -> str:
     """The program's file. Raises NotRunnable, as soon as a shell would."""
     if program := shutil.which(name, path=path):
         return program
-    if os.sep not in name:
+    if not os.path.dirname(name):
         raise NotRunnable(f"{name}: command not found", NOT_FOUND)
     if not Path(name).exists():
         raise NotRunnable(f"{name}: no such file", NOT_FOUND)
@@ -50,9 +60,11 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
     group of its own and the terminal, as from a shell; else it stays in this process's group, so that a
     pipeline remains one job.
     """
-    terminal = _terminal()
     sys.stdout.flush()
     sys.stderr.flush()
+    if termios is None or not hasattr(os, "fork"):
+        return _as_child(program, arguments, environment)
+    terminal = _terminal()
     with _signals() as children:
         child = os.fork()
         if child == 0:
@@ -62,6 +74,19 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
             _own_group(child)
             _hand_over(terminal, child)
         return _wait(child, terminal)
+
+
+def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program that shares this process's console; return its exit code."""
+    with _signals() as children:
+        try:
+            process = subprocess.Popen([program, *arguments[1:]], env=dict(environment))
+        except OSError as error:
+            print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
+            return NOT_EXECUTABLE
+        children.append(process.pid)
+        code = process.wait()
+        return code if code >= 0 else _BY_SIGNAL - code
 
 
 def _become(

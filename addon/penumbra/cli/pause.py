@@ -36,6 +36,8 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("port", nargs="?", type=_port)
     port = parser.read(words).port
     pauses = command == "pause"
+    if not hasattr(signal, "SIGUSR1"):
+        raise Failure(f"this system has no signals for it; `:penumbra.{command}` and the page do the same")
     asked = [entry for entry in _entries() if port is None or port in entry.get("ports", ())]
     if not asked:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import queue
 import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -75,23 +76,22 @@ class Started:
 
     def __init__(self, wanted: Wanted) -> None:
         """Starts it and waits until it listens. Raises Failure."""
-        reading, writing = os.pipe()
         log = _open(wanted.log)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _RUN, _ROOT, str(writing)],
+                [sys.executable, "-P", "-c", _RUN, _ROOT],
                 stdin=subprocess.PIPE,
-                stdout=log,
+                stdout=subprocess.PIPE,
                 stderr=log,
-                pass_fds=(writing,),
-                # Ctrl-C is for the program in front.
+                # Ctrl-C is for the program in front. Windows knows the second word for it only.
                 start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         finally:
-            os.close(writing)
             os.close(log)
-        self._reports = _Lines(reading)
+        assert self._process.stdout is not None
+        self._reports = _Lines(self._process.stdout)
         asked = {"command": "web" if wanted.web else "proxy", "arguments": list(wanted.arguments)}
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
@@ -206,23 +206,24 @@ def free_port() -> int:
 
 
 class _Lines:
-    """Lines of JSON that arrive on a pipe."""
+    """Lines of JSON that arrive on a pipe, read by a thread: not every system can wait for a pipe."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = b""
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        for line in pipe:
+            self._lines.put(line)
+        self._lines.put(b"")
 
     def next(self, seconds: float) -> dict[str, Any]:
-        """The next one; none where none comes in time."""
-        limit = time.monotonic() + seconds
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._descriptor], [], [], max(0.0, limit - time.monotonic()))
-            data = os.read(self._descriptor, 65536) if ready else b""
-            if not data:
-                return {}
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        report: dict[str, Any] = orjson.loads(line)
+        """Return the next one; none where none comes in time."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return {}
+        report: dict[str, Any] = orjson.loads(line) if line.endswith(b"\n") else {}
         return report
 
 
@@ -233,7 +234,7 @@ def _open(log: Path | None) -> int:
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if log.exists() and log.stat().st_size > _LOG_BYTES:
                 log.replace(log.with_suffix(".old"))
-            return os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            return os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
     return os.open(os.devnull, os.O_WRONLY)
 
 

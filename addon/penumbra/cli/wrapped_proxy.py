@@ -1,9 +1,9 @@
 """The proxy of one wrapped program: a process of its own, out of the terminal's reach, that ends with whoever
 started it.
 
-`main([REPORT])`: on standard input one line of JSON, `{"command", "arguments"}`,
-and the end of it is the end of the proxy, so that none is left behind. REPORT is a descriptor that gets
-lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`, and `{"ended": …}` with the totals.
+On standard input comes one line of JSON, `{"command", "arguments"}`, and the end of it is the end of the
+proxy, so that none is left behind. Standard output gets lines of JSON: `{"listens": …}` or
+`{"failed": …, "code": …}`, and `{"ended": …}` with the totals. What mitmproxy prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -40,7 +42,8 @@ class _Wrap:
         """Where, by which CA, and for which hosts beside the known ones."""
         from mitmproxy import ctx
 
-        asyncio.get_running_loop().add_reader(0, self._ends)
+        end = partial(asyncio.get_running_loop().call_soon_threadsafe, ctx.master.shutdown)
+        threading.Thread(target=_wait, args=(end,), daemon=True).start()
         proxy = next((server.place for server in servers if server.kind in _PROXIES), "")
         web = ""
         if "web_port" in ctx.options:
@@ -51,17 +54,20 @@ class _Wrap:
         """What it has done."""
         self.tell(ended=totals)
 
-    def _ends(self) -> None:
-        from mitmproxy import ctx
 
-        if not os.read(0, 4096):
-            asyncio.get_running_loop().remove_reader(0)
-            ctx.master.shutdown()
+def _wait(end: Callable[[], object]) -> None:
+    """Call `end` at the end of standard input, by a thread: not every event loop can wait for it."""
+    while os.read(0, 4096):
+        pass
+    # The loop may have ended first.
+    with contextlib.suppress(RuntimeError):
+        end()
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(_: Sequence[str]) -> int:
     """Runs the proxy; 0, 1 if it could not start, or 2 if arguments or settings are wrong."""
-    wrap = _Wrap(int(arguments[0]))
+    wrap = _Wrap(os.dup(1))
+    os.dup2(2, 1)
     # Not through a buffer: the rest is waited for elsewhere.
     asked = orjson.loads(_line(0))
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import stat
@@ -20,11 +19,18 @@ from typing import Any
 
 import orjson
 
+try:
+    import fcntl
+except ImportError:
+    # Windows: without a lock, nothing tells whether a file's process lives.
+    fcntl = None  # type: ignore[assignment]
+
 SECONDS = 0.3
 """The file is written at most this often."""
 _MOST_BYTES = 4_000_000
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
 """What file systems say that have no locks."""
+_NO_FILE = "Penumbra keeps no file for `penumbra stats`, `pause` and `wrap`"
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +54,10 @@ class StatsFile:
 
     def start(self) -> None:
         """The process can be asked from now on."""
+        if fcntl is None:
+            self._failed = True
+            _log.warning(f"{_NO_FILE}: this system has no file locks")
+            return
         self._write()
 
     def changed(self) -> None:
@@ -86,11 +96,10 @@ class StatsFile:
         except OSError as error:
             # Nobody's request waits for this.
             self._failed = True
-            why = "Penumbra keeps no file for `penumbra stats`"
             if error.errno in _NO_LOCKS:
-                _log.warning("%s: files in %s can't be locked", why, self._path.parent)
+                _log.warning("%s: files in %s can't be locked", _NO_FILE, self._path.parent)
             else:
-                _log.debug("%s: %s", why, error.strerror)
+                _log.debug("%s: %s", _NO_FILE, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
         """Another file's lock in the place of the last one's."""
@@ -106,7 +115,7 @@ def own_file() -> Path:
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
     """What each running proxy has written, oldest process first. `pid` in it is the file's own process."""
-    if not is_ours(where, stat.S_ISDIR):
+    if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):
         if not path.stem.isdecimal() or path.stem != str(pid := int(path.stem)) or pid <= 1:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-_IS_POSIX = os.name == "posix"
+_IS_POSIX = hasattr(os, "geteuid")
 """Elsewhere files have no such owners and modes."""
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
