@@ -24,6 +24,7 @@ from penumbra.wire.json_values import encode
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
 """Index of a response that is not in the request."""
+_TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 _NO_CALLS = b'{"type":"none"}'
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
@@ -92,6 +93,13 @@ class AnthropicFormat(ApiFormat):
             tool = request.members(item)
             names.append(request.string(tool.get("name")) or "")
             own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
+        if any(change in request.data for change in _TOOL_CHANGES):
+            available = set(names)
+            for message in _messages(request):
+                for name, is_added in request.about(message, _tool_changes):
+                    own += (name not in available) if is_added else -(name in available)
+                    names += [name] if name not in names else []
+                    available = available | {name} if is_added else available - {name}
         choice = request.string(request.members(top.get("tool_choice")).get("type"))
         return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
 
@@ -99,6 +107,28 @@ class AnthropicFormat(ApiFormat):
         head = encode({"name": tool.name, "description": tool.description})
         declaration = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
         request.append(request.members(request.root)["tools"], declaration)
+
+    def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
+        messages = _messages(request)
+        if not 0 < count <= len(messages) or _role(request, messages[count - 1]) != "user":
+            return False
+        if count < len(messages) and _role(request, messages[count]) != "assistant":
+            return False
+        head = encode({"name": tool.name, "description": tool.description})
+        definition = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
+        _, end = request.place(messages[count - 1])
+        addition = (
+            b'{"type":"tool_addition","tool":{"type":"tool_definition","definition":' + definition + b"}}"
+        )
+        request.edits.append(Edit(end, end, b',{"role":"system","content":[' + addition + b"]}"))
+        return True
+
+    def may_declare_after(self, request: Document) -> bool:
+        messages = _messages(request)
+        tools = map(request.members, request.items(request.members(request.root).get("tools")))
+        # Where all tools load later, the first one that is there costs the whole cache.
+        loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
+        return bool(messages) and loads and _role(request, messages[-1]) == "user"
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
@@ -231,6 +261,24 @@ def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> 
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))
     return True
+
+
+def _tool_changes(request: Document, message: Raw) -> tuple[tuple[str, bool], ...]:
+    """Return the tools that a system message adds (True) and removes, by name, in order."""
+    members, changes = request.members(message), []
+    if request.string(members.get("role")) != "system":
+        return ()
+    for item in request.items(members.get("content")):
+        block = request.members(item)
+        kind, tool = request.string(block.get("type")), request.members(block.get("tool"))
+        name = request.string(request.members(tool.get("definition")).get("name", tool.get("name")))
+        if name and kind in ("tool_addition", "tool_removal"):
+            changes.append((name, kind == "tool_addition"))
+    return tuple(changes)
+
+
+def _role(request: Document, message: Raw) -> str:
+    return request.string(request.members(message).get("role")) or ""
 
 
 def _messages(request: Document) -> list[Raw]:

@@ -97,6 +97,14 @@ class ApiFormat(ABC):
     def declare(self, request: Document, tool: Tool) -> None:
         """Put a tool behind the last of a request that has some."""
 
+    def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
+        """Declare a tool after the first `count` messages, where the API can. False: it can't stand there."""
+        return False
+
+    def may_declare_after(self, request: Document) -> bool:
+        """Whether a tool can be declared after the last message, and the cache of all before it stays."""
+        return False
+
     @abstractmethod
     def result(self, call: InjectedCall, text: str) -> bytes:
         """One result, JSON: an item for `Hidden.results`."""

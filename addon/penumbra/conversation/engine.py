@@ -281,7 +281,7 @@ class Engine:
         rewritten, line = await works(
             partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
         )
-        if waits and prepared is not None:
+        if waits and prepared is not None and terms is not None and not terms.inline:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
         accepted = self._accepted(
             incoming, known, inputs, rewritten, limits, hidden=arrived.hidden, line=line, betas=betas
@@ -339,10 +339,14 @@ class Engine:
         """On what terms the request may have the injected tool, and whether it has none yet because its
         conversation began small."""
         request, state, past = known.request, known.state, known.past
-        waits = late_declaration.may_wait(incoming, request, state)
-        due = partial(late_declaration.is_due, request, state, past, known.redact)
+        waits = late_declaration.may_wait(incoming, request, state, past)
+        is_inline = late_declaration.is_inline(incoming, request)
+        due = partial(late_declaration.is_due, request, state, past, known.redact, is_inline=is_inline)
         is_due = waits and await self._works(incoming, known.is_heavy)(due)
-        return injected_tool.terms(incoming, request, state, past, waits=waits, is_due=is_due), waits
+        terms = injected_tool.terms(
+            incoming, request, state, past, waits=waits, is_due=is_due, is_inline=is_inline
+        )
+        return terms, waits
 
     async def _inputs(
         self, incoming: Incoming, known: KnownRequest, prepared: Prepared | None, *, whole: bool

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.late_declaration import shows_references
 from penumbra.conversation.model import Request
 from penumbra.expand.prepared import Terms
 from penumbra.store.conversations import ConversationState
@@ -20,6 +21,7 @@ def terms(
     *,
     waits: bool,
     is_due: bool,
+    is_inline: bool,
 ) -> Terms | None:
     """The terms on which it may; None: it may not have it at all. `past`: decisions of the past; `waits`: it
     has none yet because it began small, and whether it `is_due` now."""
@@ -41,6 +43,7 @@ def terms(
         betas=incoming.headers.get("anthropic-beta", ""),
         counting=incoming.api.kind == "count_tokens",
         editing=settings.restores_secrets,
+        inline=is_inline,
         held=state.tool,
     )
 
@@ -49,11 +52,4 @@ def _is_held(request: Request, state: ConversationState, past: Mapping[bytes, De
     """Whether the tool has to stay: the model has read a reference, or there is a pause while the provider's
     cached prefix begins with the tools."""
     has_answered = request.conversation.last_response >= 0
-    return (request.settings.pause and bool(state.tool) and has_answered) or _shows_references(request, past)
-
-
-def _shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
-    """Whether the model has read a reference that stays in the request."""
-    last = request.conversation.last_response
-    unread = {item.key for item in request.items if item.result.turn > last}
-    return any(decision.facts.ref and key not in unread for key, decision in past.items())
+    return (request.settings.pause and bool(state.tool) and has_answered) or shows_references(request, past)

@@ -5,6 +5,10 @@ be of use. So where a conversation begins small, nothing that needs the tool is 
 brings in more than it costs: tools come first in the prefix that the provider has cached, so a tool that
 comes later costs all of it once.
 
+Where the API can declare a tool in the middle of a conversation (`rules/inline_tools.yaml`), each one waits,
+large or small: the tool comes, after the newest message, with the first result of which something is left
+out, and costs no cache.
+
 Elsewhere the tool is there from the first request on: where reasoning is bound to the prefix, where the
 provider keeps the history, where the model has to know what its description says, and where others shorten.
 """
@@ -13,8 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
+from typing import Any
 
+from penumbra import rules
 from penumbra.compress import pipeline, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
@@ -38,8 +45,48 @@ _MOST_BYTES_PER_TOKEN = 8
 """Of any text; what is larger than that need not be counted to be known to be large."""
 
 
-def may_wait(incoming: Incoming, request: Request, state: ConversationState) -> bool:
-    """Whether the conversation has no injected tool yet because it began small."""
+@cache
+def _inline_rules() -> Mapping[str, Any]:
+    loaded: dict[str, Any] = rules.load("inline_tools.yaml")
+    return loaded
+
+
+def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
+    """Whether a provider says that a tool can be declared in the middle of a conversation at no cost.
+
+    `host`: without port; `betas`: the value of the client's header `anthropic-beta`.
+    """
+    table, named = _inline_rules(), {beta.strip() for beta in betas.split(",")}
+    return (
+        format_name in table["formats"]
+        and any(host == each or host.endswith(f".{each}") for each in table["hosts"])
+        and named.issuperset(table["betas"])
+        and any(fnmatchcase(model.lower(), glob) for glob in table["models"])
+    )
+
+
+def is_inline(incoming: Incoming, request: Request) -> bool:
+    """Whether the injected tool of this conversation is declared after a message, once it is needed."""
+    settings = request.settings
+    host = incoming.host.rpartition(":")[0]
+    betas = incoming.headers.get("anthropic-beta", "")
+    if not is_documented(request.format, host, request.conversation.model, betas):
+        return False
+    needs_it_at_once = (
+        settings.lossy == "on"
+        or settings.external_strategy
+        or settings.restores_secrets
+        or settings.session_id
+    )
+    return not (needs_it_at_once or incoming.socket or request.wire.tools(request.document).threaded)
+
+
+def may_wait(
+    incoming: Incoming, request: Request, state: ConversationState, past: Mapping[bytes, Decision]
+) -> bool:
+    """Whether the conversation has no injected tool yet because it needs none. `past`: its decisions."""
+    if is_inline(incoming, request):
+        return not shows_references(request, past)
     if request.conversation.last_response >= 0:
         return state.waits and not state.tool
     settings, declared = request.settings, request.wire.tools(request.document)
@@ -63,11 +110,23 @@ def is_due(
     state: ConversationState,
     past: Mapping[bytes, Decision],
     redact: Callable[[str, str], Redacted],
+    *,
+    is_inline: bool = False,
 ) -> bool:
     """Whether a conversation that waits gets the tool with this request. `past`: decisions of the past.
     Raises RedactionError."""
     conversation = request.conversation
-    if conversation.last_response < 0:
+    last = conversation.last_response
+    if is_inline:
+        if not request.wire.may_declare_after(request.document):
+            return False
+        new = [item for item in request.items if item.result.turn > last]
+        if any(past[item.key].facts.ref for item in new if item.key in past):
+            # The provider was sent this request before, and its response was lost.
+            return True
+        unread = [item for item in new if item.key not in past]
+        return _may_save(unread, _declaration()) and _saved(request, unread, redact) > _declaration()
+    if last < 0:
         return False
     if binds(request.format, conversation.model) and conversation.last_thinking >= 0:
         return False
@@ -75,7 +134,6 @@ def is_due(
     if state.idle is not None and state.idle > price.cold:
         return True
     begin, end, whole = *_unseen(request), request.document.text()
-    last = conversation.last_response
     sent = [request_facts(past, item) for item in request.items if item.result.turn <= last]
     gone = sum(facts.tokens_before - facts.tokens_after for facts in sent)
     least_cached = max(price.minimum, _LITTLE)
@@ -87,6 +145,13 @@ def is_due(
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
     least = cache_price.table()["margin"] * once / price.write
     return _may_save(unread, least) and _saved(request, unread, redact) > least
+
+
+def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
+    """Whether the model has read a reference that stays in the request."""
+    last = request.conversation.last_response
+    unread = {item.key for item in request.items if item.result.turn > last}
+    return any(decision.facts.ref and key not in unread for key, decision in past.items())
 
 
 def _unseen(request: Request) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import msgspec
 
 from penumbra.apis import prefix_hash
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Hidden, InjectedCall, Visible
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Visible
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
@@ -145,8 +145,10 @@ class Expansions:
         elif latest is None and terms.editing and not terms.held:
             name = injected_tool.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
+        declared_at = b""
         if not terms.counting and tools.own:
-            wire.declare(document, injected_tool.tool(name))
+            chain = before or prefix_hash.of(document)
+            declared_at = _declare(wire, document, injected_tool.tool(name), latest, chain, terms)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""
@@ -154,7 +156,7 @@ class Expansions:
         references = References(
             self._key, conversation or caller.conversation(), name, terms.hint, carries_all
         )
-        made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded)
+        made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
         if held is not None and held.scope == caller.scope:
             made = replace(made, held=held.held, is_followed=True)
         renewed = latest is not None and latest.scope != caller.scope
@@ -302,6 +304,7 @@ class Expansions:
         key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
         room = prepared.references.scope
         response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
+        response = replace(response, declared_at=prepared.declared_at)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
@@ -348,6 +351,27 @@ class Expansions:
             )
             key = exchange_key(caller.elsewhere(response_id), visible)
             await self._exchanges.put({key: response}, behind=True)
+
+
+def _declare(
+    wire: ApiFormat,
+    document: Document,
+    tool: Tool,
+    latest: PastResponse | None,
+    chain: Chain,
+    terms: Terms,
+) -> bytes:
+    """Declare the injected tool where the conversation has it, or may get it.
+
+    Returns the chain up to the message after which it stands, empty where it stands with the other tools.
+    """
+    if terms.inline and (latest is None or latest.declared_at):
+        places = [latest.declared_at] if latest is not None else []
+        for place in (*places, chain.history[-1]):
+            if place in chain.history and wire.declare_after(document, tool, chain.history.index(place)):
+                return place
+    wire.declare(document, tool)
+    return b""
 
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:

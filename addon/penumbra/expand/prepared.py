@@ -47,6 +47,8 @@ class Terms:
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
     """Values are put back into edits."""
+    inline: bool = False
+    """The injected tool may be declared after a message."""
     held: str = ""
     """Name of the injected tool that the conversation's last request declared, as far as that is known."""
 
@@ -66,6 +68,8 @@ class Prepared:
     """What its responses are found by, together with the history in front of them."""
     threaded: bool = False
     """The provider keeps the history."""
+    declared_at: bytes = b""
+    """See `PastResponse`."""
     inherit: Inherit | None = None
     """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
     earlier: bytes = b""

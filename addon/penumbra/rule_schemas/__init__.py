@@ -14,6 +14,7 @@ _PLACES = {
     "dollars.yaml": ("own_tables", "Dollars"),
     "files.yaml": ("own_tables", "Files"),
     "history.yaml": ("own_tables", "History"),
+    "inline_tools.yaml": ("own_tables", "InlineTools"),
     "logs.yaml": ("shell_rules", "LogRules"),
     "prices.yaml": ("own_tables", "Prices"),
     "printed_secrets.yaml": ("secret_rules", "PrintedSecrets"),

@@ -167,6 +167,18 @@ class UnusedTools(Strict, frozen=True):
     examples: tuple[tuple[str, str, str | None], ...]
 
 
+class InlineTools(Strict, frozen=True):
+    """`inline_tools.yaml`."""
+
+    formats: tuple[str, ...]
+    hosts: tuple[str, ...]
+    betas: tuple[str, ...]
+    models: tuple[str, ...]
+    date: date
+    source: str
+    examples: tuple[tuple[str, str, str, bool], ...]
+
+
 class FileExamples(Strict, frozen=True):
     """Calls, and the files that they read or edit."""
 

@@ -63,6 +63,8 @@ class PastResponse:
     undecided: bool = False
     """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
+    declared_at: bytes = b""
+    """The chain up to the message after which the injected tool is declared; empty: with the other tools."""
     held: tuple[HeldResult, ...] = ()
     """Under a response's id: the latest results in front of it, in order."""
 

@@ -47,6 +47,9 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _SAFEGUARDS_BETA = "dangerous-tool-use-2026-09-03"
+_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
+_INLINE_BETA = "inline-tools-2026-09-15"
+_TOOL_CHANGES = ("tool_addition", "tool_removal")
 _EXTRA = "Extra inputs are not permitted"
 _MISSING_RESULT = (
     "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each"
@@ -71,6 +74,7 @@ def check_messages(body: Any, beta: str, *, counting: bool) -> None:
     _check_breakpoints(body)
     for i, message in enumerate(body["messages"]):
         _check_message(i, message, last=i == len(body["messages"]) - 1)
+    _check_tool_changes(body, beta)
     turns = _turns(body["messages"])
     if turns and turns[0][0] != "user":
         raise Bad('messages: first message must use the "user" role')
@@ -120,6 +124,40 @@ def _check_tools(body: dict[str, Any]) -> None:
         raise Bad("tool_choice: tool_choice may only be specified while providing tools.")
     if choice and choice.get("type") == "tool" and choice.get("name") not in names:
         raise Bad(f"tool_choice: Tool '{choice.get('name')}' not found in provided tools")
+
+
+def _check_tool_changes(body: dict[str, Any], beta: str) -> None:
+    """A system message within the messages comes after a user message and before the model's turn."""
+    messages, names = body["messages"], {tool.get("name") for tool in body.get("tools") or []}
+    for i, message in enumerate(messages):
+        changes = [each for each in blocks(message["content"]) if each["type"] in _TOOL_CHANGES]
+        if changes and message["role"] != "system":
+            raise Bad(f"messages.{i}: `{changes[0]['type']}` blocks can only be in `system` messages")
+        if not changes:
+            continue
+        before = messages[i - 1]["role"] if i else ""
+        after = messages[i + 1]["role"] if i + 1 < len(messages) else "assistant"
+        if before != "user" or after != "assistant":
+            raise Bad(f"messages.{i}: a `system` message must follow a `user` message and precede a response")
+        for change in changes:
+            _check_tool_change(f"messages.{i}.content", change, names, beta)
+
+
+def _check_tool_change(place: str, change: dict[str, Any], names: set[Any], beta: str) -> None:
+    tool = change.get("tool") or {}
+    if _CHANGES_BETA not in beta:
+        raise Bad(f"{place}: Input tag '{change['type']}' does not match any of the expected tags")
+    if tool.get("type") == "tool_definition":
+        definition = tool.get("definition") or {}
+        if _INLINE_BETA not in beta:
+            raise Bad(f"{place}.tool: Input tag 'tool_definition' does not match any of the expected tags")
+        if set(tool) != {"type", "definition"} or not set(definition) <= _TOOL:
+            raise Bad(f"{place}.tool.tool_definition: {_EXTRA}")
+        if (definition.get("input_schema") or {}).get("type") != "object":
+            raise Bad(f"{place}.tool.tool_definition.definition.input_schema.type: Field required")
+        names.add(definition.get("name"))
+    elif tool.get("type") != "tool_reference" or tool.get("name") not in names:
+        raise Bad(f"{place}.tool: Tool '{tool.get('name')}' not found")
 
 
 def _count_breakpoints(value: Any) -> int:

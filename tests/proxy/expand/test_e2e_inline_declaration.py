@@ -1,0 +1,110 @@
+"""A client whose betas let a tool be declared within a conversation: it comes when the first thing is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.agents.agent import AnthropicAgent, bash
+from support.agents.callers import PHANTOM, hidden_results
+from support.agents.model import CAP, COMMANDS, Model, ask
+from support.agents.prefix import assert_prefix_kept
+from support.upstream import Received, Thinking, turn
+
+BETAS = "mid-conversation-tool-changes-2026-07-01,inline-tools-2026-09-15"
+
+
+def agent(clients: Any, proxy: Any, **more: Any) -> AnthropicAgent:
+    extra = {"extra_headers": {"anthropic-beta": BETAS}}
+    return AnthropicAgent(clients.anthropic(proxy), extra=extra, **more)
+
+
+def declared(received: Received) -> tuple[bool, list[int]]:
+    """Whether the tool stands in `tools`, and after how many messages it is added."""
+    body = received.json
+    places = [index for index, message in enumerate(body["messages"]) if message["role"] == "system"]
+    return PHANTOM in [tool["name"] for tool in body["tools"]], places
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "json"])
+def test_it_comes_with_the_first_loss_and_stays_where_it_came(
+    stream: bool, clients: Any, own_proxy: Any, upstream: Any
+) -> None:
+    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    caller = agent(clients, proxy, stream=stream, thinking=True)
+    hm = Thinking("Hm.")
+    upstream.script(
+        Model(
+            turn(hm, bash("ls")),
+            turn(hm, bash("cat worker.log")),
+            ask(hm),
+            turn(hm, bash("cat db.log")),
+            turn(hm, "So it is."),
+        )
+    )
+    caller.say("What is in the log?")
+    proxy.restart()
+    again = agent(clients, proxy, stream=stream, thinking=True, messages=caller.messages)
+    again.say("Are you sure?")
+    requests = upstream.asked()
+    assert {request.status for request in requests} == {200}
+    assert [declared(request) for request in requests] == [
+        (False, []),
+        (False, []),
+        *[(False, [5])] * (len(requests) - 2),
+    ]
+    assert hidden_results(requests[-1]) == [COMMANDS["cat worker.log"]]
+    assert_prefix_kept(requests)
+    assert PHANTOM not in str(again.messages)
+
+
+def test_a_conversation_met_under_way_gets_it_too(
+    clients: Any, proxy: Any, own_proxy: Any, upstream: Any
+) -> None:
+    """The provider holds the earlier turns raw, and thinking bound to them: nothing of that moves."""
+    upstream.script(Model(turn(Thinking("Hm."), bash("cat db.log")), turn(Thinking("Oh."), "Read.")))
+    direct = agent(clients, proxy("regular", addon=False), thinking=True)
+    direct.say("Read the log.")
+    upstream.script(
+        Model(
+            turn(Thinking("Now."), bash("cat worker.log")),
+            ask(Thinking("Hm.")),
+            turn(Thinking("Ah."), "So it is."),
+        )
+    )
+    caller = agent(clients, own_proxy(penumbra_max_output_bytes=CAP), thinking=True, messages=direct.messages)
+    caller.say("And the worker?")
+    requests = upstream.asked()
+    assert {request.status for request in requests} == {200}
+    assert [declared(request) for request in requests[-3:]] == [(False, []), (False, [7]), (False, [7])]
+    assert COMMANDS["cat db.log"] in str(requests[-1].json).replace("\\n", "\n")
+    assert_prefix_kept(requests)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"extra_headers": {"anthropic-beta": "inline-tools-2026-09-15"}}],
+    ids=["no betas", "one beta"],
+)
+def test_without_the_betas_it_is_there_from_the_first_request(
+    extra: dict[str, Any], clients: Any, own_proxy: Any, upstream: Any
+) -> None:
+    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("So it is.")))
+    AnthropicAgent(clients.anthropic(proxy), extra=extra).say("What is in the log?")
+    assert [declared(request) for request in upstream.asked()] == [(True, [])] * 3
+
+
+def test_a_client_that_drops_its_betas_gets_the_tool_with_the_others(
+    clients: Any, own_proxy: Any, upstream: Any
+) -> None:
+    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    caller = agent(clients, proxy)
+    upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("So it is."), turn("Yes.")))
+    caller.say("What is in the log?")
+    caller.extra = {}
+    caller.say("Are you sure?")
+    requests = upstream.asked()
+    assert {request.status for request in requests} == {200}
+    assert declared(requests[-1]) == (True, [])
