@@ -32,9 +32,15 @@ def read(path: Path) -> str:
         raise TooMuch(f"more than {MOST_BYTES:,} bytes")
     text = data.decode().replace("\r\n", "\n")
     depth = 0
-    # Events come one by one, from a parser that does not call itself.
-    for event in yaml.parse(text, Loader=LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise TooMuch(f"nested deeper than {DEEPEST}")
+    try:
+        # Events come one by one, from a parser that does not call itself.
+        for event in yaml.parse(text, Loader=LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise TooMuch(f"nested deeper than {DEEPEST}")
+    except yaml.MarkedYAMLError as error:
+        # PyYAML has a bound of its own since 6.0.4, and reads ahead of the events.
+        if "nesting depth" in str(error):
+            raise TooMuch(f"nested deeper than {DEEPEST}") from None
+        raise
     return text
