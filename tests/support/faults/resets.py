@@ -59,8 +59,8 @@ def provider_dies(arena: Arena, http2: bool = False) -> Counted:
 
 
 def hidden_turn_dies(arena: Arena, http2: bool = False) -> Counted:
-    """The model has asked for an original, and what it says then does not arrive: an error of the API's own,
-    behind what was said before."""
+    """The model has asked for an original, and what it says then does not arrive: the stream breaks off after
+    what was said before."""
 
     def script(name: str, phase: Phase) -> Callable[[Received], Response]:
         def answer(received: Received) -> Response:
@@ -111,9 +111,10 @@ def _row(
 
 
 def _told(ours: Ending, stream: bool) -> Ending:
-    """How a failed hidden turn has to look: a whole response that says so."""
-    if stream and ours.error:
-        return Ending(200, ours.body, True)
+    """Return how a failed hidden turn has to look: a stream that breaks off with no error of ours in it, or a
+    document that states the failure."""
+    if stream:
+        return Ending(200, ours.body) if ours.body and not ours.error else Ending()
     return Ending(502, ours.body, True) if not stream and ours.error else Ending()
 
 
