@@ -17,7 +17,7 @@ from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import comparison, list_prices, overview, report, running
+from penumbra.metrics import comparison, html_report, list_prices, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history, trial
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.report:
         days = _kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS))
         try:
-            Path(given.report).write_text(report.html(days, __version__), encoding="utf-8")
+            Path(given.report).write_text(html_report.html(days, __version__), encoding="utf-8")
         except OSError as error:
             raise Failure(f"stats --report: {given.report}: {error.strerror}") from None
         print(f"Penumbra: {counted(len(days), 'day')} written to {given.report}")

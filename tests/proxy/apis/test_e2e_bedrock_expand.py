@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError, EventStreamError
+from botocore.exceptions import ClientError, EventStreamError
+from urllib3.exceptions import ProtocolError
 
 from support.agents.agent import PRINTS, SESSION, AnthropicAgent, bash
 from support.agents.bedrock_callers import (
@@ -237,25 +238,27 @@ def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any)
 def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: Any) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), ask("One moment."), Fault(400, "Too many cats.")))
     agent = start(api, stream=stream)
-    with pytest.raises((ClientError, EventStreamError), match="status 400") as caught:
+    if stream:
+        with pytest.raises(ProtocolError, match="ended prematurely"):
+            agent.say("What is in the log?")
+        return
+    # The client's own request was right: a status that is tried again.
+    with pytest.raises(ClientError, match="status 400") as caught:
         agent.say("What is in the log?")
-    code = caught.value.response["Error"]["Code"]
-    assert code == ("validationException" if stream else "ValidationException")
+    assert caught.value.response["Error"]["Code"] == "InternalServerException"
 
 
 @pytest.mark.parametrize("api", ["converse", "invoke"])
 def test_an_error_in_the_middle_of_a_stream(api: str, start: Start, upstream: Any) -> None:
-    for step, words in (
-        (ask("One moment.", delivery={"error_after": 2}), "Overloaded"),
-        (ask("Well."), "ended its response with an error"),
-    ):
+    """The client gets the provider's own error; after a hidden turn too."""
+    for step in (ask("One moment.", delivery={"error_after": 2}), ask("Well.")):
         failing = turn("abc", delta=1, error_after=4)
         upstream.script(Model(turn(bash("cat worker.log")), step, failing))
-        with pytest.raises(EventStreamError, match=words) as caught:
+        with pytest.raises(EventStreamError) as caught:
             start(api, stream=True).say("What is in the log?")
         assert caught.value.response["Error"]["Code"] == "throttlingException"
     upstream.script(Model(turn(bash("cat worker.log")), ask("Well."), turn("a" * 99, cut_after=2)))
-    with pytest.raises((BotoCoreError, ClientError, EventStreamError, AssertionError)):
+    with pytest.raises(ProtocolError):
         start(api, stream=True).say("What is in the log?")
 
 

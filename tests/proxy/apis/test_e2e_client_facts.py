@@ -17,7 +17,10 @@ from support.upstream import Thinking, ToolCall, turn
 
 LOG = COMMANDS["cat worker.log"]
 CLAUDE_CODE = "claude-cli/2.1.329 (external, sdk-cli)"
-BETAS = "message-threads-2026-08-12,thinking-binding-controls-2026-08-01,context-management-2025-06-27"
+BETAS = (
+    "message-threads-2026-08-12,thinking-binding-controls-2026-08-01,context-management-2025-06-27,"
+    "mid-conversation-tool-changes-2026-07-01"
+)
 
 
 @pytest.fixture(autouse=True)

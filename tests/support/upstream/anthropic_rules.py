@@ -156,7 +156,7 @@ def _check_tool_change(place: str, change: dict[str, Any], names: set[Any], beta
         if (definition.get("input_schema") or {}).get("type") != "object":
             raise Bad(f"{place}.tool.tool_definition.definition.input_schema.type: Field required")
         names.add(definition.get("name"))
-    elif tool.get("type") != "tool_reference" or tool.get("name") not in names:
+    elif tool.get("type") == "tool_reference" and tool.get("name") not in names:
         raise Bad(f"{place}.tool: Tool '{tool.get('name')}' not found")
 
 

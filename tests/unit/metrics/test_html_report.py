@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penumbra.metrics.report import html, share
+from penumbra.metrics.html_report import html, share
 
 
 def record(conversations: int, **more: Any) -> dict[str, Any]:
