@@ -27,6 +27,7 @@ from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.event_file import EventFile
 from penumbra.flow.explainer import Explainer
 from penumbra.flow.flow_commands import FlowCommands
+from penumbra.flow.guarded import Guarded
 from penumbra.flow.history_writer import HistoryWriter
 from penumbra.flow.observation import Observation
 from penumbra.flow.only_http import OnlyHttp
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Penumbra:
+class Penumbra(Guarded):
     """The addon. State: the settings in force, the engine that works by them, and the figures."""
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class Penumbra:
             self.current, self._lease, self.responses, reports, self.metrics.journal, self.observation
         )
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
-        self.only_http = OnlyHttp(self._is_searched)
+        self.only_http = OnlyHttp(self._is_searched, self._is_provider)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
         self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
@@ -192,6 +193,9 @@ class Penumbra:
     def _is_searched(self, host: str) -> bool:
         return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
 
+    def _is_provider(self, host: str) -> bool:
+        return recognise.is_provider(host, self.settings.hosts)
+
     def _process(self) -> dict[str, Any]:
         """What is said of this process wherever its figures are."""
         return {
@@ -222,6 +226,18 @@ class Penumbra:
             "totals": self.metrics.totals(),
         }
 
+    def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
+        """Refuse what had to be searched for secrets and may not have been. All else goes on as it came."""
+        if hook == "request":
+            return self.requests.failed(subject, error)
+        if hook == "websocket_message":
+            return self.websockets.failed(subject, error)
+        if hook == "next_layer":
+            self.only_http.failed(subject)
+        elif hook in ("response", "error"):
+            self.responses.abandoned(subject, must_search=self.requests.must_search)
+        return False
+
     # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
@@ -230,8 +246,9 @@ class Penumbra:
             return
         if (address := data.context.server.address) is None:
             return  # A client that speaks TLS with the proxy itself: where it wants to go comes later.
-        host = data.client_hello.sni or address[0]
-        if not recognise.is_llm_host(host, self.settings.hosts):
+        # A provider may be called by another name, and its name may be given to another address.
+        name = data.client_hello.sni or address[0]
+        if not (recognise.is_llm_host(name, self.settings.hosts) or self._is_provider(address[0])):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:

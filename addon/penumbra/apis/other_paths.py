@@ -7,11 +7,11 @@ The knowledge is `rules/providers.yaml`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
+from penumbra.apis.recognise import provider
 from penumbra.linear import LinearText
 from penumbra.wire.json_values import encode
 from penumbra.wire.request_path import normal
@@ -82,8 +82,5 @@ def socket_by_path(path: str) -> SocketKind | None:
 
 def error(host: str, status: int, message: str) -> bytes:
     """An error body as the provider at a host writes it."""
-    shapes, host = _providers()["errors"], host.lower()
-    for provider, hosts in _providers()["providers"].items():
-        if provider in shapes and any(fnmatchcase(host, pattern) for pattern in hosts):
-            return REQUESTS[shapes[provider]].error(status, message)
-    return REQUESTS["openai_chat"].error(status, message)
+    shape = _providers()["errors"].get(provider(host), "openai_chat")
+    return REQUESTS[shape].error(status, message)

@@ -15,7 +15,7 @@ from penumbra.apis.formats import REQUESTS
 from penumbra.linear import LinearText
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
-from penumbra.wire.request_path import normal
+from penumbra.wire.request_path import host_name, is_loopback, normal
 
 _FIRST_BYTES = {
     "string": b'"',
@@ -94,7 +94,7 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
     """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
-    return is_provider(host, extra) or _is_one(host, _hosts()[1])
+    return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
@@ -108,9 +108,15 @@ def provider(host: str) -> str:
     return next((name for name, hosts in named.items() if _is_one(host, tuple(hosts))), "")
 
 
+def is_signed(host: str, api: Api | None) -> bool:
+    """Return whether the signature of a request is read at a host, in a call of this API, or of none."""
+    signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
+    return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
+
+
 def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
-    host = host.lower().rstrip(".").strip("[]")
-    return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)
+    name = host_name(host)
+    return any(fnmatchcase(name, pattern.lower()) for pattern in patterns)
 
 
 def model_in(path: str) -> str:

@@ -6,7 +6,6 @@ An entry of `providers` may describe a service, and the block `api` a model: bot
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from penumbra.config.options import Settings
 from penumbra.config.parsers import shown
 from penumbra.config.services import Api, Provider
 from penumbra.rule_schemas.own_tables import Strategies
+from penumbra.wire.request_path import is_loopback
 
 _AUTHS = ("", "api_key", "oauth")
 
@@ -124,13 +124,7 @@ def _provider(settings: Settings) -> str:
 def _is_private(url: str) -> bool:
     """Whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this machine."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https" or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _is_url(text: str) -> bool:

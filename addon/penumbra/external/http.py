@@ -8,15 +8,13 @@ soon as the call is over.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import secrets
-import socket
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -27,13 +25,13 @@ import orjson
 
 from penumbra.external.strategy import Failure
 from penumbra.wire import content_encoding, content_stream, own_calls
+from penumbra.wire.request_path import is_this_machine
 
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
 # They would write addresses and keys into the log.
 for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-_LOCAL_NAMES = ("localhost", "ip6-localhost", "host.docker.internal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +143,3 @@ def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
         if port in ports and is_this_machine(parts.hostname or ""):
             return True
     return False
-
-
-@lru_cache(64)
-def is_this_machine(host: str) -> bool:
-    """Whether a name or address is this machine's own."""
-    host = host.lower().rstrip(".")
-    if host in _LOCAL_NAMES or host.endswith(".localhost") or host == socket.gethostname().lower():
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    if address.is_loopback or address.is_unspecified:
-        return True
-    # An address that can be bound is one of ours.
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError:
-            return False
-        return True

@@ -14,8 +14,10 @@ from typing import Any
 from cryptography import x509
 from mitmproxy import ctx, tls
 
+from penumbra.flow.guarded import Guarded
 
-class CertificateNames:
+
+class CertificateNames(Guarded):
     """A child addon. State: the store of certificates that was last looked at; mitmproxy makes a new one
     whenever its options say so."""
 

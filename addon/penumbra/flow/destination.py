@@ -21,13 +21,18 @@ def mode(client: object) -> str:
 def host(flow: http.HTTPFlow) -> str:
     """The host that the connection leads to: the name that its certificate is checked for, or the address
     that the client or the operator has given."""
+    request = flow.request
+    if mode(flow.client_conn) == "reverse" or ctx.options.ssl_insecure:
+        return request.host
+    return next(filter(None, secured(flow)), request.host)
+
+
+def secured(flow: http.HTTPFlow) -> tuple[str | None, ...]:
+    """Return the names in the server's and in the client's TLS, where both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
-    if mode(flow.client_conn) == "reverse" or request.scheme != "https" or ctx.options.ssl_insecure:
-        return request.host
-    if server.address is None or tuple(server.address[:2]) != (request.host, request.port):
-        # The client's TLS may end at the proxy itself. Its name then is the proxy's, or anybody's.
-        return request.host
-    return server.sni or flow.client_conn.sni or request.host
+    is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
+    # Elsewhere the client's TLS may end at the proxy itself. Its name then is the proxy's, or anybody's.
+    return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
 def shown(flow: http.HTTPFlow) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
+from typing import Any
 
 from mitmproxy import ctx, http
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+
+from penumbra.flow.guarded import Guarded, stop
+from penumbra.wire.request_path import is_loopback, is_this_machine
 
 _REFUSAL = "Penumbra leads nobody to mitmweb's own port, where the flows of all clients are shown."
 _log = logging.getLogger(__name__)
 
 
-class Listening:
+class Listening(Guarded):
     """A child addon. It says when other machines reach the proxy, and keeps mitmweb to those who
     reach its port themselves: through the proxy every client would come from this machine."""
 
@@ -35,7 +38,7 @@ class Listening:
         if address is None or address[1] != _web_port():
             return
         addresses = await _lookup(address[0], address[1])
-        if any(is_own(host) for host in addresses):
+        if any(is_this_machine(host) for host in addresses):
             data.server.error = _REFUSAL
             _log.warning(f"Penumbra refused a connection to mitmweb's port {address[1]}.")
         elif addresses:
@@ -49,9 +52,20 @@ class Listening:
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         await self._refuse(flow)
 
+    def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
+        """Lead nobody to mitmweb's port by a failure."""
+        address = (
+            subject.server.address
+            if isinstance(subject, ServerConnectionHookData)
+            else ("", subject.request.port)
+        )
+        if address is not None and address[1] == _web_port():
+            stop(subject)
+        return False
+
     async def _refuse(self, flow: http.HTTPFlow) -> None:
         port = flow.request.port
-        if port == _web_port() and await is_this_machine(flow.request.host):
+        if port == _web_port() and await leads_here(flow.request.host):
             flow.response = http.Response.make(403, f"{_REFUSAL}\n", {"content-type": "text/plain"})
             flow.comment = "Penumbra refused: mitmweb's own port"
 
@@ -80,10 +94,7 @@ def proxy() -> str:
 
 def is_wide(host: str) -> bool:
     """Whether other machines can reach what listens on this address."""
-    try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return host != "localhost"
+    return is_any(host) or not is_loopback(host)
 
 
 def is_any(host: str) -> bool:
@@ -91,34 +102,14 @@ def is_any(host: str) -> bool:
     return host in ("", "0.0.0.0", "::")
 
 
-def is_own(host: str) -> bool:
-    """Whether an address leads to this machine: only such an address can be listened on."""
-    bare = host.partition("%")[0]
-    try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return True
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    if address.is_loopback or address.is_unspecified:
-        return True
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((str(address), 0))
-        except OSError:
-            return False
-    return True
-
-
 def _web_port() -> int | None:
     """mitmweb's port; None in a proxy that is no mitmweb."""
     return ctx.options.web_port if "web_port" in ctx.options else None
 
 
-async def is_this_machine(host: str) -> bool:
+async def leads_here(host: str) -> bool:
     """Whether a host leads to this machine."""
-    return any(is_own(address) for address in await _lookup(host, 0))
+    return any(is_this_machine(address) for address in await _lookup(host, 0))
 
 
 async def _lookup(host: str, port: int) -> list[str]:

@@ -23,5 +23,7 @@ def is_provider(flow: http.HTTPFlow, extra: tuple[str, ...]) -> bool:
 
 
 def _hosts(flow: http.HTTPFlow) -> list[str]:
-    """Where a request goes, and what it is said to be for where nothing else can tell."""
-    return [host for host in (destination.host(flow), destination.claimed(flow)) if host]
+    """Return all names by which the connection of a request knows its host, and the name in its headers where
+    nothing else can tell one."""
+    names = (destination.host(flow), flow.request.host, *destination.secured(flow), destination.claimed(flow))
+    return [name for name in names if name]

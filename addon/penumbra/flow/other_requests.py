@@ -16,11 +16,11 @@ from mitmproxy import http
 from penumbra import errors
 from penumbra.apis import identity, other_paths
 from penumbra.apis.recognise import Api
+from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, workers
-from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import destination, llm_hosts, request_bodies
 from penumbra.flow.engines import Lease
-from penumbra.flow.refusal import refuse
+from penumbra.flow.refusal import leave
 from penumbra.flow.signing import Signing, headers_of, sign
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
@@ -51,14 +51,22 @@ class OtherRequests:
             return
         if path is None and not llm_hosts.is_provider(flow, settings.hosts):
             return  # What runs locally may be anything.
-        if self._signing.forbids_changes(flow.request, settings):
+        if self._signing.forbids_changes(flow, unfit, settings):
             return
         unknown = path is None and unfit is None
         try:
             await self._search(flow, lease, unfit is not None, path is not None and path.files, unknown)
         except Exception as error:
-            if settings.must_search and not (unknown and settings.unknown_paths == "pass"):
-                self._refuse(flow, _told(error), unfit)
+            if not unknown or settings.unknown_paths != "pass":
+                raise
+            leave(flow, error)
+
+    def must_search(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        """Return whether a request at a host of LLM calls that is none may go on only if it was searched."""
+        path = other_paths.by_path(flow.request.path)
+        if path is not None:
+            return not path.passes
+        return settings.unknown_paths != "pass" and llm_hosts.is_provider(flow, settings.hosts)
 
     async def frame(
         self, flow: http.HTTPFlow, frame: bytes, kind: str, *, known: bool, strict: bool
@@ -139,12 +147,6 @@ class OtherRequests:
             f"Penumbra: {destination.shown(flow)}: redacted in another request: {counts or 'as before'}"
         )
 
-    def _refuse(self, flow: http.HTTPFlow, error: RedactionError, unfit: Api | None) -> None:
-        told = message_of(error)
-        host = flow.request.pretty_host
-        body = unfit.wire.error(error.status, told) if unfit else other_paths.error(host, error.status, told)
-        refuse(flow, Refused(error.status, body, told), self._journal)
-
     def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
         """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
         pattern = "/".join(
@@ -158,8 +160,3 @@ class OtherRequests:
             f"Penumbra does not know {where!r}, whose requests carry results of tools or secrets: "
             f"penumbra_unknown_paths={policy}."
         )
-
-
-def _told(error: Exception) -> RedactionError:
-    """A failure without any content."""
-    return error if isinstance(error, RedactionError) else RedactionError(errors.place(error))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from functools import partial
 
 from mitmproxy import http
 
 from penumbra import errors
 from penumbra.apis import other_paths, websocket_upgrade
 from penumbra.apis.recognise import Api
-from penumbra.config.settings import Settings
-from penumbra.conversation.refused import Refused, message_of, unsearched
+from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import destination
 from penumbra.metrics.journal import Journal
-from penumbra.redaction import RedactionError, Unreadable
+from penumbra.redaction import RedactionError
 
-Read = Callable[[Iterable[tuple[str, str]]], str]
-"""What is ambiguous in some headers; empty: nothing."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,21 +41,16 @@ def refuse_websocket(flow: http.HTTPFlow) -> None:
     flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
 
 
-def of_ambiguous(flow: http.HTTPFlow, read: Read, settings: Settings) -> Refused | None:
-    """The refusal of a request whose head can be read in two ways; None: it can't."""
-    why = read(flow.request.headers.items(multi=True)) if settings.must_search else ""
-    if not why:
-        return None
-    error = Unreadable(why)
-    body = other_paths.error(flow.request.host, error.status, message_of(error))
-    return Refused(error.status, body, message_of(error))
+def of_failure(flow: http.HTTPFlow, api: Api | None, error: BaseException) -> Refused:
+    """Return the refusal of a request, or a frame, that could not be searched for secrets: an error of its
+    API, or of its host if it is no call of an API."""
+    if not isinstance(error, RedactionError):
+        error = RedactionError(errors.place(error))
+    told = message_of(error)
+    shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.pretty_host)
+    return Refused(error.status, shape(error.status, told), told)
 
 
-def of_failure(flow: http.HTTPFlow, api: Api, error: Exception, settings: Settings) -> Refused | None:
-    """The refusal of a request that could not be rewritten; None: it goes on. Without a refusal mitmproxy
-    would send it as it came, with its secrets."""
-    where = errors.place(error)
-    if settings.redact_secrets:
-        return unsearched(api, RedactionError(where))
-    _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {where}")
-    return None
+def leave(flow: http.HTTPFlow, error: BaseException) -> None:
+    """Log that a request, or a frame, goes on as it came although something failed."""
+    _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {errors.place(error)}")

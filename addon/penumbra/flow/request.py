@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from mitmproxy import http
@@ -20,9 +21,10 @@ from penumbra.config.per_request import (
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, bound_thinking
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused, unsearched
+from penumbra.conversation.refused import Refused
 from penumbra.flow import (
     destination,
+    guarded,
     llm_hosts,
     refusal,
     request_bodies,
@@ -41,9 +43,11 @@ from penumbra.flow.signing import Signing, headers_of
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket_lanes import Socket
 from penumbra.metrics.journal import Journal
-from penumbra.redaction import TooLarge, Unreadable
+from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.wire import content_encoding, own_calls
 
+Read = Callable[[Iterable[tuple[str, str]]], str]
+"""Says what is ambiguous in some headers; empty: nothing."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,13 +68,13 @@ class RequestWay:
         self._lease = lease
         self._response_way = response_way
         self._reports = reports
-        self._journal = journal
+        self.journal = journal
         self._observation = observation
         self._signing = Signing(journal)
         self.others = OtherRequests(lease, self._signing, journal)
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        """Whether a request is ours, and of which kind."""
+        """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
         if own_calls.is_ours(flow.request.headers.get(own_calls.HEADER, "")):
             # A strategy's own call, come back to us over some proxy.
             del flow.request.headers[own_calls.HEADER]
@@ -78,24 +82,65 @@ class RequestWay:
         if (state := states.of(flow)) is not None and state.hidden_request is not None:
             signing.sign_now(flow.request, state.lease.settings)
             return
+        before = replace(flow.request.data, headers=http.Headers(flow.request.headers.fields))
         state = states.begin(flow, self._lease())
+        try:
+            await self._decide(flow, state)
+        except BaseException:
+            # Nothing half done goes on.
+            flow.request.data = before
+            states.forget(flow)
+            raise
+
+    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+        """Refuse a request whose hook raised, if it had to be searched; return whether it had to."""
+        settings = self._current.settings
+        if flow.response is not None or flow.error is not None:
+            return False
+        meant = isinstance(error, RedactionError) and settings.must_search
+        if not meant and not self.must_search(flow):
+            refusal.leave(flow, error)
+            return True
+        # Whatever fails below, this one is refused.
+        guarded.stop(flow)
+        api = recognise.by_request_line(flow.request.method, flow.request.path)
+        refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
+        return True
+
+    def must_search(self, flow: http.HTTPFlow) -> bool:
+        """Return whether a request may go on only if it was searched for secrets."""
+        settings = self._current.settings
+        if not settings.must_search or not self._is_at_ours(flow, settings):
+            return False
+        request = flow.request
+        return recognise.by_request_line(request.method, request.path) is not None or self.others.must_search(
+            flow, settings
+        )
+
+    def must_search_frame(self, flow: http.HTTPFlow) -> bool:
+        """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
+        state = states.of(flow)
+        is_read = state is not None and (state.socket is not None or state.searched_socket is not None)
+        return (is_read and self._current.settings.must_search) or self.must_search(flow)
+
+    async def _decide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """Find out whose a request is, and of which kind."""
         if not self._is_ours(flow, state.lease.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if state.lease.settings.observe:
             await self._observe(flow, state, api)
             return
-        if self._is_refused(flow, state, ambiguity.hosts):
-            return
+        state.is_searched = self.must_search(flow)
+        self._check(flow, state, ambiguity.hosts)
         is_switched = SWITCH_HEADER in flow.request.headers
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
             return
         if api is None:
             await self.others.request(flow, state.lease)
-        elif not (
-            self._is_refused(flow, state, ambiguity.content)
-            or self._signing.forbids_changes(flow.request, state.lease.settings)
-        ):
+            return
+        self._check(flow, state, ambiguity.content)
+        if not self._signing.forbids_changes(flow, api, state.lease.settings):
             await self._call(flow, state, api)
 
     async def _observe(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> None:
@@ -112,34 +157,24 @@ class RequestWay:
         self._observation.begin(flow, described(flow, api, body), settings)
 
     async def _call(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
-        """A call of an LLM. Where anything fails, secrets are not sent."""
-        try:
-            await self._rewrite(flow, state, api)
-        except Exception as error:
-            refused = refusal.of_failure(flow, api, error, state.lease.settings)
-            if refused is not None:
-                refusal.refuse(flow, refused, self._journal)
-
-    async def _rewrite(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
+        """Rewrite a call of an LLM."""
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
-            return
-        if isinstance(incoming, Refused):
-            refusal.refuse(flow, incoming, self._journal)
             return
         if state.observed is not None:
             self._observation.begin(flow, incoming, state.observed)
         outcome = await state.lease.engine.process(incoming, state.lease.settings)
         if isinstance(outcome, Refused):
-            refusal.refuse(flow, outcome, self._journal)
+            refusal.refuse(flow, outcome, self.journal)
         elif isinstance(outcome, Accepted):
             await self._send(flow, state, incoming, outcome)
         else:
-            self._journal.passed("unexpected body")
+            self.journal.passed("unexpected body")
             await self.others.request(flow, state.lease, api)
 
-    async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | Refused | None:
-        """The request without its content coding; None: it can't be had, and needs no search."""
+    async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | None:
+        """The request without its content coding; None: it can't be had, and needs no search. Raises
+        RedactionError."""
         request, settings = flow.request, state.lease.settings
         try:
             body = await request_bodies.decoded(request, settings.max_body_bytes)
@@ -147,8 +182,8 @@ class RequestWay:
             says_json = recognise.claims_json(request.headers.get("content-type", ""))
             if settings.must_search and (says_json or llm_hosts.is_provider(flow, settings.hosts)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
-                return unsearched(api, kind(f"its body: {error}"))
-            self._journal.passed("undecodable body")
+                raise kind(f"its body: {error}") from None
+            self.journal.passed("undecodable body")
             _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
             return None
         return described(flow, api, body)
@@ -205,19 +240,19 @@ class RequestWay:
         outcome: Accepted | Refused | None
         try:
             if len(frame) > settings.max_body_bytes:
-                problem = TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-                outcome = unsearched(api, problem) if settings.must_search else None
-            else:
-                incoming = described(flow, api, frame, socket=True)
-                outcome = await lease.engine.process(incoming, settings)
-                # On a socket no event says that its response begins.
-                await lease.engine.written()
+                raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
+            incoming = described(flow, api, frame, socket=True)
+            outcome = await lease.engine.process(incoming, settings)
+            # On a socket no event says that its response begins.
+            await lease.engine.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
                 self._reports.accepted(flow, state, lease, incoming, outcome)
         except Exception as error:
-            outcome = refusal.of_failure(flow, api, error, settings)
+            outcome = refusal.of_failure(flow, api, error) if settings.must_search else None
+            if outcome is None:
+                refusal.leave(flow, error)
         if isinstance(outcome, Refused):
-            refusal.count(flow, outcome, self._journal)
+            refusal.count(flow, outcome, self.journal)
         return outcome
 
     async def other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
@@ -229,6 +264,9 @@ class RequestWay:
     def _is_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
+        return self._is_at_ours(flow, settings)
+
+    def _is_at_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         return llm_hosts.may_be(flow, settings.hosts) and self._current.select(flow)
 
     def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
@@ -242,16 +280,14 @@ class RequestWay:
             state.observed = settings if is_observed(word) and not settings.pause else None
         except OverrideError as error:
             shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.host)
-            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self._journal)
+            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self.journal)
             return False
         return True
 
-    def _is_refused(self, flow: http.HTTPFlow, state: FlowState, read: refusal.Read) -> bool:
-        """Whether a request's head can be read in two ways."""
-        refused = refusal.of_ambiguous(flow, read, state.lease.settings)
-        if refused is not None:
-            refusal.refuse(flow, refused, self._journal)
-        return refused is not None
+    def _check(self, flow: http.HTTPFlow, state: FlowState, read: Read) -> None:
+        """Raise Unreadable if a request's head can be read in two ways."""
+        if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
+            raise Unreadable(why)
 
 
 def described(flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:

@@ -6,15 +6,16 @@ can be read as it arrives, the steps read so from `headers` on; `complete` comes
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 
 from mitmproxy import http
 
 from penumbra import errors
 from penumbra.apis.base import Response
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import response_bodies
+from penumbra.flow import guarded, response_bodies, websocket_opening
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
@@ -27,7 +28,6 @@ from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.usage_scaling import UsageScaling
-from penumbra.flow.websocket_opening import WebSocketOpening
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
@@ -71,8 +71,6 @@ class ResponseWay:
             PlaceholderWarning(),
             # Behind all that read what the flow holds of its bodies: it may be emptied here.
             self.privacy,
-            # No step of bodies; behind privacy, since it may put a response of ours into the flow.
-            WebSocketOpening(),
         )
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
@@ -83,7 +81,8 @@ class ResponseWay:
     async def begins(self, flow: http.HTTPFlow) -> None:
         """A response begins. What was decided about its request is final once the client has any of it."""
         if (state := states.of(flow)) is not None:
-            await _run(state.lease.engine.written())
+            with _contained():
+                await state.lease.engine.written()
         self.headers(flow)
 
     def headers(self, flow: http.HTTPFlow) -> None:
@@ -91,7 +90,8 @@ class ResponseWay:
         if (state := states.of(flow)) is None or flow.response is None:
             return
         for step in self._steps:
-            step.headers(flow, state, flow.response)
+            with _contained():
+                step.headers(flow, state, flow.response)
 
     async def complete(self, flow: http.HTTPFlow) -> None:
         """A response is complete."""
@@ -102,7 +102,10 @@ class ResponseWay:
             flow.kill()
         for step in self._steps:
             if flow.response is not None:
-                await _run(step.complete(flow, state, flow.response))
+                with _contained():
+                    await step.complete(flow, state, flow.response)
+        # No step of bodies, and the last one, since it may put a response of ours into the flow.
+        websocket_opening.answered(flow, state)
         response_bodies.let_go(flow)
         if flow.websocket is None:
             states.forget(flow)
@@ -112,9 +115,19 @@ class ResponseWay:
         if (state := states.of(flow)) is None:
             return
         for step in self._steps:
-            await _run(step.failed(flow, state))
+            with _contained():
+                await step.failed(flow, state)
         response_bodies.let_go(flow)
         states.forget(flow)
+
+    def abandoned(self, flow: http.HTTPFlow, *, must_search: Callable[[http.HTTPFlow], bool]) -> None:
+        """Forget a flow whose last hook raised, and send no socket on that nobody reads."""
+        state = states.of(flow)
+        if websocket_opening.is_unread(flow, state) and must_search(flow):
+            flow.websocket = None
+            guarded.stop(flow)
+        if flow.websocket is None:
+            states.forget(flow)
 
     def _filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
         """A stream that the tool loop reads, with what the steps behind it change."""
@@ -123,9 +136,10 @@ class ResponseWay:
         return response
 
 
-async def _run(step: Awaitable[None]) -> None:
-    """A step that fails leaves the response as it is, and the other steps to their work."""
+@contextlib.contextmanager
+def _contained() -> Iterator[None]:
+    """Log what a step raises. The response stays as it is, and the other steps do their work."""
     try:
-        await step
+        yield
     except Exception as error:
         _log.error("penumbra: a step of a response's way failed: %s", errors.place(error))

@@ -8,8 +8,11 @@ import time
 
 from mitmproxy import http
 
+from penumbra.apis import recognise
+from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.errors import one_line
+from penumbra.flow import destination
 from penumbra.metrics.journal import Journal
 from penumbra.wire import sigv4
 
@@ -25,9 +28,13 @@ class Signing:
         self._journal = journal
         self._warned: set[str] = set()
 
-    def forbids_changes(self, request: http.Request, settings: Settings) -> bool:
-        """Whether a signature forbids every change; said once for each host."""
-        if not sigv4.covers_body(request.headers):
+    def forbids_changes(self, flow: http.HTTPFlow, api: Api | None, settings: Settings) -> bool:
+        """Return whether a signature forbids every change, and warn of it once for each host.
+
+        Amazon alone reads such signatures: elsewhere, the header that carries one is any other header.
+        """
+        request = flow.request
+        if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
             return False
         keys = _keys(settings)
         if keys is not None and keys.made(_signable(request)):

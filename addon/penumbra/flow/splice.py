@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import logging
 from collections.abc import Iterator
 
 from mitmproxy import http
@@ -32,6 +33,7 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 
+from penumbra.errors import place
 from penumbra.flow import state as states
 from penumbra.flow.splice_hooks import (
     Guard,
@@ -372,6 +374,14 @@ class SpliceHttpLayer(HttpLayer):
 
     parents: dict[int, int]
     """The client's stream, by the continuation's."""
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        try:
+            yield from super().handle_event(event)
+        except Exception as error:
+            # mitmproxy would log it and leave the client waiting.
+            yield commands.Log(f"penumbra: a connection is closed: {place(error)}", logging.ERROR)
+            yield commands.CloseConnection(self.context.client)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         yield from super().make_stream(stream_id)

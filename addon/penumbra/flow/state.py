@@ -49,6 +49,8 @@ class FlowState:
     """A WebSocket, or a request that asks for one, whose frames are rewritten."""
     searched_socket: SearchedSocket | None = None
     """The same where frames are only searched for secrets."""
+    is_searched: bool = False
+    """The request may go on only if it was searched for secrets."""
     observed: Settings | None = None
     """By which settings it is worked out what would have become of the request."""
     is_untouched: bool = False

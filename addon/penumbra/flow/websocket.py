@@ -81,19 +81,16 @@ class WebSockets:
         if message.injected or (envelope is None and not message.from_client):
             return
         envelope = envelope or Envelope()
-        try:
-            if message.from_client:
-                frame = await self._sent(flow, socket, message.content, envelope, message.is_text)
-            else:
-                frame = await self._received(flow, socket, message.content, envelope)
-        except Exception as error:
-            _log.error("penumbra: a frame could not be read: %s", place(error))
-            frame = message.content if not message.from_client else b""
-            if message.from_client:
-                # Nothing goes on that has not been searched for secrets.
-                told = f"Penumbra could not read this request and did not send it: {place(error)}"
-                self._refuse(flow, 500, socket.api.wire.error(500, told), envelope)
+        if message.from_client:
+            frame = await self._sent(flow, socket, message.content, envelope, message.is_text)
+        else:
+            frame = await self._received(flow, socket, message.content, envelope)
         websocket_frames.put(message, frame)
+
+    def refusal(self, frame: bytes, refused: Refused) -> bytes:
+        """Return the frame that tells a client that one of its own was refused."""
+        envelope = responses_socket.envelope(frame) or Envelope()
+        return responses_socket.refusal(refused.status, refused.body, envelope.lane)
 
     def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A WebSocket is closed: what the client has got of a response, it keeps."""

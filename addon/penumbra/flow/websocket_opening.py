@@ -5,21 +5,27 @@ from __future__ import annotations
 from mitmproxy import http
 
 from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
 
 
-class WebSocketOpening(Step):
-    """State: none."""
+def answered(flow: http.HTTPFlow, state: FlowState) -> None:
+    """Refuse a change of protocol at a host that is searched, if nobody would read what follows."""
+    if flow.websocket is not None:
+        # It may stay open for long. Each request on it has a lease of its own.
+        state.lease.end()
+    if is_unread(flow, state) and (state.is_searched or _is_read(state)):
+        flow.websocket, flow.response = None, http.Response.make(502)
+    if flow.response is None or flow.response.status_code != 101:
+        state.socket = state.searched_socket = None
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """An upgrade has been answered."""
-        if flow.websocket is not None:
-            # It may stay open for long. Each request on it has a lease of its own.
-            state.lease.end()
-        if state.socket is None and state.searched_socket is None:
-            return
-        if response.status_code == 101 and flow.websocket is None:
-            # mitmproxy would pass on bytes that nobody reads.
-            response = flow.response = http.Response.make(502)
-        if response.status_code != 101:
-            state.socket = state.searched_socket = None
+
+def is_unread(flow: http.HTTPFlow, state: FlowState | None) -> bool:
+    """Return whether mitmproxy would pass on what follows a response without a hook that reads it. Responses
+    decide that, whatever their requests have asked for."""
+    if flow.response is None or flow.response.status_code != 101:
+        return False
+    is_read = state is not None and (_is_read(state) or state.lease.settings.websocket == "pass")
+    return flow.websocket is None or not is_read
+
+
+def _is_read(state: FlowState) -> bool:
+    return state.socket is not None or state.searched_socket is not None

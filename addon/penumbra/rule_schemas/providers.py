@@ -131,6 +131,9 @@ class Providers(Strict, frozen=True):
     """Hosts that are LLM hosts when path and body say so."""
     errors: dict[str, str] = field(default_factory=dict)
     """The format of errors at a provider's hosts; `openai_chat` at all others."""
+    signed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """`providers` whose requests carry a signature over their bodies, and `formats` of their calls, which
+    count at hosts of no known provider."""
     caches: dict[str, CacheRule] = field(default_factory=dict)
     others: dict[str, OtherRule] = field(default_factory=dict)
     sockets: dict[str, SocketRule] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""A request's path as servers may read it: for recognising calls only, never for what is sent.
+"""A request's host and path as resolvers and servers may read them: for recognising calls only, never for
+what is sent.
 
 Routers differ in what they take for the same path, so everything that some of them undo is undone:
 whoever spells a path oddly must not get past the search for secrets.
@@ -6,7 +7,10 @@ whoever spells a path oddly must not get past the search for secrets.
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
+import socket
 from urllib.parse import unquote
 
 from penumbra.short_texts import remembered
@@ -15,12 +19,70 @@ _ROUNDS = 3
 """As often percent escapes may stand inside of one another."""
 _BEHIND = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
+_OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
+_OLD_ADDRESS = re.compile(
+    r"(?:0x[0-9a-f]{0,16}|[0-9]{1,16})(?:\.(?:0x[0-9a-f]{0,16}|[0-9]{1,16})){0,3}", re.ASCII
+)
+"""Spelled as `inet_aton` takes it: one to four numbers, each decimal, octal or hexadecimal."""
+
+
+@remembered(1_024)
+def host_name(host: str) -> str:
+    """Return the name or address that a resolver finds a host by: in lower case, without brackets, zone and
+    closing dot, with letters and dots of other alphabets as it takes them; an IPv4 address in its usual
+    spelling, however it was spelled (`127.1`, `0x7f000001`, `::ffff:127.0.0.1`)."""
+    if not host.isascii():
+        with contextlib.suppress(UnicodeError):
+            host = host.encode("idna").decode("ascii")
+    name = host.lower().rstrip(".")
+    name = name.removeprefix("[").removesuffix("]").partition("%")[0]
+    try:
+        if _OLD_ADDRESS.fullmatch(name):
+            return socket.inet_ntoa(socket.inet_aton(name))
+        address = ipaddress.ip_address(name)
+    except (OSError, ValueError):
+        return name
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine itself by its name or address, however these are spelled. No name
+    is looked up."""
+    name = host_name(host)
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    # A connection to no address at all is one to this machine.
+    return address.is_loopback or address.is_unspecified
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether a host is this machine by one of its names or addresses. No name is looked up."""
+    name = host_name(host)
+    if is_loopback(name) or name in (*_OWN_NAMES, socket.gethostname().lower()):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    # An address that can be bound is one of ours.
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((name, 0))
+        except OSError:
+            return False
+        return True
 
 
 @remembered(1_024)
 def normal(path: str) -> str:
     """The path without query and fragment, escapes, parameters, empty and relative segments, and a
-    closing slash."""
+    closing slash. Bytes that are no UTF-8 are read as their escapes are."""
+    path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     path = _BEHIND.split(path, maxsplit=1)[0]
     for _ in range(_ROUNDS):
         if (plain := unquote(path)) == path:

@@ -5,10 +5,12 @@ mitmproxy command: `POST /.command` with the command as body, to any host.
 """
 
 import asyncio
+import builtins
 import collections
 import gc
 import json
 import os
+import socket
 import sys
 import threading
 
@@ -21,6 +23,46 @@ FORGETFUL = "KEEPS_NO_FLOWS"
 _LARGE = 1_000_000
 PAUSE = 0.02
 """Seconds between two tries of a hidden call that failed; a user's proxy takes longer."""
+
+
+class Steps:
+    """Functions of the package: which are called, and which of them raises each time that it is. Told over a
+    socket of its own, since what raises may be what leads requests. Python 3.12 and later."""
+
+    ID = 4
+
+    def __init__(self):
+        self.seen, self.broken, self.raised, self.server = {}, "", None, None
+
+    def watch(self):
+        events = sys.monitoring
+        events.use_tool_id(self.ID, "steps")
+        events.register_callback(self.ID, events.events.PY_START, self.started)
+        events.set_events(self.ID, events.events.PY_START)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.server = asyncio.create_task(asyncio.start_server(self.serve, sock=listening))
+        return listening.getsockname()[1]
+
+    async def serve(self, reader, writer):
+        while line := (await reader.readline()).decode().split():
+            if line[0] == "break":
+                self.raised = getattr(builtins, line[2], None) or getattr(asyncio, line[2])
+                self.broken = line[1]
+            else:
+                self.broken = ""
+            writer.write(json.dumps(list(self.seen)).encode() + b"\n")
+            self.seen = {}
+        writer.close()
+
+    def started(self, code, _):
+        _, inside, path = code.co_filename.rpartition("/addon/penumbra/")
+        if not inside or "<" in code.co_qualname:
+            return sys.monitoring.DISABLE
+        name = f"{path}:{code.co_qualname}"
+        self.seen[name] = None
+        if name == self.broken:
+            raise self.raised("a step that raises")
+        return None
 
 
 def shorten_pauses():
@@ -40,6 +82,7 @@ class Inside:
         self.flows = []
         self.keeps = os.environ.get(FORGETFUL) is None
         self.lag = 0.0
+        self.watched = Steps()
 
     def server_connect(self, data):
         port = data.server.address[1]
@@ -78,6 +121,11 @@ class Inside:
         """What the view Penumbra shows of the flows so far."""
         lines = ctx.master.commands.call("penumbra.explain", self.flows)
         return "\n".join(lines)
+
+    @command.command("tests.steps")
+    def steps(self) -> str:
+        """Where to say from now on which step raises."""
+        return str(self.watched.watch())
 
     @command.command("tests.forget")
     def forget(self) -> None:

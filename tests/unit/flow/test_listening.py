@@ -1,6 +1,6 @@
 """Which addresses are this machine's own."""
 
-from penumbra.flow.listening import is_own
+from penumbra.wire.request_path import is_this_machine
 from support.cases import each
 
 
@@ -15,4 +15,4 @@ from support.cases import each
     ],
 )
 def test_which_addresses_are_this_machines(address, own):
-    assert is_own(address) is own
+    assert is_this_machine(address) is own

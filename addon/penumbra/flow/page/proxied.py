@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mitmproxy import connection, http
 
 from penumbra.flow import listening
+from penumbra.flow.guarded import Guarded, stop
 from penumbra.flow.page.access import PROOF_HEADER, PROXIED_HOST
 from penumbra.flow.page.server import PageServer
 
@@ -14,7 +17,7 @@ _PORT = f"Through the proxy, the page is at http://{PROXIED_HOST}/.\n"
 _OFF = "penumbra_page is off.\n"
 
 
-class ProxiedPage:
+class ProxiedPage(Guarded):
     """A child addon."""
 
     def __init__(self, server: PageServer) -> None:
@@ -50,9 +53,16 @@ class ProxiedPage:
         if flow.response is not None:
             _forget(flow)
 
+    def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
+        """Lead nobody to the page by a failure."""
+        request = subject.request
+        if request.port == self._server.port or request.pretty_host.lower() == PROXIED_HOST:
+            stop(subject)
+        return False
+
     async def _refuse_port(self, flow: http.HTTPFlow) -> None:
         host, port = flow.request.host, flow.request.port
-        if port == self._server.port and port and await listening.is_this_machine(host):
+        if port == self._server.port and port and await listening.leads_here(host):
             flow.response = http.Response.make(403, _PORT, {"content-type": "text/plain"})
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:

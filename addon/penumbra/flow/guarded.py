@@ -1,0 +1,117 @@
+"""Hooks that raise nothing into mitmproxy, which would go on as if the hook had not been there.
+
+A request that has to be searched for secrets would be sent as it came, and the hooks of all scripts that were
+loaded later would be left out. So each addon says what becomes of the subject of a hook that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from mitmproxy import ctx, hooks, http
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+
+from penumbra.errors import place
+
+_LIFE = ("load", "configure", "running", "update", "done")
+"""Hooks of the addon itself: an error in one of them is the operator's to see."""
+_OUTWARD = ("next_layer", "server_connect", "http_connect", "requestheaders", "request", "websocket_message")
+"""Hooks after which something goes to a server."""
+_ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_REFUSAL = b'{"type":"error","error":{"message":"Penumbra failed and did not send this request"}}'
+_log = logging.getLogger(__name__)
+
+
+class Guarded:
+    """An addon whose hooks raise nothing. All of them are wrapped when the class is made."""
+
+    def __init_subclass__(cls) -> None:
+        for name, method in list(vars(cls).items()):
+            if (name in hooks.all_hooks and name not in _LIFE) or name.startswith("penumbra_"):
+                setattr(cls, name, _guarded(name, method))
+
+    def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
+        """Decide what becomes of the subject of a hook that raised; return whether the log says so already.
+
+        What is left alone goes on as it came. If this raises, too, nothing goes to a server.
+        """
+        return False
+
+
+def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def later(self: Guarded, subject: Any) -> None:
+            try:
+                await method(self, subject)
+            except BaseException as error:
+                if _is_end(error):
+                    raise
+                _caught(self, name, subject, error)
+
+        return later
+
+    @functools.wraps(method)
+    def at_once(self: Guarded, subject: Any) -> None:
+        try:
+            method(self, subject)
+        except BaseException as error:
+            if _is_end(error):
+                raise
+            _caught(self, name, subject, error)
+
+    return at_once
+
+
+def _is_end(error: BaseException) -> bool:
+    """Return whether the process or the hook's task ends, and nobody waits for the hook any more."""
+    if not isinstance(error, asyncio.CancelledError):
+        return isinstance(error, _ENDS)
+    with contextlib.suppress(RuntimeError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return False
+
+
+def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> None:
+    is_said = False
+    try:
+        is_said = addon.failed(hook, subject, error)
+    except BaseException as another:
+        if _is_end(another):
+            raise
+        if hook in _OUTWARD:
+            stop(subject)
+    if not is_said:
+        with contextlib.suppress(Exception):
+            _log.error(f"penumbra: the hook {hook} failed: {place(error)}")
+
+
+def stop(subject: Any) -> None:
+    """Let nothing of a hook's subject go to a server. Asks nothing that may fail."""
+    if isinstance(subject, layer.NextLayer):
+        subject.layer = Closed(subject.context)
+    elif isinstance(subject, ServerConnectionHookData):
+        subject.server.error = "Penumbra failed"
+    elif isinstance(subject, http.HTTPFlow) and subject.websocket is not None:
+        if subject.websocket.messages and subject.websocket.messages[-1].from_client:
+            subject.websocket.messages[-1].drop()
+            ctx.master.commands.call("inject.websocket", subject, True, _REFUSAL, True)
+    elif isinstance(subject, http.HTTPFlow):
+        subject.response = http.Response.make(500, _REFUSAL, {"content-type": "application/json"})
+
+
+class Closed(layer.Layer):
+    """A connection of which nothing goes on: it is closed."""
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, events.Start):
+            yield commands.CloseConnection(self.context.client)

@@ -1,0 +1,58 @@
+"""Whatever raises in a hook: nothing that had to be searched is sent unsearched, everybody gets an answer, and what is
+none of ours goes on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from support.faults.broken_steps import GOOD, KINDS, Breaker
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="sys.monitoring is what makes functions raise"
+)
+
+STEPS = (
+    "addon.py",
+    "errors.py",
+    "flow/",
+    "apis/recognise.py",
+    "apis/other_paths.py",
+    "wire/",
+    "config/per_request.py",
+)
+"""What hooks are made of. `scripts/fail_closed` does it with every function that a request passes."""
+TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TLS")]
+WHOSE = ("llm_hosts.py", "destination.py", "recognise.py", "request_path.py", "listening.py", "_is_at_ours")
+"""If these fail, nobody knows whether a request is ours."""
+CONNECTION = ("splice.py", "next_layer")
+"""If these fail, a connection ends."""
+
+
+@pytest.fixture
+def breaker(own_proxy: Any, upstream: Any) -> Breaker:
+    return Breaker(own_proxy("regular"), upstream)
+
+
+@pytest.mark.parametrize("kind", TESTED, ids=[kind.name for kind in TESTED])
+def test_each_step_raises(kind: Any, breaker: Breaker) -> None:
+    steps = [step for step in breaker.steps(kind) if step.startswith(STEPS)]
+    assert "addon.py:Penumbra.next_layer" in steps
+    outcomes = {step: breaker.outcome(kind, step) for step in steps}
+    assert {step: outcome for step, outcome in outcomes.items() if outcome not in GOOD} == {}
+    if kind.searched:
+        assert outcomes["flow/request.py:RequestWay.request"] in ("refused", "closed")
+    else:
+        lost = [step for step, outcome in outcomes.items() if outcome != "passed"]
+        assert [step for step in lost if not any(one in step for one in (*WHOSE, *CONNECTION))] == []
+    assert breaker.outcome(kind, "none") == ("clean" if kind.searched else "passed")
+
+
+@pytest.mark.parametrize("error", ["CancelledError", "RecursionError", "MemoryError", "BaseException"])
+def test_whatever_is_raised(error: str, breaker: Breaker) -> None:
+    for kind in KINDS:
+        if kind.searched:
+            for step in ("flow/request.py:RequestWay.request", "flow/request_bodies.py:decoded"):
+                assert breaker.outcome(kind, step, error) in GOOD

@@ -1,0 +1,93 @@
+"""Hooks raise nothing into mitmproxy, but for the end of their task or of the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mitmproxy import hooks
+from mitmproxy.addonmanager import traverse
+from mitmproxy.test import tflow
+
+from penumbra.addon import Penumbra
+from penumbra.flow.guarded import _LIFE, Guarded
+
+
+def hooks_of(addon: Any) -> Iterator[str]:
+    for name in hooks.all_hooks:
+        if name not in _LIFE and callable(getattr(addon, name, None)):
+            yield name
+
+
+def test_every_hook_of_every_addon_is_guarded() -> None:
+    found = [(addon, name) for addon in traverse([Penumbra()]) for name in hooks_of(addon)]
+    assert len(found) > 15
+    assert [(addon, name) for addon, name in found if not hasattr(getattr(addon, name), "__wrapped__")] == []
+
+
+class Broken(Guarded):
+    """Its hooks raise; `failed` does, too, if it is told to."""
+
+    def __init__(self, error: BaseException, another: BaseException | None = None) -> None:
+        self.error, self.another = error, another
+
+    def request(self, _: Any) -> None:
+        raise self.error
+
+    async def response(self, _: Any) -> None:
+        raise self.error
+
+    def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
+        if self.another is not None:
+            raise self.another
+        return False
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("hunter2"),
+        asyncio.CancelledError(),
+        RecursionError(),
+        MemoryError(),
+        BaseException("hunter2"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_caught(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    flow = tflow.tflow()
+    Broken(error).request(flow)
+    assert flow.response is None
+    asyncio.run(Broken(error).response(flow))
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "hunter2" not in caplog.text
+
+
+def test_what_can_t_be_decided_is_not_sent() -> None:
+    flow = tflow.tflow()
+    Broken(ValueError(), asyncio.CancelledError()).request(flow)
+    assert flow.response is not None
+    assert flow.response.status_code == 500
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()], ids=lambda error: type(error).__name__)
+def test_the_end_of_the_process_is_none_of_ours(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        Broken(error).request(tflow.tflow())
+
+
+def test_the_end_of_a_task_goes_on() -> None:
+    class Slow(Guarded):
+        async def request(self, _: Any) -> None:
+            await asyncio.sleep(60)
+
+    async def go() -> bool:
+        task = asyncio.ensure_future(Slow().request(tflow.tflow()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(go())
