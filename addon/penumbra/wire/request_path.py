@@ -82,7 +82,11 @@ def is_this_machine(host: str) -> bool:
 def normal(path: str) -> str:
     """The path without query and fragment, escapes, parameters, empty and relative segments, and a
     closing slash. Bytes that are no UTF-8 are read as their escapes are."""
-    path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    try:
+        data = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # Surrogates that stand for no byte.
+        data = path.encode("utf-8", "surrogatepass")
+    path = data.decode("utf-8", "replace")
     path = _BEHIND.split(path, maxsplit=1)[0]
     for _ in range(_ROUNDS):
         if (plain := unquote(path)) == path:
