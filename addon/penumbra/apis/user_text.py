@@ -6,7 +6,7 @@ any other. Else they are only searched for secrets, and nothing around them chan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -77,6 +77,18 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
         for rule in known["results"]
     )
     return found, LinearText(known["commands"])
+
+
+@cache
+def _transcripts() -> tuple[tuple[str, Any], ...]:
+    """The rules of transcripts: what each needs, and its pattern."""
+    known = rules.load("user_results.yaml")["transcripts"]
+    return tuple((rule["needs"], re2.compile(rule["shape"])) for rule in known)
+
+
+def carries_transcript(texts: Iterable[str]) -> bool:
+    """Return whether one of the texts of a message shows that earlier results of tools stand in it."""
+    return any(need in text and shape.search(text) for text in texts for need, shape in _transcripts())
 
 
 @cache

@@ -13,6 +13,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.warm_up import warm_up
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
+from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.shown_names import ShowName, shown_names
 from penumbra.redaction.unsearchable import Redact, forgiving
@@ -23,13 +24,14 @@ _log = logging.getLogger(__name__)
 
 
 class CompiledRules:
-    """State: the redactor of one engine."""
+    """State: the redactor of one engine, and what it has taken out for each caller."""
 
     def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
         """`key` makes the names of placeholders."""
         self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
         self._redactor.add_done_callback(_report_broken_rules)
         self._show: ShowName | None = None
+        self.values = CallerValues()
         workers.submit(partial(warm_up, self._redactor))
 
     async def redactor(self) -> Redactor:
@@ -39,9 +41,11 @@ class CompiledRules:
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
-    async def redact(self, failure: str) -> Redact:
-        """How texts are redacted; `failure`: what becomes of those that can't be searched."""
-        return forgiving((await self.redactor()).redact, failure)
+    async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
+        """Return what redacts texts. `failure`: what becomes of those that can't be searched. `caller`: whose
+        values are remembered, and taken out wherever they stand if it `replaces` them; empty: nobody's."""
+        scan = (await self.redactor()).scan
+        return forgiving(self.values.redacting(caller, scan, replaces=replaces), failure)
 
     async def show(self) -> ShowName:
         """How names from outside are told."""

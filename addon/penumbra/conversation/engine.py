@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import structs
 
 from penumbra import errors
-from penumbra.compress.result import Mode
+from penumbra.compress.result import Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
@@ -206,7 +206,12 @@ class Engine:
 
     async def search(self, body: Body, settings: Settings, caller: workers.Caller) -> Searched:
         """A body that is no LLM call, as it may be sent. Raises RedactionError."""
-        redact = await self.rules.redact(settings.redaction_failure)
+        by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
+
+        def redact(text: str, hint: str) -> Redacted:
+            found = by_rules(text, hint)
+            return values.without(caller.credential, found.text, found.counts)
+
         search = partial(
             self._other_bodies.search,
             body,
@@ -268,7 +273,7 @@ class Engine:
     ) -> Accepted | _Unsettled | None:
         """`whole`: what is decided can be remembered."""
         settings = settings if whole else settings.recomputable()
-        arrived = await self._reader.arrived(incoming, settings, self._work_for)
+        arrived = await self._reader.arrived(incoming, settings, self._work_for, whole=whole)
         if arrived is None:
             return None
         known = await known_request(self._stores, self._restored, incoming, arrived, whole=whole)
@@ -281,6 +286,9 @@ class Engine:
         rewritten, line = await works(
             partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
         )
+        if arrived.decisions:
+            decisions = {**arrived.decisions, **rewritten.decisions}
+            rewritten = replace(rewritten, decisions=decisions)
         if waits and prepared is not None and terms is not None and not terms.inline:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
         accepted = self._accepted(

@@ -10,15 +10,24 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from penumbra.apis import identity, session
 from penumbra.apis.recognise import claims_json, model_in
+from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import ambiguity, callers, holdout, message_threads, read, workers
+from penumbra.conversation import (
+    ambiguity,
+    callers,
+    holdout,
+    message_threads,
+    outside_results,
+    read,
+    workers,
+)
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import Unreadable
-from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.unsearchable import Redact
+from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
@@ -47,6 +56,8 @@ class Arrived(NamedTuple):
     redact: Redact
     hidden: Mapping[str, int]
     """How many secrets outside of tool results were new, by kind."""
+    decisions: Mapping[bytes, Decision]
+    """New ones, about texts outside of tool results."""
 
 
 class RequestReader:
@@ -63,13 +74,14 @@ class RequestReader:
         """`key`: the installation's."""
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
-        self._outside_results = OutsideResults()
         self.values: ValueMemory | None = ValueMemory()
         """Of messages; None: each is read again in every turn."""
 
-    async def arrived(self, incoming: Incoming, settings: Settings, work: Work) -> Arrived | None:
-        """The request in a body; None: it is no request of its API. Raises OverrideError, RedactionError,
-        ThreadRefused."""
+    async def arrived(
+        self, incoming: Incoming, settings: Settings, work: Work, *, whole: bool = True
+    ) -> Arrived | None:
+        """The request in a body; None: it is no request of its API. `whole`: what is decided can be
+        remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = identity.scope(self._key, incoming.host, incoming.peer, incoming.headers, incoming.query)
         known = self._known(incoming.body, scope)
@@ -79,17 +91,20 @@ class RequestReader:
         came = await work(incoming, heavy, reading, size=workers.cost(new, size))
         if came is None:
             return None
-        redact = await self._rules.redact(settings.redaction_failure)
         request = await self._in_its_arm(incoming, came, work)
         if await self._restored.conceal(incoming, request):
             is_large = size > request.settings.offload_bytes
             request = await work(incoming, is_large, partial(read.again, request))
-        hidden: Mapping[str, int] = {}
-        if request.settings.redact_scope == "all" and request.settings.redact_secrets:
-            # What was read before need not have been searched.
-            is_large = size > request.settings.offload_bytes
-            request, hidden = await work(incoming, is_large, partial(self._redact_outside, request, redact))
-        return Arrived(await self._with_calls(request), redact, hidden)
+        # Nothing is remembered for those whom no credential tells apart, and nothing that depends on it is
+        # done where it can't be recorded.
+        caller = b"" if request.is_open or not whole else callers.whose_turn(incoming).credential
+        redact = await self._rules.redact(
+            settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
+        )
+        if not request.settings.redact_secrets:
+            return Arrived(await self._with_calls(request), redact, {}, {})
+        found = await self._without_secrets(incoming, request, caller, work, heavy=heavy)
+        return Arrived(await self._with_calls(found.request), redact, found.counts, found.decisions)
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
@@ -146,13 +161,23 @@ class RequestReader:
         heavy = len(incoming.body) > request.settings.offload_bytes
         return await work(incoming, heavy, partial(holdout.as_it_came, request))
 
-    def _redact_outside(self, request: Request, redact: Redact) -> tuple[Request, Mapping[str, int]]:
-        """The request without the secrets that stand outside of tool results, and how many were new. Raises
+    async def _without_secrets(
+        self, incoming: Incoming, request: Request, caller: bytes, work: Work, *, heavy: bool
+    ) -> outside_results.Searched:
+        """Return the request without the secrets that stand outside of tool results. Raises
         RedactionError."""
-        document = request.document
-        texts = list(request.api.wire.outside_results(document))
-        found = self._outside_results.redact(document, texts, redact, request.scope)
-        return read.again(request) if found.amended else request, found.counts
+        listed = partial(outside_results.texts, request, knows_caller=bool(caller))
+        texts = await work(incoming, heavy, listed)
+        past = await self._stores.decisions.get([text.key for text in texts])
+        by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
+        values = self._rules.values
+
+        def by_values(text: str, hint: str) -> Redacted:
+            return values.without(caller, text)
+
+        search = partial(outside_results.search, request, texts, past, by_rules, by_values)
+        size = outside_results.undecided(texts, past)
+        return await work(incoming, size > request.settings.offload_bytes, search, size=size)
 
     async def _with_calls(self, request: Request) -> Request:
         """The request, in which results know the calls that only the provider has."""

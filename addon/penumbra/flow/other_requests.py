@@ -134,8 +134,9 @@ class OtherRequests:
 
     async def _searched(self, flow: http.HTTPFlow, body: Body, lease: Lease) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
-        carried = [*identity.credential_headers(headers_of(request)).items(), *request.query.items()]
-        caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
+        address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
+        scope = identity.scope(b"", host, address, headers_of(request), request.query)
+        caller = workers.Caller(address, scope)
         return await lease.engine.search(body, lease.settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import orjson
 
 from penumbra.redaction.span import Span
+from penumbra.wire.json_values import encode
 
 _SURROGATE = re.compile(rb"\xed|\\u[dD][89a-fA-F]")
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -27,6 +28,13 @@ def is_json(data: bytes) -> bool:
     except orjson.JSONDecodeError:
         return bool(_SURROGATE.search(inner)) and _is_lenient_json(inner)
     return True
+
+
+def still_json(text: str, new: str) -> str:
+    """Return what a text has become; wrapped in an object where it was JSON and is none any more."""
+    encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
+    was, is_now = (is_json(data) for data in encoded)
+    return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
 
 
 def _is_lenient_json(data: bytes) -> bool:

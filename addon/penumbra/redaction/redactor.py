@@ -29,7 +29,9 @@ from penumbra.redaction.finders.tokens import MAY_GO_ON, Glance, around, at_anch
 from penumbra.redaction.finders.transcripts import TRANSCRIPTS
 from penumbra.redaction.finders.user_lists import USER_LISTS
 from penumbra.redaction.json_text import inside_strings, is_json
+from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.locate import Anchors
+from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.signs import Sign, signs
 from penumbra.redaction.span import Finder, Rank, Span
@@ -54,6 +56,8 @@ class Scan:
     """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
     rules: dict[str, str] = field(default_factory=dict)
     """Placeholder -> id of the rule that its value was first found by."""
+    sure: dict[str, str] = field(default_factory=dict)
+    """Those of the values that can be nothing but secrets, wherever they stand."""
 
 
 @dataclass(frozen=True)
@@ -173,15 +177,16 @@ class Redactor:
         counts: Counter[str] = Counter()
         values: dict[str, str] = {}
         rules: dict[str, str] = {}
+        sure: dict[str, str] = {}
         for _ in range(_PASSES):
             spans = self._spans(data, hint)
             if not spans:
                 break
             counts.update(span.rule for span in spans)
-            data = self._replace(data, spans, values, rules)
+            data = self._replace(data, spans, values, rules, sure)
         if not counts:
             return Scan(text)
-        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values, rules)
+        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values, rules, sure)
 
     def _spans(self, data: bytes, hint: Hint) -> list[Span]:
         taken = placeholder.spans(data)
@@ -282,14 +287,21 @@ class Redactor:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
     def _replace(
-        self, data: bytes, spans: list[Span], values: dict[str, str], rules: dict[str, str]
+        self,
+        data: bytes,
+        spans: list[Span],
+        values: dict[str, str],
+        rules: dict[str, str],
+        sure: dict[str, str],
     ) -> bytes:
         pieces: list[bytes] = []
         at = 0
         for span in spans:
             value = data[span.start : span.end]
             mark = placeholder.make(span.label, self._key, value)
-            values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
+            spelt = values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
+            if span.sure or is_unmistakable(spelt, Strength.PASSWORD):
+                sure[mark] = spelt
             rules.setdefault(mark, span.rule)
             pieces += (data[at : span.start], span.quote, mark.encode("ascii"), span.quote)
             at = span.end

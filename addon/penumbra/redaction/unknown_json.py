@@ -24,7 +24,7 @@ from penumbra.apis import result_blocks
 from penumbra.compress.result import Redacted
 from penumbra.linear import LinearText
 from penumbra.redaction import Unreadable
-from penumbra.redaction.outside_results import still_json
+from penumbra.redaction.json_text import still_json
 from penumbra.redaction.structured import leaves, surrounded
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document

@@ -204,9 +204,26 @@ class UserResultExample(Strict, frozen=True):
     command: str = ""
 
 
+class TranscriptExample(Strict, frozen=True):
+    """A text, and whether it carries a transcript."""
+
+    text: str
+    fits: bool
+
+
+class TranscriptRule(Strict, frozen=True):
+    """How a transcript shows in a text."""
+
+    name: str
+    needs: str
+    shape: Regex
+    examples: tuple[TranscriptExample, ...]
+
+
 class UserResults(Strict, frozen=True):
     """`user_results.yaml`: results in the user's text."""
 
     results: tuple[UserResultRule, ...]
     commands: Regex
+    transcripts: tuple[TranscriptRule, ...]
     examples: tuple[UserResultExample, ...]

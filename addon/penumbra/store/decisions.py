@@ -18,6 +18,8 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 """What an entry takes beside its text."""
+KNOWN_VALUE = "known-value"
+"""Under this name the secrets are counted that only an earlier text of the caller has shown to be secret."""
 _FORMER_STAGES = {"restate": "back_references"}
 """Names of stages as earlier releases wrote them, with the present ones."""
 
@@ -68,6 +70,8 @@ def _news(decision: Decision) -> News:
     if facts.how == "kept":
         return News.NOTHING
     is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
+    # What was known of the caller, only this proxy knows.
+    is_made_again = is_made_again and KNOWN_VALUE not in facts.redactions
     return News.KEY if is_made_again else News.VALUE
 
 

@@ -33,7 +33,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
         matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
     )
     for index, start, end in automaton.find_matches_as_indexes(data):
-        if not _is_part(data, start, end):
+        if not is_part(data, start, end):
             yield values[values_found[index]]._replace(start=start, end=end, quote=b"")
 
 
@@ -43,13 +43,13 @@ def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
     start = data.find(value)
     while start >= 0:
         end = start + len(value)
-        if not _is_part(data, start, end):
+        if not is_part(data, start, end):
             yield span._replace(start=start, end=end, quote=b"")
         start = data.find(value, end)
 
 
-def _is_part(data: bytes, start: int, end: int) -> bool:
-    """Of a longer word, escapes aside."""
+def is_part(data: bytes, start: int, end: int) -> bool:
+    """Whether a value is part of a longer word, escapes aside."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
     after = end < len(data) and data[end] in _WORD
     return (before and after) if end - start >= _LONG else (before or after)

@@ -1,9 +1,9 @@
-"""What is said outside of tool results: what is searched there, once, and in bounded memory."""
+"""What is said outside of tool results: what is searched there, and once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
-from penumbra.redaction.outside_results import OutsideResults
+from penumbra.config.settings import Settings
+from penumbra.conversation import outside_results, read
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.unsearchable import Redact
+from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
 from support.examples import examples
@@ -26,16 +29,21 @@ def redactor() -> Redactor:
     return Redactor(b"k")
 
 
-def wire(name: str) -> Any:
-    return next(api.wire for api in recognise.apis() if api.id == name)
+def searched(
+    name: str, body: Any, redact: Redact, past: Mapping[bytes, Decision], **settings: Any
+) -> tuple[bytes, Mapping[bytes, Decision]]:
+    """What a request becomes, and the new decisions."""
+    api = next(api for api in recognise.apis() if api.id == name)
+    chosen = Settings(**{"redact_scope": "all", **settings})
+    request = read.read(Document(json.dumps(body).encode()), api, chosen, b"scope")
+    assert request is not None
+    texts = outside_results.texts(request, knows_caller=True)
+    done = outside_results.search(request, texts, past, redact, lambda text, hint: Redacted(text))
+    return request.document.render(), done.decisions
 
 
-def cleaned(
-    name: str, body: Any, redact: Callable[[str, str], Redacted], texts: OutsideResults | None = None
-) -> bytes:
-    document = Document(json.dumps(body).encode())
-    (texts or OutsideResults()).redact(document, wire(name).outside_results(document), redact)
-    return document.render()
+def cleaned(name: str, body: Any, redact: Redact) -> bytes:
+    return searched(name, body, redact, {})[0]
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -48,9 +56,14 @@ def test_what_is_said_is_redacted_and_nothing_else(name: str, redactor: Redactor
 
 def test_results_are_left_out() -> None:
     """They are redacted where they are shortened."""
-    document = Document(json.dumps(anthropic(SAYS)).encode())
-    values = [document.source(value) for value in wire("anthropic-messages").outside_results(document)]
-    assert values == [b'"hi"', b'{"command": "cat x"}']
+    seen: list[str] = []
+
+    def redact(text: str, hint: str) -> Redacted:
+        seen.append(text)
+        return Redacted(text)
+
+    searched("anthropic-messages", {**anthropic(SAYS), "system": "say something"}, redact, {})
+    assert seen == ["say something", '{"command": "cat x"}']
 
 
 def test_each_text_is_searched_once(redactor: Redactor) -> None:
@@ -60,25 +73,10 @@ def test_each_text_is_searched_once(redactor: Redactor) -> None:
         seen.append(text)
         return redactor.redact(text, hint)
 
-    texts = OutsideResults()
-    first = cleaned("openai-chat", BODIES["openai-chat"], redact, texts)
+    first, decisions = searched("openai-chat", BODIES["openai-chat"], redact, {})
     assert sorted(seen) == sorted([SAYS, TEXT_INPUT])
-    assert cleaned("openai-chat", BODIES["openai-chat"], redact, texts) == first
+    assert searched("openai-chat", BODIES["openai-chat"], redact, decisions) == (first, {})
     assert len(seen) == 2
-
-
-def test_memory_is_bounded(redactor: Redactor) -> None:
-    texts = OutsideResults(memory=1000)
-    seen: list[str] = []
-
-    def redact(text: str, hint: str) -> Redacted:
-        seen.append(text)
-        return Redacted(text)
-
-    for _ in range(2):
-        for number in range(20):
-            cleaned("openai-chat", {"messages": [{"role": "user", "content": f"t{number}"}]}, redact, texts)
-    assert len(seen) == 40
 
 
 @settings(max_examples=examples(60), deadline=None)

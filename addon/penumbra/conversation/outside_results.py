@@ -1,0 +1,205 @@
+"""Secrets in what is said outside of tool results: which texts are searched, how far, what became of each.
+
+All of what system and user say is searched for the secrets that were taken out for the caller before. It is
+searched by all rules where results of tools may stand in it: in a request that has no tools, and in a message
+that carries a transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all` everything is, the
+model's own words and the arguments of its calls too.
+
+The first decision about a text is remembered, also that it has no secrets: what the provider has seen stays
+as it was seen, whatever becomes known later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from penumbra.apis.prompt import Kind, Message, Part, Prompt
+from penumbra.apis.user_text import carries_transcript
+from penumbra.conversation import adoption, read
+from penumbra.conversation.model import Request
+from penumbra.redaction.json_text import still_json
+from penumbra.redaction.unsearchable import Redact
+from penumbra.store.decisions import Decision, Facts
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
+from penumbra.wire.stand_ins import Fold
+
+_LEAST = 10
+"""Bytes of JSON of a text that a secret fits in, beside what tells that it is one."""
+
+
+class Extent(Enum):
+    """How much of a request's texts is searched by all rules."""
+
+    TRANSCRIPTS = "transcripts"
+    """Messages that carry one."""
+    TEXTS = "texts"
+    """All texts, the model's too: the request has no tools, and results can stand nowhere else."""
+    ALL = "all"
+    """All texts, and the arguments of calls."""
+
+
+class Outside(NamedTuple):
+    """One text, or the arguments of one call."""
+
+    value: Raw
+    turn: int
+    """Index of its message; -1: it stands beside the messages."""
+    by_rules: bool
+    """It is searched by all rules."""
+    key: bytes
+    """Of caller, conversation and text: what the ledger knows it by."""
+
+
+@dataclass(slots=True)
+class Searched:
+    """What became of the texts of one request."""
+
+    request: Request
+    decisions: dict[bytes, Decision] = field(default_factory=dict)
+    """New ones."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Secrets in texts not seen before, by rule."""
+
+
+def texts(request: Request, *, knows_caller: bool) -> list[Outside]:
+    """Return the texts of a request that are searched. `knows_caller`: also for what was taken out before."""
+    document, prompt = request.document, request.wire.prompt(request.document)
+    extent = _extent(request, prompt)
+    key = _key(request, extent)
+    add = partial(_add, document, extent, key, knows_caller)
+    found: list[Outside] = []
+    add(found, Message(document.root, -1, "", False, prompt.system))
+
+    def step(listed: list[Outside], turn: int) -> None:
+        add(listed, prompt.messages[turn])
+
+    given = (extent, knows_caller, key.digest())
+    fold: Fold[list[Outside]] = Fold(list, list.copy, ("outside", request.wire.message), given)
+    return found + document.folded(prompt.place, len(prompt.messages), fold, step)
+
+
+def _extent(request: Request, prompt: Prompt) -> Extent:
+    if request.settings.redact_scope == "all":
+        return Extent.ALL
+    if any(request.document.items(array) for array in prompt.tools):
+        return Extent.TRANSCRIPTS
+    has_calls = any(message.of(Kind.CALL, Kind.RESULT) for message in prompt.messages)
+    return Extent.TRANSCRIPTS if has_calls else Extent.TEXTS
+
+
+def _key(request: Request, extent: Extent) -> hashlib.blake2b:
+    """Return the beginning of all keys. Whoever wants all to be searched does not keep what was let pass."""
+    key = hashlib.blake2b(key=request.possession[:64], digest_size=16, person=b"outside")
+    key.update(b"all\0" if extent is Extent.ALL else b"\0")
+    opening = request.conversation.opening.encode("utf-8", "surrogatepass")
+    key.update(hashlib.blake2b(opening, digest_size=16).digest())
+    return key
+
+
+def _add(
+    document: Document,
+    extent: Extent,
+    key: hashlib.blake2b,
+    knows_caller: bool,
+    found: list[Outside],
+    message: Message,
+) -> None:
+    """Add the texts of one message that are searched."""
+    values = list(_values(message.parts, extent))
+    by_rules = extent is not Extent.TRANSCRIPTS
+    if not by_rules:
+        if message.by_model:
+            return
+        by_rules = carries_transcript(document.string(value) or "" for value in values)
+        if not (by_rules or knows_caller):
+            return
+    for value in values:
+        if len(memoryview(value)) < _LEAST:
+            continue
+        text, own = document.string(value), key.copy()
+        own.update(document.source(value) if text is None else b'"' + text.encode("utf-8", "surrogatepass"))
+        found.append(Outside(value, message.turn, by_rules, own.digest()))
+
+
+def _values(parts: Iterable[Part], extent: Extent) -> Iterable[Raw]:
+    for part in parts:
+        if part.kind is Kind.TEXT or (part.kind is Kind.CALL and extent is Extent.ALL):
+            yield from part.texts
+        if part.arguments is not None and part.kind is Kind.CALL and extent is Extent.ALL:
+            yield part.arguments
+
+
+def undecided(outside: Iterable[Outside], past: Collection[bytes]) -> int:
+    """Return how many bytes of texts are not decided about."""
+    return sum(len(memoryview(text.value)) for text in outside if text.key not in past)
+
+
+def search(
+    request: Request,
+    outside: Iterable[Outside],
+    past: Mapping[bytes, Decision],
+    by_rules: Redact,
+    by_values: Redact,
+) -> Searched:
+    """Amend the request's texts that hold secrets, as was decided or is decided now.
+
+    `by_rules` redacts by all rules, `by_values` what was taken out before alone. Raises RedactionError.
+    """
+    document, done = request.document, Searched(request)
+    amended = False
+    for text in outside:
+        decision = past.get(text.key) or done.decisions.get(text.key)
+        if decision is None:
+            if _is_kept(request, text):
+                continue
+            redact = by_rules if text.by_rules else by_values
+            decision = done.decisions[text.key] = _decided(document, text.value, redact)
+            done.counts.update(decision.facts.redactions)
+        if decision.text is not None:
+            document.amend(text.value, decision.text.encode("utf-8", "surrogatepass"))
+            amended = True
+    if amended:
+        done.request = read.again(request)
+    return done
+
+
+def _is_kept(request: Request, text: Outside) -> bool:
+    """Whether the provider has seen a text that nothing is known of, and holds what follows it to that."""
+    settings, conversation = request.settings, request.conversation
+    if settings.redact_scope == "all" or text.turn > conversation.last_response:
+        return False
+    return conversation.last_response >= 0 and adoption.keeps_secrets(
+        settings.adopt, text.turn, conversation, request.format
+    )
+
+
+def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
+    """Return what becomes of a value, as JSON.
+
+    A string may hold JSON; it holds JSON afterwards too. A container is redacted as the JSON that it is, so
+    that the names of its members tell what is secret.
+    """
+    source = document.source(value)
+    is_string = document.is_string(value)
+    if not is_string and source[:1] not in (b"{", b"["):
+        return Decision(None, Facts())
+    text = document.string(value) if is_string else None
+    text = source.decode("utf-8") if text is None else text
+    redacted = redact(text, "")
+    if redacted.text == text:
+        return Decision(None, Facts())
+    new = still_json(text, redacted.text)
+    clean = encode(new).decode("utf-8") if is_string else new
+    facts = Facts(
+        how="shortened", bytes_before=len(source), bytes_after=len(clean), redactions=dict(redacted.counts)
+    )
+    return Decision(clean, facts)

@@ -1,0 +1,135 @@
+"""Secrets that were taken out for a caller, looked for in all that this caller sends later.
+
+A value is looked for if it can be nothing but a secret wherever it stands: what a finder is sure of, of eight
+bytes or more. Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import ahocorasick_rs
+
+from penumbra.compress.result import Redacted
+from penumbra.redaction import placeholder
+from penumbra.redaction.finders.spread import is_part
+from penumbra.redaction.redactor import Scan
+from penumbra.redaction.values import is_number
+from penumbra.store.decisions import KNOWN_VALUE
+from penumbra.wire.json_values import encode
+
+_CALLERS = 1_000
+_VALUES = 2_000
+"""Values of one caller."""
+_BYTES = 1_000_000
+"""Bytes of all values of one caller."""
+_LEAST, _MOST = 8, 16_384
+"""Bytes of one value."""
+
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class _Known:
+    """The values of one caller, each with its first placeholder, the least recently found first."""
+
+    marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
+    size: int = 0
+    automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
+    """Finds the spellings of all values, and the placeholder of each; None: it has to be made."""
+
+
+class CallerValues:
+    """Values by caller, in memory only and bounded: the oldest go first. Safe between threads."""
+
+    def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
+        """`callers`, and for each of them `values` and their `size` in bytes: at most."""
+        self._callers, self._values, self._size = callers, values, size
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def learn(self, caller: bytes, found: Mapping[str, str]) -> None:
+        """Keep values, by placeholder, that were surely secrets."""
+        fitting = {
+            data: mark.encode("ascii")
+            for mark, value in found.items()
+            if _LEAST <= len(data := value.encode("utf-8", "surrogatepass")) <= _MOST and not is_number(value)
+        }
+        if not fitting:
+            return
+        with self._lock:
+            known = self._known.setdefault(caller, _Known())
+            self._known.move_to_end(caller)
+            while len(self._known) > self._callers:
+                self._known.popitem(last=False)
+            for value, mark in fitting.items():
+                if value in known.marks:
+                    known.marks.move_to_end(value)
+                    continue
+                known.marks[value] = mark
+                known.size += len(value)
+                known.automaton = None
+            while len(known.marks) > self._values or known.size > self._size:
+                value, _ = known.marks.popitem(last=False)
+                known.size -= len(value)
+                known.automaton = None
+
+    def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
+        """A text without the values of a caller, as they stand or as JSON spells them. `counts`: of secrets
+        that were taken out of it before."""
+        with self._lock:
+            known = self._known.get(caller)
+            if known is None or not known.marks:
+                return Redacted(text, dict(counts))
+            self._known.move_to_end(caller)
+            automaton, marks = known.automaton = known.automaton or _automaton(known.marks)
+        data = text.encode("utf-8", "surrogatepass")
+        taken = placeholder.spans(data)
+        pieces: list[bytes] = []
+        at = 0
+        for index, start, end in automaton.find_matches_as_indexes(data):
+            if is_part(data, start, end) or any(begin < end and start < stop for begin, stop in taken):
+                continue
+            pieces += (data[at:start], marks[index])
+            at = end
+        if not pieces:
+            return Redacted(text, dict(counts))
+        clean = b"".join((*pieces, data[at:])).decode("utf-8", "surrogatepass")
+        return Redacted(clean, {**counts, KNOWN_VALUE: counts.get(KNOWN_VALUE, 0) + len(pieces) // 2})
+
+    def redacting(
+        self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
+    ) -> Callable[[str, str], Redacted]:
+        """What redacts texts of a caller by `scan`, learns what it finds and, if it `replaces` them, takes
+        out all that is known. No caller: `scan` alone."""
+
+        def redact(text: str, hint: str) -> Redacted:
+            found = scan(text, hint)
+            if caller:
+                self.learn(caller, found.sure)
+            if not (caller and replaces):
+                return Redacted(found.text, found.counts)
+            return self.without(caller, found.text, found.counts)
+
+        return redact
+
+
+def _automaton(marks: Mapping[bytes, bytes]) -> tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]]:
+    spellings = dict(marks)
+    for value, mark in marks.items():
+        # In JSON, and in JSON within a string of JSON.
+        once = encode(value.decode("utf-8", "surrogatepass"))[1:-1]
+        twice = encode(once.decode("utf-8"))[1:-1]
+        spellings.setdefault(once, mark)
+        spellings.setdefault(twice, mark)
+    automaton = ahocorasick_rs.BytesAhoCorasick(
+        list(spellings),
+        implementation=ahocorasick_rs.Implementation.ContiguousNFA,
+        matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
+    )
+    return automaton, list(spellings.values())
