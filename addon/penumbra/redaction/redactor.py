@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from penumbra.redaction.call_hint import Hint, read_hint
 from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.finders.columns import COLUMNS
-from penumbra.redaction.finders.encoded import encoded_texts
 from penumbra.redaction.finders.key_formats import KEY_FORMATS
 from penumbra.redaction.finders.named_apart import NAMED_APART
 from penumbra.redaction.finders.pem import KEYS
@@ -33,13 +31,13 @@ from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Rule, read
-from penumbra.redaction.signs import Sign, signs
+from penumbra.redaction.signs import DECODERS, Sign, signs
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.view import View, joined, undisguised, unquoted, without
+from penumbra.redaction.view import View, without
 
 _PASSES = 6
-_WRAPPINGS = 2
-"""How often a text may be base64 of another that is looked into."""
+_DEEPEST = 2
+"""Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
 _MOST_TOLD = 8
 """Rules without anchors that the pass over the text for its signs asks for: it is to stay a small one."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
@@ -205,25 +203,18 @@ class Redactor:
         # What overlapped, or was cut, may be a value that is allowed.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
-    def _shown(self, data: bytes, hint: Hint, depth: int = _WRAPPINGS) -> list[Span]:
-        """What the text shows as it is, and without disguises."""
+    def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
+        """What the text shows as it is, and in the forms in which tools print."""
         shown = self._signs(data)
         found = self._seen(data, hint, shown)
-        view = undisguised(data) if Sign.DISGUISE in shown else None
-        if view is not None:
-            found += _closed(view, data, self._seen(view.data, hint, self._signs(view.data)))
-        plain = unquoted(data) if Sign.QUOTED in shown else None
-        if plain is not None:
-            found += _closed(plain, data, self._seen(plain.data, hint, self._signs(plain.data)))
-        halves = joined(data) if Sign.JOINT in shown else None
-        if halves is not None:
-            found += _across(*halves, self._seen(halves[0].data, hint, self._signs(halves[0].data)))
-        if depth and not hint.quiet and Sign.ENCODED in shown:
-
-            def holds_secrets(text: bytes) -> bool:
-                return bool(self._allowed.without(text, self._shown(text, hint, depth - 1), self._key))
-
-            found += encoded_texts(data, holds_secrets)
+        if not depth:
+            return found
+        for sign, decoder in DECODERS.items():
+            if sign not in shown or (hint.quiet and sign is Sign.ENCODED):
+                continue
+            for view in decoder.views(data):
+                spans = self._shown(view.data, hint, depth - 1)
+                found += decoder.back(view, data, self._allowed.without(view.data, spans, self._key))
         return found
 
     def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:
@@ -370,23 +361,6 @@ def _merge(spans: list[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
-
-
-def _across(view: View, joints: list[int], spans: list[Span]) -> list[Span]:
-    """Of the spans of a view those that a joint stands in, as they stand in the text."""
-    return _back(view, [span for span in spans if bisect(joints, span.start) < bisect_left(joints, span.end)])
-
-
-def _closed(view: View, data: bytes, spans: list[Span]) -> list[Span]:
-    """Spans of a view, as they stand in the text. What `%22` or `&quot;` opens is nothing that a bare quote
-    closes: that one ends the string which all of it stands in."""
-    found = []
-    for span, there in zip(spans, _back(view, spans), strict=True):
-        quote = data.find(b'"', there.start, there.end) if view.is_quote_in_letters(span.start - 1) else -1
-        end = there.start + len(data[there.start : quote].rstrip(b"\\")) if quote >= 0 else there.end
-        if end > there.start:
-            found.append(there if end == there.end else there.at(there.start, end))
-    return found
 
 
 def _back(view: View, spans: list[Span]) -> list[Span]:

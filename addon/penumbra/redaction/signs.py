@@ -11,10 +11,9 @@ from typing import Any
 
 import re2
 
+from penumbra.redaction import decoders
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
-from penumbra.redaction.finders.encoded import TEXTS
 from penumbra.redaction.finders.prefixed import TAIL
-from penumbra.redaction.view import DISGUISE, JOINTS, QUOTED
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -32,24 +31,41 @@ class Sign(IntEnum):
     FLAG = 4
     TAG = 5
     QUOTED = 6
+    DUMP = 7
+    CHARACTERS = 8
+    WIDE = 9
+    ARRAY = 10
+    BOX = 11
+    WORD_DIFF = 12
 
+
+DECODERS = {
+    Sign.DISGUISE: decoders.UNDISGUISED,
+    Sign.JOINT: decoders.JOINED,
+    Sign.ENCODED: decoders.ENCODED,
+    Sign.QUOTED: decoders.UNQUOTED,
+    Sign.DUMP: decoders.DUMPED,
+    Sign.CHARACTERS: decoders.CHARACTERS,
+    Sign.WIDE: decoders.WIDE,
+    Sign.ARRAY: decoders.ARRAYS,
+    Sign.BOX: decoders.BOXES,
+    Sign.WORD_DIFF: decoders.COMPARED,
+}
+"""What reads a text that shows the sign of a form of print."""
 
 _PATTERNS = {
-    Sign.DISGUISE: DISGUISE.pattern,
-    Sign.JOINT: JOINTS.pattern,
-    Sign.ENCODED: TEXTS,
-    Sign.PREFIXED: TAIL.pattern,
     # It is searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
-    Sign.QUOTED: QUOTED.pattern,
+    Sign.PREFIXED: TAIL.pattern,
+    **{sign: decoder.pattern for sign, decoder in DECODERS.items()},
 }
 
 
 @lru_cache(maxsize=4)
 def _set(others: tuple[bytes, ...]) -> Any:
     found = re2.Set.SearchSet(_OPTIONS)
-    for pattern in (*_PATTERNS.values(), *others):
+    for pattern in (*(_PATTERNS[sign] for sign in Sign), *others):
         found.Add(pattern)
     found.Compile()
     return found

@@ -2,16 +2,18 @@
 
 Terminal sequences and characters of no width can stand inside of a secret; JSON, hexadecimal and
 percent escapes can stand for its letters; a terminal may have wrapped it. A view is the text
-without them, and knows for each of its bytes which stretch of the text it came from.
+without them, and knows for each of its bytes which stretch of the text it came from. `decoders.py` makes
+views of the forms in which tools print bytes.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect, bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import re2
 
@@ -32,24 +34,20 @@ _TERMINAL = (
 _LETTER = (
     rb"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])"
     rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
-    rb"|&(?:amp;){0,2}(?:#(?:34|39|x2[27]|x2[fF]|47|x3[dD]|61);|quot;|apos;|amp;|lt;|gt;)"
+    rb"|\\+((?:0[4-7]|1[0-7])[0-7]|012)"
+    rb"|&(?:amp;){0,2}(?:#(?:10|3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6]|[xX](?:[2-7][0-9a-fA-F]|[aA]));"
+    rb"|quot;|apos;|amp;|lt;|gt;)"
 )
-_ENTITIES = {
-    **dict.fromkeys((b"quot", b"#34", b"#x22"), b'"'),
-    **dict.fromkeys((b"apos", b"#39", b"#x27"), b"'"),
-    **dict.fromkeys((b"#47", b"#x2f"), b"/"),
-    **dict.fromkeys((b"#61", b"#x3d"), b"="),
-    b"amp": b"&",
-    b"lt": b"<",
-    b"gt": b">",
-}
-"""What entities of HTML stand for."""
+_OCTAL = 4
+"""The group of a letter in octal figures."""
+_ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">"}
+"""What entities of HTML with a name stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
 """The same for texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
 _BEGIN = re.compile(
-    rb"\x1b|\x08|\\(?=[\\0eux])|%(?=[2-7])|&(?=[#aglq])"
+    rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
 """How a disguise begins, or a backspace: with what follows, for other scripts have many such bytes."""
@@ -59,6 +57,8 @@ _LONGEST_LETTER = 40
 _FULL, _SAMPLE = 64, 32
 """A text is full of disguises if a sample of so many takes less than so many bytes for each."""
 _LETTERS = re.compile(_LETTER)
+GLUE = -1
+"""The length of a piece that stands for nothing in the text."""
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
@@ -73,6 +73,26 @@ class View:
     _starts: list[int]
     _origins: list[int]
     _lengths: list[int]
+    joints: Sequence[int] | None = None
+    """Places at which pieces meet that the text has apart: only what reaches across one is news."""
+    reach: int = 0
+    """Bytes in front of what is news in which it may have its joint."""
+    apart: bool = False
+    """Each piece has a line, or a cell, of its own, which stays one."""
+
+    def is_news(self, start: int, end: int) -> bool:
+        """Whether the text does not show `start` to `end` of the view in one piece."""
+        return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
+
+    def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The stretches of the text that `start` to `end` of the view came from, one for each line of them
+        where lines stay apart."""
+        if not self.apart:
+            return [self.origin(start, end)]
+        first, last = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1) - 1
+        bounds = [start, *self._starts[first + 1 : last + 1], end]
+        pieces = enumerate(pairwise(bounds), first)
+        return [self.origin(*bound) for index, bound in pieces if self._lengths[index] != GLUE]
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
         """The stretch of the text that `start` to `end` of the view came from."""
@@ -88,6 +108,8 @@ class View:
         """(start, end) in the text of the byte that stands at `at` in the view."""
         index = bisect_right(self._starts, at) - 1
         offset = at - self._starts[index]
+        if self._lengths[index] == GLUE:
+            return self._origins[index], self._origins[index]
         if self._lengths[index]:
             return self._origins[index], self._origins[index] + self._lengths[index]
         return self._origins[index] + offset, self._origins[index] + offset + 1
@@ -147,12 +169,18 @@ def _letter(escape: bytes) -> bytes | None:
     if _QUOTE.fullmatch(escape):
         return b"\\" * (2 * escape.count(b"\\") - 1) + b'"'
     if escape[:1] == b"&":
-        return _ENTITIES[escape[1:-1].rpartition(b";")[2].lower()]
-    letter = bytes((int(match[match.lastindex or 0], 16),))
+        return _entity(escape[1:-1].rpartition(b";")[2].lower())
+    letter = bytes((int(match[match.lastindex or 0], 8 if match.lastindex == _OCTAL else 16),))
     return None if letter in _KEPT else letter
 
 
-class _Making:
+def _entity(name: bytes) -> bytes:
+    if name[:1] != b"#":
+        return _ENTITIES[name]
+    return bytes((int(name[2:], 16) if name[1:2] == b"x" else int(name[1:]),))
+
+
+class Making:
     """A view of a text while it is put together."""
 
     def __init__(self, data: bytes) -> None:
@@ -164,7 +192,7 @@ class _Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """What stands for `length` bytes of the text; 0: for as many as it has itself."""
+        """What stands for `length` bytes of the text; 0: for as many as it has itself; or GLUE."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -176,9 +204,9 @@ class _Making:
         if end > start:
             self.piece(self._data[start:end], start, 0)
 
-    def view(self) -> View:
-        """What has been put together."""
-        return View(b"".join(self._pieces), self._starts, self._origins, self._lengths)
+    def view(self, joints: Sequence[int] | None = None, reach: int = 0, *, apart: bool = False) -> View:
+        """Return what has been put together."""
+        return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 
 def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found]) -> View | None:
@@ -240,9 +268,9 @@ def _is_of_one_depth(joint: bytes) -> bool:
     return closing == len(behind) - len(behind.rstrip(b"\\"))
 
 
-def joined(data: bytes) -> tuple[View, list[int]] | None:
-    """The view of what stands around halves that a program puts together, in one piece; and where in the view
-    they meet. None if there are none."""
+def joined(data: bytes) -> View | None:
+    """The view of what stands around halves that a program puts together, in one piece. None if there are
+    none."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)
@@ -250,7 +278,7 @@ def joined(data: bytes) -> tuple[View, list[int]] | None:
     ]
     if not joints:
         return None
-    made = _Making(data)
+    made = Making(data)
     meet = []
     at = 0
     for start, end in joints:
@@ -262,7 +290,7 @@ def joined(data: bytes) -> tuple[View, list[int]] | None:
         meet.append(made.size)
         at = end
     made.stretch(at, min(len(data), at + _AROUND_JOINT))
-    return made.view(), meet
+    return made.view(meet)
 
 
 _WRAP = re.compile(
@@ -286,7 +314,7 @@ _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 def unquoted(data: bytes) -> View | None:
     """The view of a text with what was quoted for an address read as it was; None if nothing was."""
-    made = _Making(data)
+    made = Making(data)
     at = 0
     for run in _QUOTED_RUN.finditer(data):
         if QUOTED.search(run[0]) is None:

@@ -1,0 +1,406 @@
+"""The forms in which tools print bytes, read back: dumps, base64, arrays, boxes, word diffs.
+
+A decoder turns a text into views of it, which are searched as any text is. What is found in a view is taken
+out of the text with all of the stretch that it was printed in: the bytes of an array, the run of base64; of
+a dump all that stands behind the offset, of a box the cell, each line by itself, so that the lines stay.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import re2
+
+from penumbra.linear import Linear
+from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.view import (
+    DISGUISE,
+    GLUE,
+    JOINTS,
+    QUOTED,
+    Making,
+    View,
+    joined,
+    undisguised,
+    unquoted,
+)
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_AROUND = 300
+"""Bytes around what is decoded that are searched with it: a name may stand there."""
+_BREAK = rb"(?:\r?\n|\\{1,31}n)"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A form of print."""
+
+    pattern: bytes
+    """Of RE2; matches in every text that `views` yields anything for."""
+    views: Callable[[bytes], Iterable[View]]
+    """Of a text; all of them together are at most twice as long as it is."""
+    has_quotes: bool = False
+    """A quote in letters opens what a bare one does not close."""
+    label: str = ""
+    """What its secrets are called; empty: as they are called where they stand plain."""
+    quote: bytes = b""
+    """What a placeholder needs around it outside of strings."""
+
+    def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+        """Yield the spans of a view as they stand in the text."""
+        for span in spans:
+            if not view.is_news(span.start, span.end):
+                continue
+            cut = self.has_quotes and view.is_quote_in_letters(span.start - 1)
+            for start, end in view.stretches(span.start, span.end):
+                quote = data.find(b'"', start, end) if cut else -1
+                stop = start + len(data[start:quote].rstrip(b"\\")) if quote >= 0 else end
+                if stop > start:
+                    yield self._printed(span, view.apart).at(start, stop)
+
+    def _printed(self, span: Span, apart: bool) -> Span:
+        if self.label:
+            return Span(0, 0, self.label, self.label, Rank.STRUCTURE)
+        return span._replace(sure=span.sure and not apart, quote=self.quote or span.quote)
+
+
+def _one(view: Callable[[bytes], View | None]) -> Callable[[bytes], Iterator[View]]:
+    def views(data: bytes) -> Iterator[View]:
+        found = view(data)
+        if found is not None:
+            yield found
+
+    return views
+
+
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
+_NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
+_SAMPLE = 48
+"""Characters that tell a text from a picture."""
+_LONGEST = 1 << 20
+_TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
+
+
+def _of_text() -> bytes:
+    """A pattern that matches in each run whose beginning says a text: three bytes of one are four characters,
+    of which a byte's first bits leave few. The last four of the sample may be cut by the run's end."""
+    firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
+    characters = (
+        _ALPHABET,
+        (_ALPHABET[index] for index in firsts[0]),
+        (_ALPHABET[index] for index in range(64) if index & 15 in firsts[1]),
+        (_ALPHABET[index] for index in range(64) if index & 3 in firsts[2]),
+    )
+    classes = [b"[%b]" % bytes(sorted(each)) for each in characters]
+    return b"(?:%b){%d}" % (b"".join((*classes[1:], classes[0])), _SAMPLE // 4 - 1)
+
+
+def _encoded(data: bytes) -> Iterator[View]:
+    """Yield a view of each run of base64 that says a text, of one line or of lines of one width."""
+    over = 0
+    for run in _RUN.finditer(data):
+        start, end = run.span()
+        start += data[start - 1 : start] == b"\\"  # The letter of an escape.
+        if start < over or end - start > _LONGEST or not _is_text(data[start : start + _SAMPLE]):
+            continue
+        lines = [(start, end), *_lines_of_base64(data, start, end)]
+        over = lines[-1][1]
+        made = Making(data)
+        for begin, stop in lines:
+            try:
+                text = base64.b64decode(data[begin : begin + (stop - begin) // 4 * 4], validate=True)
+            except (binascii.Error, ValueError):
+                break
+            made.piece(text, begin, stop - begin)
+        if made.size:
+            yield made.view(apart=True)
+
+
+def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the lines behind a first one: all as wide, but for the last one. A width that cuts a letter in
+    two is none of a tool's."""
+    width = end - start
+    if width % 4 or data[end - 1] == ord("="):
+        return
+    at = end
+    while (line := _NEXT_LINE.match(data, at, at + width + 64)) and line.end(1) - start <= _LONGEST:
+        if (size := line.end(1) - line.start(1)) > width:
+            return
+        yield line.span(1)
+        at = line.end(1)
+        if size < width:
+            return
+
+
+def _is_text(sample: bytes) -> bool:
+    try:
+        text = base64.b64decode(sample, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return _TEXT.issuperset(text)
+
+
+_OCTETS = rb"[0-9a-fA-F]{2}"
+_BEGIN = rb"(?:^|\\n|(?<=\"))[ \t]{0,8}"
+_DUMPED = re.compile(
+    _BEGIN
+    + rb"(?:[0-9a-fA-F]{6,16}(?:: {1,2}((?:%b){1,16}(?: (?:%b){1,16}){0,31})" % (_OCTETS, _OCTETS)
+    # Without a colon, two blanks may part the halves.
+    + rb"|(?: {1,3}|\t)((?:%b){1,2}(?: {1,2}(?:%b){1,2}){0,15})(?![0-9a-fA-F])))" % (_OCTETS, _OCTETS),
+    re.MULTILINE,
+)
+_DUMP = rb"[0-9a-fA-F]{6}:?[ \t]{1,3}(?:%b){1,16} {1,2}%b" % (_OCTETS, _OCTETS)
+_REST = re.compile(rb"(?:[^\n\\\"]|\\[^\nn])*")
+_SWAPPED = re.compile(rb"[0-9a-fA-F]{4}(?: [0-9a-fA-F]{4})*")
+_CELLS = rb"(?:   [ -~]|  \\{1,2}[abfnrtv0]| [0-7]{3})"
+_CHARACTERS = re.compile(
+    _BEGIN + rb"[0-7]{7}(" + _CELLS + rb"{1,16})(?=[ \t]{0,3}(?:\r?\n|[\\\"]|\Z))", re.MULTILINE
+)
+_CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
+_SHORT = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b"0": b"\0",
+}
+_FAR = 24
+"""Bytes between two lines that do not follow on each other."""
+
+
+def _dumped(data: bytes) -> Iterator[View]:
+    """Yield the view of all lines of dumps in hexadecimal figures (`hexdump`, `xxd`, `od`)."""
+    rows = []
+    for row in _DUMPED.finditer(data):
+        start = row.start(1 if row[1] else 2)
+        cells = data[start : row.end()]
+        octets = binascii.unhexlify(cells.replace(b" ", b""))
+        if not row[1] and _SWAPPED.fullmatch(cells):
+            # Words of two bytes, the low one first.
+            octets = b"".join(octets[at : at + 2][::-1] for at in range(0, len(octets), 2))
+        rows.append((row.start(), start, _end_of_row(data, row), octets))
+    yield from _rows(data, rows)
+
+
+def _in_characters(data: bytes) -> Iterator[View]:
+    """Yield the view of all lines of dumps in characters (`od -c`)."""
+    rows = []
+    for row in _CHARACTERS.finditer(data):
+        octets = b"".join(
+            cell[1] or (_SHORT[cell[2]] if cell[2] else bytes((int(cell[3], 8) & 255,)))
+            for cell in _CELL.finditer(row[1])
+        )
+        rows.append((row.start(), *row.span(1), octets))
+    yield from _rows(data, rows)
+
+
+def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
+    """Where the line of a dump ends, or the line of one within a string."""
+    within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
+    rest = _REST.match(data, row.end(), row.end() + _AROUND) if within else None
+    if rest is not None:
+        return rest.end()
+    end = data.find(b"\n", row.end(), row.end() + _AROUND)
+    end = end if end >= 0 else min(len(data), row.end() + _AROUND)
+    return end - (data[end - 1 : end] == b"\r")
+
+
+def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
+    """Yield the view of lines of dumps: where each begins, where it shows its bytes, and which."""
+    made, behind = Making(data), 0
+    following = [*(row[0] for row in rows[1:]), len(data)]
+    for (begin, start, end, octets), stop in zip(rows, following, strict=False):
+        if begin - behind > _FAR:
+            made.piece(b"\n\n", begin, GLUE)
+        behind = min(end, stop)
+        made.piece(octets, start, behind - start)
+    if made.size:
+        yield made.view(apart=True)
+
+
+_NUL = rb"(?:\x00|\^@|\\+(?:u0000|x00|0))"
+_WIDE = re.compile(rb"(?:(?:[\t\n\r -~]|\\{1,4}[nrt\"])" + _NUL.replace(rb"\\+", rb"\\{1,4}") + rb"){4,}")
+_WIDE_SIGN = rb"(?:[\t\n\r -~]" + _NUL + rb"){3}"
+_NULS = re.compile(_NUL.replace(rb"\\+", rb"\\{1,4}"))
+
+
+def _wide(data: bytes) -> Iterator[View]:
+    """Yield the view of a text with its characters of two bytes as one each."""
+    made, at = Making(data), 0
+    for run in _WIDE.finditer(data):
+        for nul in _NULS.finditer(data, *run.span()):
+            made.stretch(at, nul.start())
+            at = nul.end()
+    if at:
+        made.stretch(at, len(data))
+        yield made.view()
+
+
+_COMMA = rb"(?:,[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,24})?|[ \t]{1,4})"
+_MEMBERS = {
+    "decimal": rb"(?:1[01][0-9]|12[0-6]|1[03]|3[2-9]|[4-9][0-9]|9)",
+    "hex": rb"0x(?:0[9adAD]|[2-7][0-9a-fA-F])(?:u8)?",
+    "pair": rb"(?:0[9adAD]|[2-7][0-9a-fA-F])",
+    "letter": rb"b?'(?:[^'\\\n]|\\{1,2}[nrt'\"])'",
+}
+"""A member of an array of bytes, as programs print and write them."""
+
+
+def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
+    return rb"%b(?P<%b>(?:%b%b){7,}%b)" % (front, kind.encode(), _MEMBERS[kind], joint, _MEMBERS[kind])
+
+
+_ARRAY = re.compile(
+    rb"(?<![0-9A-Za-z.'-])(?:"
+    + rb"|".join((_array("decimal"), _array("hex"), _array("pair", b" ", b"<Buffer "), _array("letter")))
+    + rb")(?![0-9A-Za-z.%])"
+)
+_ARRAY_SIGN = rb"|".join(
+    rb"%b(?:%b%b){7}" % (front, _MEMBERS[kind], joint)
+    for kind, joint, front in (
+        ("decimal", rb"(?:,?[ \t]|,(?:\s|\\n)*)", b""),
+        ("hex", rb",(?:\s|\\n)*", b""),
+        ("pair", b" ", b"<Buffer "),
+        ("letter", rb",(?:\s|\\n)*", b""),
+    )
+)
+_MEMBER = {kind: re.compile(pattern) for kind, pattern in _MEMBERS.items()}
+
+
+def _octet(kind: str, member: bytes) -> bytes:
+    if kind != "letter":
+        return bytes((int(member.removesuffix(b"u8"), 10 if kind == "decimal" else 16),))
+    letter = member.lstrip(b"b")[1:-1] if member[:1] == b"b" else member[1:-1]
+    return _SHORT.get(letter[-1:], letter[-1:]) if letter[:1] == b"\\" else letter
+
+
+def _arrays(data: bytes) -> Iterator[View]:
+    """Yield the view of arrays of bytes with the text that they say, and of what stands around them."""
+    made, at = Making(data), 0
+    for run in _ARRAY.finditer(data):
+        kind = run.lastgroup or ""
+        start, end = run.span(kind)
+        if start - at > 2 * _AROUND:
+            made.stretch(at, at + _AROUND if at else 0)
+            made.piece(b"\n", start - _AROUND, GLUE)
+            at = start - _AROUND
+        made.stretch(at, start)
+        for member in _MEMBER[kind].finditer(data, start, end):
+            made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
+        at = end
+    if made.size:
+        made.stretch(at, min(len(data), at + _AROUND))
+        yield made.view()
+
+
+_NAMED = 64
+"""Bytes in front of a value in which its name stands."""
+_BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
+_ROW = re.compile(
+    rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE
+)
+_BOX_SIGN = rb"[!-~]" + rb" ?" + _BAR + rb"[ \t]*\r?\n[ \t]*" + _BAR + rb"[ \t]"
+
+
+def _boxes(data: bytes) -> Iterator[View]:
+    """Yield the view of boxes and tables with what their cells wrap in one piece."""
+    made, joints, above = Making(data), [], [(0, 0)]
+    pending: list[list[tuple[int, int]]] = []
+    behind = -1
+
+    def flush() -> None:
+        for column, pieces in enumerate(pending):
+            made.piece(b"| " if column else b"\n| ", pieces[0][0] if pieces else 0, GLUE)
+            for number, piece in enumerate(pieces):
+                if number:
+                    joints.append(made.size)
+                made.stretch(*piece)
+        pending.clear()
+
+    for row in _ROW.finditer(data):
+        cells = _cells(data, row)
+        goes_on = row.start() - behind in (1, 2) and _continues(data, above, cells) and bool(pending)
+        if not goes_on:
+            flush()
+            pending += [[] for _ in cells]
+        for column, cell in enumerate(cells):
+            start, end = _within(data, cell)
+            if end > start:
+                # A blank at the end of a full cell may be one of the text.
+                pending[column].append((start, end + (cell[1] - end == 2)))
+        above, behind = cells, row.end()
+    flush()
+    if joints:
+        made.piece(b"\n", behind, GLUE)
+        yield made.view(joints, _NAMED, apart=True)
+
+
+def _cells(data: bytes, row: re.Match[bytes]) -> list[tuple[int, int]]:
+    """The cells of a row, blanks and all, in the order in which they stand."""
+    bounds = [row.end(1), *(each for bar in re.finditer(re.escape(row[1]), row[2]) for each in bar.span()), 0]
+    bounds[1:-1] = [row.start(2) + bound for bound in bounds[1:-1]]
+    bounds[-1] = row.start(3)
+    return list(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
+    text = data[slice(*cell)]
+    start = cell[0] + len(text) - len(text.lstrip(b" \t"))
+    return start, max(start, cell[1] - (len(text) - len(text.rstrip(b" \t"))))
+
+
+def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
+    """Whether each cell of a row is empty or goes on where the one above it was full."""
+    if len(above) != len(cells):
+        return False
+    goes_on = False
+    for over, cell in zip(above, cells, strict=True):
+        start, end = _within(data, cell)
+        if start == end:
+            continue
+        full = _within(data, over)
+        if start - cell[0] > 1 or full[1] == full[0] or over[1] - full[1] > 2:
+            return False
+        goes_on = True
+    return goes_on
+
+
+_WORD_DIFF = re.compile(
+    rb"\[-((?:[^\n\]-]|-[^\n\]]|\]){1,4096}?)-\]|\{\+((?:[^\n}+]|\+[^\n}]|\}){1,4096}?)\+\}"
+)
+_WORD_DIFF_SIGN = rb"-\]|\+\}"
+
+
+def _compared(data: bytes) -> Iterator[View]:
+    """Yield the views of both texts that a word diff compares."""
+    for kept in (2, 1):
+        made, at = Making(data), 0
+        for word in _WORD_DIFF.finditer(data):
+            made.stretch(at, word.start())
+            if word[kept] is not None:
+                made.stretch(*word.span(kept))
+            at = word.end()
+        if at:
+            made.stretch(at, len(data))
+            yield made.view()
+
+
+UNDISGUISED = Decoder(DISGUISE.pattern, _one(undisguised), has_quotes=True)
+UNQUOTED = Decoder(QUOTED.pattern, _one(unquoted), has_quotes=True)
+JOINED = Decoder(JOINTS.pattern, _one(joined))
+ENCODED = Decoder(_of_text(), _encoded, label="encoded-secret")
+DUMPED = Decoder(_DUMP, _dumped)
+CHARACTERS = Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters)
+WIDE = Decoder(_WIDE_SIGN, _wide)
+ARRAYS = Decoder(_ARRAY_SIGN, _arrays, quote=b'"')
+BOXES = Decoder(_BOX_SIGN, _boxes)
+COMPARED = Decoder(_WORD_DIFF_SIGN, _compared)

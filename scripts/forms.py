@@ -1,0 +1,37 @@
+"""Which kinds of secrets redaction finds in which forms of print.
+
+usage: scripts/forms [--missed]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from penumbra import redact
+from support.secret_kinds import KINDS, is_left, text_with
+from support.tool_forms import FORMS
+
+
+def main() -> None:
+    """Print a table of forms and kinds: `+` is found, `-` is missed, a blank is a form without that kind."""
+    print(f"{'':20}" + "".join(f"{kind:>15}" for kind in KINDS))
+    missed = total = 0
+    for name, form in FORMS.items():
+        row = f"{name:20}"
+        for kind in KINDS:
+            text, secret = text_with(kind)
+            shown = form.show(text)
+            redacted = redact(shown)
+            is_found = redacted != shown and not is_left(
+                secret.replace("\n", ""), form.read(redacted).replace("\n", "")
+            )
+            total, missed = total + 1, missed + (not is_found)
+            row += f"{'+' if is_found else '-':>15}"
+            if not is_found and "--missed" in sys.argv:
+                print(f"--- {name}, {kind}\n{redacted}")
+        print(row)
+    print(f"{total - missed} of {total} found")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Secrets in the forms in which tools print bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.redaction.redactor import Redactor
+from support.secret_kinds import KINDS, is_left, text_with
+from support.tool_forms import FORMS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FORMS)
+def test_secret_goes_and_nothing_else_does_a_second_time(redactor: Redactor, name: str, kind: str) -> None:
+    text, secret = text_with(kind)
+    form = FORMS[name]
+    redacted = redactor.redact(form.show(text)).text
+    left = form.read(redacted).replace("\n", "")
+    assert redacted != form.show(text)
+    assert not is_left(secret.replace("\n", ""), left)
+    assert redactor.redact(redacted).text == redacted
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_text_without_a_secret_stays(redactor: Redactor, name: str) -> None:
+    shown = FORMS[name].show("# settings of the shop\nregion: eu-central-1\nretries: 3\npage size: 200\n")
+    assert redactor.redact(shown).text == shown
