@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from penumbra.compress.critical_lines import critical_lines, is_critical
 
 LINES = (
@@ -49,3 +51,40 @@ def test_failures_are_known_in_the_languages_that_tools_speak() -> None:
         assert is_critical(line), line
     assert not is_critical("[116] Datei cart.tar wird übertragen … fertig (91 MB)")
     assert not is_critical("[116] 上传 cart.tar 完成 (91 MB)")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Tests:       2 skipped, 900 total",
+        "      Tests  5 in 2 files (7)",
+        "Test Suites: 12 of 12 total",
+        "Ran 5 tests in 0.1s",
+        "TOTAL                 1200    120    90%",
+        "Total: 42",
+        "total: 42",
+        "Result = 7",
+        "Summary: 3 of 4 are new",
+    ],
+)
+def test_a_summary_line_is_critical(line: str) -> None:
+    assert is_critical(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/unit/a1.py",
+        "Tests/Unit/A1.cs",
+        "tests/data/img_0001.png",
+        "total 48",
+        "summary-2024.txt",
+        "Summary.2024.txt",
+        "test files/a1.txt",
+        "result_17.bin",
+        "test2 is here",
+    ],
+)
+def test_a_name_of_a_file_that_begins_like_a_summary_is_not_critical(line: str) -> None:
+    assert not is_critical(line)
+    assert list(critical_lines([line] * 3)) == []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
-from penumbra.compress.stages import binary, encoded_data, folding, tables, whitespace
+from penumbra.compress.stages import binary, encoded_data, folding, tables, traces, whitespace
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.truncate import truncate
 from support.examples import examples
@@ -298,3 +298,23 @@ def test_encoded_data_is_named_sized_and_hashed() -> None:
 def test_paths_and_rules_are_no_encoded_data() -> None:
     assert encoded_data.named("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
     assert encoded_data.named("short\nlines\n" * 200) is None
+
+
+def test_an_item_of_a_numbered_list_is_no_frame() -> None:
+    items = "".join(
+        f"  {n}: Look at the files, copy them\n      to /usr/lib/site-packages/thing{n}\n"
+        for n in range(1, 9)
+    )
+    assert traces.fold(f"Steps:\n{items}Done\n") is None
+
+
+def test_frames_of_rust_without_their_places_are_folded() -> None:
+    names = ["shop::pay", *["core::ops::function::FnOnce::call_once"] * 6, "shop::main"]
+    text = "stack backtrace:\n" + "".join(f"  {n:2}: {name}\n" for n, name in enumerate(names))
+    folded = traces.fold(text)
+    assert folded is not None
+    assert folded.split("\n")[1:4] == [
+        "   0: shop::pay",
+        "   [6 lines of library frames left out]",
+        "   7: shop::main",
+    ]

@@ -486,3 +486,32 @@ def test_cells_that_span_very_many_make_no_page_large() -> None:
     wide = f"<html><body><table><tr><th>a</th>{'<td colspan=1000>b</td>' * 4000}</tr></table></body></html>"
     assert markup.to_text(tall) is None
     assert markup.to_text(wide) is None
+
+
+@pytest.mark.parametrize(
+    ("inner", "lines"),
+    [
+        ("<ul><li><p>one</p><p>more</p></li><li><p>two</p></li></ul>", ["- one", "", "more", "- two"]),
+        ("<ul><li><div><div>one</div></div></li></ul>", ["- one"]),
+        ("<ul><li><div></div>one</li><li></li><li>two</li></ul>", ["- one", "- two"]),
+        ("<ul><li><ul><li><p>one</p></li></ul></li></ul>", ["- one"]),
+        ("<h2><div>Top</div></h2><p>x</p>", ["## Top", "", "x"]),
+        ("<h2><div></div></h2><p>x</p>", ["x"]),
+        ("<ol><li><h3>Top</h3>x</li></ol>", ["- ### Top", "x"]),
+    ],
+    ids=[
+        "paragraph",
+        "blocks in blocks",
+        "empty block",
+        "list",
+        "heading",
+        "empty heading",
+        "heading in item",
+    ],
+)
+def test_an_item_or_a_heading_keeps_its_mark_whatever_block_it_begins_with(
+    inner: str, lines: list[str]
+) -> None:
+    text = markup.to_text(f"<!doctype html><html><body>{inner}</body></html>")
+    assert text is not None
+    assert text.strip().split("\n") == lines

@@ -126,3 +126,19 @@ def test_long_lines_and_many_moves() -> None:
     assert render(line + "\r" + "y" * 10) == f"{line}\n{'y' * 10}"
     assert render("progress\r" * 200_000 + "end") == "progress\nend"
     assert render("a\b" * 200_000) == "a"
+
+
+@pytest.mark.parametrize(
+    ("removed", "added"),
+    [("  x = 1", "  x = 1  "), ("  x = 1\t", "  x = 1"), ("  x = 1\r", "  x = 1")],
+    ids=["blanks added", "tab removed", "line end changed"],
+)
+def test_colours_of_lines_that_differ_in_what_cannot_be_seen_go(removed: str, added: str) -> None:
+    plain = f" a = 0\n-{removed}\n+{added}\n b = 2\n"
+    coloured = f" a = 0\n\x1b[31m-{removed}\x1b[m\n\x1b[32m+{added}\x1b[m\n b = 2\n"
+    assert render(coloured, moves=False) == plain
+
+
+def test_colours_stay_where_two_texts_are_the_same_without_them() -> None:
+    text = "Expected: \x1b[31mbold\x1b[m\nReceived: bold\n"
+    assert render(text) == text

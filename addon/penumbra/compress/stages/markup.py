@@ -30,6 +30,8 @@ _BLOCKS = _tags(
 _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
 """Blocks with an empty line in front."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
+_CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
+"""Blocks whose text goes on behind the mark of an item or a heading that they begin."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that leave something in the text; of all others only what is in them does."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -188,7 +190,7 @@ class _Writer:
             self.tables.append(_Table())
         if tag in _BLOCKS and self.is_inline:
             self.parts.append(" ")
-        elif tag in _BLOCKS:
+        elif tag in _BLOCKS and not (tag in _CONTINUING and self._is_begun()):
             self._end_line()
             self.paragraph = tag in _SPACED
             if self.paragraph:
@@ -222,7 +224,7 @@ class _Writer:
             self.tables.pop()
         if tag in _BLOCKS and self.is_inline:
             self.parts.append(" ")
-        elif tag in _BLOCKS:
+        elif tag in _BLOCKS and not (tag in _CONTINUING and tag not in _HEADINGS and self._is_begun()):
             self.paragraph = tag in _SPACED
             self._end_line()
         if tag == "pre":
@@ -281,6 +283,10 @@ class _Writer:
         useless = not address or address[0] == "#" or address.startswith(("javascript:", "data:"))
         if words and not useless and len(address) <= _LONGEST_LINK:
             self.parts[start:] = [f"[{words}]({address})"]
+
+    def _is_begun(self) -> bool:
+        """Return whether the line has the mark of an item or a heading, and nothing else."""
+        return bool(self.parts) and not "".join(self.parts).strip("#- ") and "".join(self.parts).strip() != ""
 
     def _end_line(self) -> None:
         if not self.parts:

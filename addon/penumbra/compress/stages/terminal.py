@@ -74,10 +74,8 @@ def render(text: str, *, moves: bool = True) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """Whether two texts that are compared would be the same without their colours."""
-    return any(
-        match[1].strip() and match[1].rstrip() == match[2].rstrip() for match in _COMPARED.finditer(shown)
-    )
+    """Whether two texts that are compared would be the same without their colours, to the last blank."""
+    return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
 def may_act(text: str) -> bool:

@@ -88,6 +88,8 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
             if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
                 frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
             continue
+        if match["rust"] and not _is_symbol(match["rust"], lines[position + 1 : position + 2]):
+            continue
         name = next(group for group in match.groups() if group is not None)
         end = position + 1
         if match["python"] or match["rust"]:
@@ -96,6 +98,12 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
             name += "\n" + "\n".join(lines[position + 1 : end]) if match["rust"] else ""
         frames[position] = (position, end, bool(_LIBRARY.search(name)))
     return frames
+
+
+def _is_symbol(name: str, below: Sequence[str]) -> bool:
+    """Return whether a numbered line names a function, and is no item of a list."""
+    is_placed = any(line.lstrip().startswith("at ") for line in below)
+    return is_placed or "::" in name or bool(_LIBRARY.search(name))
 
 
 def _is_below(frame: str, line: str) -> bool:
