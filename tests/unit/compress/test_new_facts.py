@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
+from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -229,3 +233,79 @@ def test_what_is_new_is_counted_as_far_as_needed() -> None:
     asked.clear()
     assert 0.2 <= new_facts.share_new("\n".join(lines), told, lambda part: part >= 0.2) <= share
     assert len(asked) < 30
+
+
+WORDS = [
+    "ledger",
+    "cart",
+    "order",
+    "stock",
+    "user",
+    "tax",
+    "price",
+    "report",
+    "mail",
+    "queue",
+    "invoice",
+    "batch",
+]
+
+
+def tables(seed: int) -> Iterator[tuple[str, str, str]]:
+    """(command line, output, what only one of its rows says) of tools that print tables, lists and plans."""
+    chosen = random.Random(seed)
+
+    def name(number: int) -> str:
+        return f"{chosen.choice(WORDS)}_{chosen.choice(WORDS)}{number}"
+
+    covered = [f"{f'src/{chosen.choice(WORDS)}/{name(n)}.py':<48}{n + 3:6}{0:7}   100%" for n in range(180)]
+    covered[97] = f"{'src/ledger/pay.py':<48}{120:6}{120:7}     0%"
+    yield (
+        "coverage report",
+        "\n".join([f"{'Name':<48}{'Stmts':>6}{'Miss':>7}  Cover", *covered]),
+        "src/ledger/pay.py",
+    )
+    packages = [
+        f"{name(n):<28}{f'1.{n}.{n % 7}' if n != 97 else 'MISSING':>12}{f'2.{n}.{n % 5}':>12}  node_modules/{name(n)}"
+        for n in range(180)
+    ]
+    yield (
+        "npm outdated",
+        "\n".join([f"{'Package':<28}{'Current':>12}{'Wanted':>12}  Location", *packages]),
+        "MISSING",
+    )
+    ids = [f"{chosen.getrandbits(48):012x}" for _ in range(301)]
+    steps = [
+        f"{old} -> {new}{' (head)' if new is ids[150] else ''}, add {name(7)}" for new, old in pairwise(ids)
+    ]
+    yield "alembic history", "\n".join(steps), "(head)"
+    plan = [
+        f"  # aws_instance.{name(n)} will be updated in-place\n"
+        f'      ~ ami  = "ami-{chosen.getrandbits(32):08x}" -> "ami-{chosen.getrandbits(32):08x}"'
+        + (" # forces replacement" if n == 60 else "")
+        + f'\n      ~ tags = "{name(n)}"\n'
+        for n in range(150)
+    ]
+    yield (
+        "terraform plan",
+        "Terraform will perform these actions:\n" + "\n".join(plan),
+        "# forces replacement",
+    )
+    rows = [f" {n} | {name(n)} | {'paid' if n != 97 else 'void'} | {n * 37 % 900}" for n in range(200)]
+    yield (
+        "psql -c x",
+        "\n".join([" id | name | state | amount", "----+----+----+----", *rows, "(200 rows)"]),
+        "void",
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("which", range(5), ids=["coverage", "npm outdated", "alembic", "terraform", "psql"])
+def test_the_one_row_that_differs_stays(which: int, seed: int) -> None:
+    line, text, sign = list(tables(seed))[which]
+    made = shorten(
+        ToolOutput(text, "Bash", {"command": line}), Policy(lossy=True), Redacted, lambda _: ""
+    ).text
+    assert len(made) < len(text) // 2 or line == "psql -c x"
+    assert " left out]" in made
+    assert sign in made

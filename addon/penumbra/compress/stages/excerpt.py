@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import accumulate
 
 from penumbra.compress import failure_lines, stated_failures, windows
 from penumbra.compress.calls import log_files
@@ -72,6 +73,8 @@ its lines to be compared, room is taken blindly, so that it falls again."""
 _LEAST_NEW = 1_000
 """Bytes of a text below which it is not asked how much of it is new."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
+_OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
+"""Kinds whose lines may be rows of tables."""
 _MOST = 24_000
 """Bytes above which no account grows."""
 _FILE = 5 / 8
@@ -307,7 +310,7 @@ class _Parts:
     """The parts of a text that is of no form with a sample of its own."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
-        self._text, self._data, self._source = text, data, source
+        self._text, self._data, self._kind, self._source = text, data, kind, source
         self._is_search = kind is Kind.SEARCH
         self._blind = kind is Kind.DIFF or not is_readable(text)
 
@@ -356,12 +359,21 @@ class _Parts:
         places = titles.places(self._text, headings)
         return new_facts.Lines.of(self._data, source.mentioned(), headings, self.asked, _told(source), places)
 
+    @cached_property
+    def _odd(self) -> list[int]:
+        """Where rows begin that differ from the others, in bytes."""
+        if self._kind not in _OF_ROWS:
+            return []
+        lines = self._data.split(b"\n")
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        return [starts[at] for at in row_sample.odd(self._text.split("\n"))]
+
     def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
         """Those that fit into `room` bytes, with what is said about the others."""
         if self._blind:
             spans = windows.choose(self._data, room, failures)
         elif len(self._data) <= new_facts.LONGEST:
-            spans = self._lines.choose(room, failures)
+            spans = self._lines.choose(room, failures, self._odd)
         else:
             aside = room // _HEADINGS if self._headings else 0
             spans = windows.choose(self._data, max(windows.LEAST, room - aside), failures)

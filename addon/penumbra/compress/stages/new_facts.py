@@ -37,8 +37,8 @@ _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """Characters of a fact; of one that is told less often than others; of the longest one."""
 _LINE, _PIECE = 400, 240
 """Bytes of a line that is looked at as a whole; of the pieces that a longer one is cut into."""
-_HEAD, _TAIL, _FAILURES = 12, 20, 30
-"""Per cent of the room for the beginning, for the end, and for what failed."""
+_HEAD, _TAIL, _FAILURES, _ODD = 12, 20, 30, 15
+"""Per cent of the room for the beginning, the end, what failed, and rows that differ from others."""
 _MOST_FAILURES = 64
 _MARKER = 34
 """Bytes that a gap costs, roughly."""
@@ -164,14 +164,16 @@ class Lines:
         first, above = _by_unit(data, spans, headings)
         return cls(spans, facts, above, {first[title]: first[place] for title, place in places.items()})
 
-    def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:
+    def choose(self, room: int, failures: Sequence[Span], odd: Sequence[int] = ()) -> list[Span]:
         """What is kept: spans in order that fit into `room` bytes, with a marker for each gap.
 
-        `failures`: where failure lines stand, the most important ones first.
+        `failures`: where failure lines stand, `odd`: where rows begin that differ from the others, the most
+        important ones first.
         """
         chosen = _Chosen(self, room - 2 * windows.MARKER)
         chosen.ends()
-        chosen.failures(failures)
+        chosen.lines([start for start, _ in failures[:_MOST_FAILURES]], _FAILURES, behind=2)
+        chosen.lines(odd, _ODD)
         chosen.fill()
         return chosen.kept_spans()
 
@@ -296,13 +298,13 @@ class _Chosen:
                     break
                 self._keep(unit, self._size(unit))
 
-    def failures(self, failures: Sequence[Span]) -> None:
-        """The units with failures, and the two behind each."""
+    def lines(self, places: Sequence[int], share: int, behind: int = 0) -> None:
+        """Keep the units at these places and some behind each, within a share of the room in per cent."""
         starts = [start for start, _ in self.spans]
-        least = self.left - self.room * _FAILURES // 100
-        for start, _ in failures[:_MOST_FAILURES]:
-            first = bisect_right(starts, start) - 1
-            for unit in range(first, min(first + 3, len(self.kept))):
+        least = self.left - self.room * share // 100
+        for place in places:
+            first = bisect_right(starts, place) - 1
+            for unit in range(first, min(first + 1 + behind, len(self.kept))):
                 cost = self._size(unit) + _MARKER // 2
                 if not self.kept[unit] and self.left - cost >= least:
                     self._keep(unit, cost)

@@ -198,7 +198,7 @@ def _some_rows(tables: Sequence[_Table], room: int, mentioned: Mapping[str, floa
     differing = (
         [table.apart for table in tables],
         [failure_lines.ranked(table.rows) for table in tables],
-        [_odd(table.rows) for table in tables],
+        [_odd_rows(table.rows) for table in tables],
     )
     ends = [[*range(_ENDS), *range(len(table.rows) - _ENDS, len(table.rows))] for table in tables]
     spared = room - int(room * _DIFFERING)
@@ -224,33 +224,99 @@ def _take(tables: Sequence[_Table], wishes: Iterable[Sequence[Iterable[int]]], r
     return room
 
 
-def _odd(rows: list[str]) -> list[int]:
-    """Rows that differ from the others of their table in a column."""
-    cells = [row.split("\t" if "\t" in row else ",") for row in rows]
-    width = min(map(len, cells), default=0)
-    odd: set[int] = set()
-    for column in range(min(width, _COLUMNS)):
-        values = [row[column] for row in cells]
-        odd.update(_of_other_type(values))
-        counts = Counter(values)
-        if len(counts) * 10 <= len(rows):
-            odd.update(at for at, value in enumerate(values) if counts[value] * 50 <= len(rows))
-        odd.update(_far(values))
-    return sorted(odd)
+def _odd_rows(rows: Sequence[str]) -> list[int]:
+    """The positions of the rows of a table that differ from others in a column, in order."""
+    marks = ("\t", "|", "│", ",")
+    cells = [row.split(next((mark for mark in marks if mark in row), None)) for row in rows]
+    return sorted(set(_odd_by_width(cells)))
 
 
-_KINDS = {**dict.fromkeys("0123456789-", "number"), "": "", "{": "object", "[": "array"}
-_WORDS = {"null": "null", "true": "truth", "false": "truth"}
+def odd(lines: Sequence[str]) -> list[int]:
+    """Return the positions of lines that differ from others like them in a column, the oddest first.
+
+    Lines are alike that have as many cells between tabs or runs of blanks, or of which nearly all have the
+    same word at a place.
+    """
+    found: Counter[int] = Counter()
+    for mark in (_TAB, _BLANKS):
+        found.update(
+            _odd_by_width([mark.split(line.strip()) if len(line) <= _LONGEST else [] for line in lines])
+        )
+    words = [line[:_LONGEST].split(maxsplit=_WORDS)[:_WORDS] for line in lines]
+    by_first: dict[tuple[str, ...], list[int]] = {}
+    for at, row in enumerate(words):
+        for first in (1, 2) if len(row) > 1 else ():
+            by_first.setdefault(tuple(row[:first]), []).append(at)
+    long = [at for at, row in enumerate(words) if len(row) >= _LEAST_CELLS]
+    for group in (*by_first.values(), long):
+        found.update(_odd_of(group, [words[at] for at in group], by_words=True))
+    return sorted(found, key=lambda at: (-found[at], at))
 
 
-def _of_other_type(values: list[str]) -> Iterator[int]:
-    """Values that are null, missing or of another type where nearly all others are not."""
-    kinds = [_WORDS.get(value) or _KINDS.get(value[:1], "text") for value in values]
+def _odd_by_width(cells: Sequence[Sequence[str]]) -> Iterator[int]:
+    """The positions of rows that differ from those with as many cells, as often as they do."""
+    by_width: dict[int, list[int]] = {}
+    for at, row in enumerate(cells):
+        if len(row) >= _LEAST_CELLS:
+            by_width.setdefault(len(row), []).append(at)
+    for group in by_width.values():
+        yield from _odd_of(group, [cells[at] for at in group])
+
+
+def _odd_of(group: Sequence[int], rows: Sequence[Sequence[str]], *, by_words: bool = False) -> list[int]:
+    """The positions of odd rows in a group, each as often as it has odd cells; none if they are no table."""
+    if len(group) < 4 * _ENDS:
+        return []
+    width = Counter(map(len, rows)).most_common(1)[0]
+    # Where nearly all rows end at the same cell, what another has beyond it is a remark.
+    are_even = width[1] * 10 >= 9 * len(rows)
+    columns = list(zip_longest(*rows, fillvalue="") if are_even else zip(*rows, strict=False))[:_COLUMNS]
+    if by_words and not any(Counter(column).most_common(1)[0][1] * 10 >= 9 * len(rows) for column in columns):
+        return []
+    return [group[at] for column in columns for at in _odd_in(column)]
+
+
+def _odd_in(values: Sequence[str]) -> set[int]:
+    """The positions of values of another type, rare ones among few, and numbers far from all others."""
+    counts = Counter(values)
+    odd = {*_of_other_type(values), *_far(values)}
+    if len(counts) * 10 <= len(values):
+        odd.update(at for at, value in enumerate(values) if counts[value] * 50 <= len(values))
+    if counts.most_common(1)[0][1] * 10 >= 9 * len(values):
+        usual = counts.most_common(1)[0][0]
+        odd.update(at for at, value in enumerate(values) if value != usual)
+    return odd
+
+
+_TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
+_LEAST_CELLS = 3
+"""Cells of a line that is a row."""
+_WORDS = 8
+"""Words at the beginning of a line that are compared."""
+_NOTHING = re.compile(r"0+(?:\.0+)?%?")
+_KINDS = {
+    **dict.fromkeys("0123456789-", "number"),
+    "": "",
+    "{": "object",
+    "[": "array",
+    "(": "remark",
+    "<": "name",
+}
+_TRUTHS = {"null": "null", "true": "truth", "false": "truth"}
+
+
+def _kind(value: str) -> str:
+    return _TRUTHS.get(value) or ("nothing" if _NOTHING.fullmatch(value) else _KINDS.get(value[:1], "text"))
+
+
+def _of_other_type(values: Sequence[str]) -> Iterator[int]:
+    """Values that are null, nothing, missing or of another type where nearly all others are not."""
+    kinds = list(map(_kind, values))
     counts = Counter(kinds)
     return (at for at, kind in enumerate(kinds) if counts[kind] * 20 <= len(values))
 
 
-def _far(values: list[str]) -> Iterator[int]:
+def _far(values: Sequence[str]) -> Iterator[int]:
     """Numbers that are far from all others of their column."""
     try:
         numbers = [float(value) for value in values]
