@@ -118,7 +118,12 @@ class Provider(asyncio.Protocol):
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
                 b"request-id: %d bytes\r\ncontent-length: %d\r\n\r\n"
             )
-            self._transport.write(head % (self._length, len(ANSWER)) + ANSWER)
+            answer = self.answer()
+            self._transport.write(head % (self._length, len(answer)) + answer)
+
+    def answer(self) -> bytes:
+        """The body of an answer that is no stream."""
+        return ANSWER
 
 
 @dataclass(frozen=True)
@@ -130,16 +135,14 @@ class Address:
     ca_file: Path
 
 
-def provide(folder: Path, told: Connection) -> None:
-    """The provider's process."""
+def provide(folder: Path, told: Connection, kind: type[Provider] = Provider) -> None:
+    """The provider's process. `kind`: the protocol of its connections."""
 
     async def run() -> None:
         ca_file, context = tls.make(folder)
         context.set_alpn_protocols(["http/1.1"])
         loop = asyncio.get_running_loop()
-        servers = [
-            await loop.create_server(Provider, "127.0.0.1", 0, ssl=secure) for secure in (None, context)
-        ]
+        servers = [await loop.create_server(kind, "127.0.0.1", 0, ssl=secure) for secure in (None, context)]
         ports = [server.sockets[0].getsockname()[1] for server in servers]
         told.send(Address(*ports, ca_file))
         await asyncio.Event().wait()
@@ -148,13 +151,13 @@ def provide(folder: Path, told: Connection) -> None:
 
 
 @contextmanager
-def provider() -> Iterator[tuple[Address, Path]]:
+def provider(kind: type[Provider] = Provider) -> Iterator[tuple[Address, Path]]:
     """The provider, in a process of its own so that its work is nobody's who is measured; and a folder, which
     goes with it."""
     with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
         here, there = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(
-            target=provide, args=(Path(name), there), daemon=True
+            target=provide, args=(Path(name), there, kind), daemon=True
         )
         process.start()
         try:

@@ -25,7 +25,7 @@ from penumbra import rules
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
-_SCALAR = rb'"(?:[^"\\]++|\\.)*+"|[-0-9][0-9.eE+-]*+|true|false|null'
+_SCALAR = rb'"(?:[^"\\]++|\\.)*+"?|[-0-9][0-9.eE+-]*+|true|false|null'
 _VALUE = re.compile(_SCALAR, re.DOTALL)
 _TOKEN = re.compile(_SCALAR + rb"|[{}\[\]:,]", re.DOTALL)
 _BASE64 = re.compile(

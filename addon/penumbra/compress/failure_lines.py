@@ -54,7 +54,7 @@ _VARYING = re.compile(
 )
 """Times, numbers and ids that stand by themselves."""
 _NUMBER = re.compile(rb"[0-9]+")
-_WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
+_WORD_WITH_NUMBER = re.compile(rb"(?<!\w)[^\W0-9]*+[0-9]\w*+")
 _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
 """A number that says what is wrong, and not where."""
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")

@@ -22,7 +22,7 @@ _CHARACTERS = 64_000
 """Of what was said, at most, latest first."""
 _OLDEST = 0.3
 """Weight of a name that was used long ago; the latest one has 1."""
-_ESCAPE = re.compile(r"\\+[a-z]")
+_ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
 """A line end or the like, as JSON writes it, once or within a string of JSON."""
 
 

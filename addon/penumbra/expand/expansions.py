@@ -13,7 +13,7 @@ import hashlib
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
@@ -232,10 +232,15 @@ class Expansions:
         bytes that the originals among the texts may have together, None: any number."""
         texts: list[str] = []
         answered: list[Answered] = []
+        most = min(len(ask.calls), expand.MOST_CALLS)
         for number, call in enumerate(ask.calls):
-            calls = len(ask.calls) - number
+            if number >= most and not ask.refused:
+                texts.append(expand.TOO_MANY)
+                answered.append(Answered("", False, size(expand.TOO_MANY), prepared.show(""), ""))
+                continue
+            calls = max(1, most - number)
             page = self._page_bytes if limit is None else expand.share(self._page_bytes, limit, calls)
-            text, original, ref = await self._text(prepared, find, call, ask.refused, provided, page)
+            text, original, ref = await self._text(prepared, find, call, ask.refused, provided, page, most)
             texts.append(text)
             sent = len(text.encode("utf-8", "surrogatepass"))
             limit = None if limit is None else max(0, limit - sent)
@@ -246,7 +251,14 @@ class Expansions:
         return texts, answered
 
     async def _text(
-        self, prepared: Prepared, find: Find, call: InjectedCall, refused: bool, provided: set[str], page: int
+        self,
+        prepared: Prepared,
+        find: Find,
+        call: InjectedCall,
+        refused: bool,
+        provided: set[str],
+        page: int,
+        calls: int,
     ) -> tuple[str, Original | None, str]:
         if refused:
             return expand.REFUSED, None, ""
@@ -263,7 +275,9 @@ class Expansions:
         if query.identity() in provided:
             return expand.PROVIDED, original, query.ref
         most = max(page, expand.LEAST_BYTES)
-        text = await asyncio.to_thread(expand.result, original.text, query, prepared.tool, most)
+        seconds = expand.SEARCH_SECONDS / calls
+        answer = partial(expand.result, original.text, query, prepared.tool, most, seconds=seconds)
+        text = await asyncio.to_thread(answer)
         if not page and size(text) > size(expand.NO_ROOM):
             return expand.NO_ROOM, original, query.ref
         provided.add(query.identity())

@@ -29,8 +29,9 @@ LEAST_BYTES = 400
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """Steps of a compiled pattern; each may be taken for every byte of a text."""
-_SEARCH_SECONDS = 2.0
-"""Processor time for one query. It is looked at between lines, so that of a very long one"""
+SEARCH_SECONDS = 2.0
+"""Processor time for the queries of one turn together. It is looked at between lines, so that of a very long
+one"""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
 """only so many steps' worth of bytes are searched; the smallest pattern takes about a hundred for each."""
 _LINE_CHARACTERS = 2_000
@@ -42,6 +43,9 @@ REFUSED = (
     "No more originals can be given in this turn. Go on with what you have, or call another tool. "
     "You may ask again after the next message."
 )
+MOST_CALLS = 32
+"""Calls of one turn that are looked up."""
+TOO_MANY = f"Not given: {MOST_CALLS} calls are answered at a time. Ask again for this one alone."
 PROVIDED = "This has already been provided: see the earlier result of this same call."
 NO_ROOM = (
     "Not given: this does not fit into the conversation any more. Ask for a small part of it with `lines` or "
@@ -126,9 +130,10 @@ def result(
     tool: str,
     page_bytes: int = PAGE_BYTES,
     clock: Callable[[], float] = time.thread_time,
+    seconds: float = SEARCH_SECONDS,
 ) -> str:
     """The result of a query. `tool` is the injected tool's name, for the calls that it suggests; `clock`
-    says how much this thread has worked."""
+    says how much this thread has worked, of which a search may take `seconds`."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -138,7 +143,7 @@ def result(
     if last < first:
         return f'"lines" must be a range such as "120-180"; {first}-{last} is empty.'
     if query.pattern:
-        return _matching(lines, query, (first, last), page_bytes, clock)
+        return _matching(lines, query, (first, last), page_bytes, clock, seconds)
     start = sum(len(line) + 1 for line in lines[: first - 1])
     end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
     start = max(start, query.offset)
@@ -186,7 +191,12 @@ def _line_at(text: str, offset: int) -> int:
 
 
 def _matching(
-    lines: list[str], query: Query, within: tuple[int, int], page_bytes: int, clock: Callable[[], float]
+    lines: list[str],
+    query: Query,
+    within: tuple[int, int],
+    page_bytes: int,
+    clock: Callable[[], float],
+    seconds: float,
 ) -> str:
     """Matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
     options = re2.Options()
@@ -203,7 +213,7 @@ def _matching(
     if pattern.programsize > _PROGRAM_STEPS:
         return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
     first, last = within
-    matches = _search(lines, pattern, first, last, clock)
+    matches = _search(lines, pattern, first, last, clock, seconds)
     hits = matches.hits
     where = _lines(len(lines))
     if query.first or query.last:
@@ -238,12 +248,14 @@ class _Matches:
     """Lines of which only the beginning was searched."""
 
 
-def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float]) -> _Matches:
+def _search(
+    lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float], seconds: float
+) -> _Matches:
     """What a pattern matches, as far as the time goes; at least one line."""
     hits: dict[int, int] = {}
     cut: set[int] = set()
     longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
-    end = clock() + _SEARCH_SECONDS
+    end = clock() + seconds
     number = first
     for number in range(first, last + 1):
         line = utf8(lines[number - 1])

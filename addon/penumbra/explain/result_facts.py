@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ from penumbra.metrics.shown import ShownResult
 _MOST = 20_000
 _REDACTION = "redaction"
 """Of it the secrets tell."""
-_MOST_IN_FLOW = 1_000
-"""Results that are listed in one flow."""
+MOST_IN_FLOW = 1_000
+"""Results that are listed in one flow. Each one's names are searched for secrets first."""
 Key = tuple[str, str, str, bytes | int]
 
 
@@ -100,7 +101,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
 
 def read_all(records: Any) -> list[ResultFacts]:
     """The results that a flow lists."""
-    listed = records[:_MOST_IN_FLOW] if isinstance(records, list | tuple) else ()
+    listed = records[:MOST_IN_FLOW] if isinstance(records, list | tuple) else ()
     return [facts for record in listed if (facts := ResultFacts.read(record)) is not None]
 
 
@@ -161,4 +162,5 @@ def _digest(text: str) -> bytes:
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
     """For a flow's metadata, behind what is listed there `before`."""
     earlier = list(before) if isinstance(before, list | tuple) else []
-    return [*earlier, *(facts.record() for facts in results)][:_MOST_IN_FLOW]
+    room = max(0, MOST_IN_FLOW - len(earlier))
+    return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 
 from mitmproxy import http
 
 from penumbra import errors
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed
+from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed
 from penumbra.flow import afterwards, destination, journal_entry
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
@@ -76,8 +76,7 @@ class Reports:
         changed = rewritten.body is not incoming.body
         new = [
             ResultFacts.of(entry, kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings))
-            for entry in rewritten.shown
-            if entry.new
+            for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow says so at once. What only counts and logs can wait until the request is on its way; of a
@@ -140,7 +139,7 @@ class Reports:
             results = turn.results
             if lease.settings.page_originals == "on":
                 self._texts.keep(lease, accepted, results)
-        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new]
+        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new[:MOST_IN_FLOW]]
         session = accepted.conversation.hex()[:8]
         self._remember(session, accepted, new, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
@@ -221,10 +220,11 @@ class Reports:
         is_known = self._memory.knows(session)
         numbers = chain((result.number for result in results), repeat(0))
         of_new = zip(new, numbers, strict=False)
-        for entry in shown:
+        first = len(shown) - MOST_IN_FLOW
+        for position, entry in enumerate(shown):
             facts, number = next(of_new, (None, 0)) if entry.new else (None, 0)
             if facts is None:
-                if is_known:
+                if is_known or entry.new or position < first:
                     continue
                 kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
                 facts = ResultFacts.of(entry, kept)

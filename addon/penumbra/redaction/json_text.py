@@ -12,7 +12,7 @@ from penumbra.redaction.span import Span
 from penumbra.wire.json_values import encode
 
 _SURROGATE = re.compile(rb"\xed|\\u[dD][89a-fA-F]")
-_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)"?', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
 )

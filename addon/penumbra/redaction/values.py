@@ -119,8 +119,8 @@ _MEMBER = re.compile(
 )
 """`parsedURL.password`: a member that is called as what it holds."""
 _WRITTEN_CODE = re.compile(
-    r"[A-Za-z_][\w)\]]*(?:&&|\|\||!==?)[A-Za-z_!(][\w.!(]*"
-    r"|[\w)]=![01]\b|[A-Za-z_]\w*!==?$|\)\}\w?|\)\{"
+    r"(?<![\w)\]])(?:(?![A-Za-z_])[\w)\]])*+[A-Za-z_][\w)\]]*+(?:&&|\|\||!==?)[A-Za-z_!(]"
+    r"|[\w)]=![01]\b|(?<!\w)(?:(?![A-Za-z_])\w)*+[A-Za-z_]\w*+!==?$|\)\}\w?|\)\{"
     r"|^[\w$]{1,3}\?[\w$]+[\[.(]"
 )
 """What programs without spaces have between their words: operators, members, ends of functions."""

@@ -97,8 +97,14 @@ _FRAMES = re.compile(
     rb"^[ \t>]*[0-9]{1,6}(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*", re.MULTILINE
 )
 """Lines of code with their numbers, as they stand around what failed, too."""
-_TEXTS = re.compile(rb'(?:"([^"\\\n]{1,60})"\s*:\s*)?"(?:[^"\\\n]|\\.){200,}"|[^\t\n"]{200,}')
-"""Long texts in JSON, with their keys, or in the cells of a table of it: what people wrote."""
+_STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
+_TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
+"""The texts in JSON, with their keys, or in the cells of a table of it. Short ones are matched, too, and ones
+without an end: what a match has passed is not read again."""
+_LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
+"""What people wrote."""
+_KEY = re.compile(rb'"[^"\\\n]{1,60}"')
+_RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of texts that programs wrote."""
 _HEADINGS = 8
@@ -253,8 +259,17 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
+    """Blank a long text, unless its key or its lines say that a program wrote it."""
+    key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
+    if value.startswith(b'"'):
+        if not _LONG.fullmatch(value):
+            return (
+                match[0] if len(value) > 1 and value.endswith(b'"') else _RUN.sub(_unless_telling, match[0])
+            )
+        if key and not _KEY.fullmatch(key):
+            return key + match[0][len(key) : -len(value)] + _LONG.sub(_unless_telling, value)
     text = match[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
-    is_telling = bool(match[1] and _TELLING_KEY.search(match[1])) or log_files.is_log("", text)
+    is_telling = bool(key and _TELLING_KEY.search(key)) or log_files.is_log("", text)
     return match[0] if is_telling else _blank(match)
 
 

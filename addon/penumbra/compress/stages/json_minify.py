@@ -13,7 +13,7 @@ import msgspec
 
 from penumbra.compress.size import encode
 
-_BLANKS = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+')
+_BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
 """Characters of a value that is looked for among lines."""

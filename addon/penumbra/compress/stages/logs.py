@@ -33,7 +33,7 @@ _STAMP = re.compile(
     r"(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]?"
     r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}\b"
 )
-_COUNTS = re.compile(r"\[[^\n]*\b(?:lines?|times?)\b[^\n]*\]\Z")
+_COUNTS = re.compile(r"\b(?:lines?|times?)\b")
 """Lines that count others, as stages before this one write them: they are read as they stand."""
 _HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{32,64}\b")
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
@@ -162,7 +162,7 @@ def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
     """(line with gaps, values); None for a line that stays as it is."""
     if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
         return None
-    if line[0] == "[" and _COUNTS.match(line):
+    if line[0] == "[" and line[-1] == "]" and _COUNTS.search(line):
         return None
     parts = _VALUE.split(line)
     if not 1 < len(parts) <= 2 * _MOST_VALUES + 1:

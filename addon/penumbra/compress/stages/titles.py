@@ -21,7 +21,7 @@ _LONGEST = 240
 """Characters of a title."""
 _BELOW = 30
 """Lines below a title that belong to it."""
-_PLACE = re.compile(r"[\w@$./\\-]{1,200}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
+_PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
 """A file and a line in it."""
 _BEGINS = 240
 """Characters of a line in which its place stands."""

@@ -54,7 +54,7 @@ _TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
 """What a command speaks of that may print a secret."""
-_QUOTE = late(rb"\\+(?=[\"'`$])")
+_QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,248 @@
+"""One client's waits while another client sends what is hard to work on.
+
+A hostile client and a second one share a real mitmdump with the addon. The second client, in a process of its
+own, sends a small request every 50 ms, or as soon as the one before is answered; both clients have addresses
+and credentials of their own. For each case: the second client's worst and median wait in milliseconds, the
+seconds until the hostile client is answered, and the most memory that the proxy's process took. Of several
+runs, each with a new proxy, the one with the smallest worst wait is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import multiprocessing
+import random
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from bench import ANSWER, Address, Provider, provider
+from bench_streams import Used
+
+from support.sandbox import Mitmdump
+
+PAUSE = 0.05
+"""Seconds between the second client's requests."""
+ASKS_MARK = b',"asks":1}'
+"""How a request ends whose answer asks for originals."""
+CALLS = 5_000
+"""How many of them."""
+_REF = re.compile(rb"shadow_[0-9a-f]{18,32}")
+_KEPT = 4 << 20
+LINE = "{:<34} {:>11} {:>12} {:>10} {:>6}  {}"
+
+
+class Asking(Provider):
+    """Answers a marked request with many calls of the injected tool, and what follows with text."""
+
+    asked = False
+    _body = b""
+
+    def data_received(self, data: bytes) -> None:
+        if len(self._body) < _KEPT:
+            self._body += data
+        super().data_received(data)
+
+    def answer(self) -> bytes:
+        body, self._body = self._body, b""
+        if self._tail[-len(ASKS_MARK) :] != ASKS_MARK or Asking.asked:
+            Asking.asked = False
+            return ANSWER
+        Asking.asked = True
+        found = _REF.search(body)
+        ref = found[0].decode() if found else "shadow_" + "0" * 18
+        calls = [
+            {
+                "type": "tool_use",
+                "id": f"toolu_{number:05}",
+                "name": "expand_context",
+                "input": {"id": ref, "pattern": f"line {number}"},
+            }
+            for number in range(CALLS)
+        ]
+        return json.dumps({**json.loads(ANSWER), "content": calls, "stop_reason": "tool_use"}).encode()
+
+
+def conversation(results: list[str], command: str = "./x", end: bytes = b"}") -> bytes:
+    """A request of an agent with these results of a command, the last of which are new."""
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
+        for number in range(len(results))
+    ]
+    answers = [
+        {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
+        for number, text in enumerate(results)
+    ]
+    body = {
+        "model": "m",
+        "max_tokens": 100,
+        "tools": [{"name": "Bash", "input_schema": {"type": "object", "properties": {}}}],
+        "messages": [
+            {"role": "user", "content": "Go on."},
+            {"role": "assistant", "content": calls},
+            {"role": "user", "content": answers},
+        ],
+    }
+    return json.dumps(body).encode()[:-1] + end
+
+
+def _words(number: int, size: int) -> str:
+    """Lines that are all different."""
+    chance = random.Random(number)
+    lines, length = [], 0
+    while length < size:
+        lines.append(f"{chance.getrandbits(64):x} of {chance.getrandbits(40)} in {chance.getrandbits(30):o}")
+        length += len(lines[-1]) + 1
+    return "\n".join(lines)
+
+
+def _passwords(size: int) -> str:
+    """A table of users with a password each."""
+    chance = random.Random(7)
+    rows = (
+        f"user{number},user{number}@example.com,{chance.getrandbits(72):x}Xy!" for number in range(size // 42)
+    )
+    return "name,email,password\n" + "\n".join(rows)
+
+
+CASES: dict[str, Callable[[], list[bytes]]] = {
+    "nothing": list,
+    "quotes in an excerpt": lambda: [conversation(['{"a":1}\n' + '\\"' * 18_000])],
+    "5,000 calls in an answer": lambda: [conversation([_words(1, 300_000)], end=ASKS_MARK)],
+    "passwords in CSV, 4 MB": lambda: [conversation([_passwords(4_000_000)])],
+    "assignments of passwords, 1 MB": lambda: [
+        conversation(["\n".join(f"password_{n} = '{n * 7919:x}Zq!{n:o}'" for n in range(30_000))])
+    ],
+    "20,000 results": lambda: [conversation([f"result {number}\nok\n" for number in range(20_000)])],
+    "a result of 60 MB": lambda: [conversation(["line of a log that says ok\n" * 2_300_000])],
+    "a result of 120 MB": lambda: [conversation(["line of a log that says ok\n" * 4_600_000])],
+    "8 callers, 4 MB of new lines each": lambda: [
+        conversation([_words(number, 4_000_000)]) for number in range(8)
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Of one run."""
+
+    worst: float
+    median: float
+    """Milliseconds."""
+    taken: float
+    """Seconds until the hostile client was answered."""
+    megabytes: float
+    told: str
+    """How it was answered."""
+
+
+def ask(connection: http.client.HTTPConnection, body: bytes, key: str) -> tuple[int, bytes]:
+    """Status and body of an answer."""
+    headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
+    connection.request("POST", "/v1/messages", body, headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def second_client(port: int, told: Connection) -> None:
+    """A process: sends small requests until it is told to end, then tells how long each waited."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=("127.0.0.2", 0))
+    waits: list[float] = []
+    for number in range(10):
+        ask(connection, conversation([f"warm {number}\n" * 40]), "second")
+    told.send("ready")
+    while not told.poll():
+        begun = time.perf_counter()
+        status, _ = ask(connection, conversation([f"{len(waits)} ok\n" * 60]), "second")
+        assert status == 200, status
+        waits.append((time.perf_counter() - begun) * 1000)
+        time.sleep(max(0.0, PAUSE - waits[-1] / 1000))
+    told.send(waits)
+
+
+def send(port: int, number: int, body: bytes) -> str:
+    """One hostile request, to the end of its answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    status, content = 0, b""
+    with suppress(OSError, http.client.HTTPException):
+        status, content = ask(connection, body, f"hostile {number}")
+    return f"{status}" if status == 200 else f"{status} {content[:80]!r}"
+
+
+async def attack(port: int, made: list[bytes]) -> str:
+    """All hostile requests at once; how they were answered."""
+    if not made:
+        await asyncio.sleep(3)
+        return ""
+    found = await asyncio.gather(
+        *(asyncio.to_thread(send, port, number, body) for number, body in enumerate(made))
+    )
+    return ", ".join(sorted(set(found)))
+
+
+def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> Waits:
+    """One case, in a proxy of its own."""
+    made = CASES[case]()
+    proxy = Mitmdump(
+        address,
+        folder / "conf",
+        folder / "home",
+        mode="reverse",
+        options={"penumbra_adopt": "compress", **options},
+        environment={"KEEPS_NO_FLOWS": "1"},
+    ).start()
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=second_client, args=(proxy.port, there), daemon=True
+    )
+    process.start()
+    try:
+        here.recv()
+        begun = time.perf_counter()
+        told = asyncio.run(attack(proxy.port, made))
+        taken = time.perf_counter() - begun
+        here.send("end")
+        waits: list[float] = here.recv()
+        assert proxy.process is not None
+        megabytes = Used.by(proxy.process.pid).megabytes
+    finally:
+        process.terminate()
+        proxy.stop()
+    return Waits(max(waits), statistics.median(waits), taken, megabytes, told)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/neighbour",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="Penumbra's options"
+    )
+    wanted = parser.parse_args()
+    options = dict(item.split("=", 1) for item in wanted.set)
+    print(LINE.format("case", "worst wait", "median wait", "answered", "MB", "with"))
+    with provider(Asking) as (address, folder):
+        for case in wanted.cases:
+            runs = [run(case, address, folder / f"{case} {n}", options) for n in range(wanted.runs)]
+            best = min(runs, key=lambda waits: waits.worst)
+            cells = (f"{best.worst:.0f} ms", f"{best.median:.0f} ms", f"{best.taken:.1f} s")
+            peak = max(each.megabytes for each in runs)
+            print(LINE.format(case, *cells, f"{peak:.0f}", best.told), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
