@@ -33,7 +33,7 @@ from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.hints import Server, hints
 from penumbra.cli.own_ca import provider_hosts, read
-from penumbra.config.declaration import unknown_options
+from penumbra.config.declaration import unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import llm_hosts
 
@@ -203,7 +203,10 @@ class _Face:
             raise Failure(
                 f"{words[0]!r} is no filter expression such as '~u {words[0]}'; {wrap_instead(words)}", 2
             )
-        if unknown := unknown_options(ctx.options.deferred):
+        unknown = unknown_options(ctx.options.deferred)
+        if not ctx.options.scripts:  # which may declare options of their own, and are not loaded yet
+            unknown += unprefixed_options(ctx.options.deferred, ctx.options.keys())
+        if unknown:
             raise Failure("\n".join(unknown), code=2)
         if (
             self.command == "web"

@@ -38,14 +38,18 @@ def declare(loader: Loader) -> None:
         loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)
 
 
-def unprefixed_options(names: Iterable[str]) -> list[str]:
-    """One line for each name of an option that is ours but for its beginning."""
-    ours = {option.name for option in OPTIONS}
-    return [
-        f"{name}: mitmproxy has no such option, did you mean {PREFIX}{name}?"
-        for name in names
-        if name in ours
-    ]
+def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """One line for each name that is near one of ours without its beginning, and nearer to none of `known`,
+    mitmproxy's own and other addons' options."""
+    ours = [option.name for option in OPTIONS]
+    theirs = list(known)
+    lines = []
+    for name in names:
+        near = name if name in ours else meant(name, [*ours, *theirs])
+        if near in ours and not name.startswith(PREFIX.rstrip("_")):
+            other = f", or mitmproxy's {near}" if near in theirs else ""
+            lines.append(f"{one_line(name)}: unknown option, did you mean {PREFIX}{near}{other}?")
+    return lines
 
 
 def unknown_options(names: Iterable[str]) -> list[str]:

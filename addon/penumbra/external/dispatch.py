@@ -215,7 +215,7 @@ class Dispatcher:
         breaker, limits = self._shared.breaker(strategy, task), self._shared.limits
         async with limits.place():
             # Asked for in the place, so that a queue before a service that is down empties at once.
-            if not breaker.admits():
+            if (admission := breaker.admit()) is None:
                 raise Failure("breaker open")
             try:
                 await limits.token()
@@ -224,15 +224,15 @@ class Dispatcher:
                 self.metrics.calls += 1
                 response = await strategy.shorten(task)
             except Failure as failure:
-                (breaker.failed if failure.kind in _TELLING else breaker.abandoned)()
+                (breaker.failed if failure.kind in _TELLING else breaker.abandoned)(admission)
                 raise
             except asyncio.CancelledError:
-                breaker.abandoned()
+                breaker.abandoned(admission)
                 raise
             except Exception:
-                breaker.failed()
+                breaker.failed(admission)
                 raise
-            breaker.succeeded()
+            breaker.succeeded(admission)
         self._bill(strategy, task, response)
         return response
 

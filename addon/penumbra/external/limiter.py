@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 Clock = Callable[[], float]
 
@@ -14,7 +14,7 @@ Clock = Callable[[], float]
 class Limits:
     """`concurrency` calls at once; a bucket of `burst` calls that fills by `rate` a second.
 
-    Who waits is served in order. A waiter that is cancelled takes nothing with it.
+    Waiters are served in order. A waiter that is cancelled takes nothing with it.
     """
 
     def __init__(
@@ -51,38 +51,47 @@ class Limits:
 @dataclass(slots=True)
 class Breaker:
     """Opens after `limit` failures in a row for `pause` seconds; then one call tries, and the rest waits
-    for what becomes of it: another failure opens it again."""
+    for its outcome: another failure opens the breaker again.
+
+    An admission names the period in which its call began: a stretch of being closed, or one trial. The
+    outcome of a call from an earlier period says nothing of the service as it is now, and changes nothing.
+    """
 
     limit: int = 5
     pause: float = 30.0
     clock: Clock = time.monotonic
-    failures: int = 0
-    opened: float | None = None
-    trying: bool = False
-    times: int = field(default=0)
+    times: int = 0
     """How often it has opened."""
+    _failures: int = 0
+    _opened: float | None = None
+    _period: int = 0
+    _trying: bool = False
 
-    def admits(self) -> bool:
-        """Whether a call may be made now; a call that is admitted must report what became of it."""
-        if self.opened is None:
-            return True
-        if self.trying or self.clock() - self.opened < self.pause:
-            return False
-        self.trying = True
-        return True
+    def admit(self) -> int | None:
+        """An admission, with which the call's outcome is reported; None: no call may be made now."""
+        if self._opened is not None:
+            if self._trying or self.clock() - self._opened < self.pause:
+                return None
+            self._trying = True
+            self._period += 1
+        return self._period
 
-    def succeeded(self) -> None:
-        """An admitted call got its response."""
-        self.failures, self.opened, self.trying = 0, None, False
+    def succeeded(self, admission: int) -> None:
+        """A call got its response."""
+        if admission == self._period:
+            self._failures, self._opened, self._trying = 0, None, False
 
-    def failed(self) -> None:
-        """An admitted call failed. Failures of calls that began before it opened don't hold it open."""
-        if self.opened is None:
-            self.failures += 1
-        if self.trying or (self.opened is None and self.failures >= self.limit):
-            self.opened, self.trying = self.clock(), False
+    def failed(self, admission: int) -> None:
+        """A call failed by the service's fault."""
+        if admission != self._period:
+            return
+        self._failures += 1
+        if self._trying or self._failures >= self.limit:
+            self._opened, self._trying = self.clock(), False
+            self._period += 1
             self.times += 1
 
-    def abandoned(self) -> None:
-        """An admitted call ended without a word on the service."""
-        self.trying = False
+    def abandoned(self, admission: int) -> None:
+        """A call ended without a word on the service."""
+        if admission == self._period:
+            self._trying = False

@@ -35,10 +35,9 @@ class CurrentSettings:
 
     def report_unknown(self) -> None:
         """A misspelt option would otherwise be ignored for ever."""
-        for line in unknown_options(ctx.options.deferred):
+        names = ctx.options.deferred
+        for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
-        for line in unprefixed_options(ctx.options.deferred):
-            _log.warning(line)
         for name in unknown_variables(os.environ):
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
 

@@ -81,6 +81,18 @@ def refusals(taken):
             2,
             "penumbra_mod: unknown option, did you mean penumbra_mode?",
         ),
+        "an option of ours, misspelt and without its beginning": (
+            ["--set", "moed=safe"],
+            {},
+            2,
+            "moed: unknown option, did you mean penumbra_mode, or mitmproxy's mode?",
+        ),
+        "an option of ours without its beginning": (
+            ["--set", "redact_scope=all"],
+            {},
+            2,
+            "redact_scope: unknown option, did you mean penumbra_redact_scope?",
+        ),
         "an unknown option": (
             ["--set", "penumbra_bogus=1"],
             {},
@@ -344,14 +356,24 @@ def test_it_listens_on_loopback_and_is_quiet(home):
         assert words not in running.log()
 
 
-def test_an_option_of_ours_without_its_beginning_is_named(home):
-    with Running(home, "-p0", "--set", "redact_scope=all") as running:
-        assert eventually(
-            lambda: (
-                "redact_scope: mitmproxy has no such option, did you mean penumbra_redact_scope?"
-                in running.log()
-            )
-        )
+def test_beside_a_script_an_option_of_ours_without_its_beginning_ends_the_start(home, tmp_path):
+    """And a script's own options, which are known once it is loaded, are its own."""
+    script = tmp_path / "other.py"
+    script.write_text("def load(loader):\n    loader.add_option('hostss', str, '', 'An option.')\n")
+    both = ["-p0", "-s", str(script), "--set", "hostss=a"]
+    with Running(home, *both):
+        pass
+    ran = subprocess.run(
+        [sys.executable, "-m", "penumbra", *both, "--set", "moed=safe"],
+        env={**ENVIRONMENT, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 1
+    assert [line for line in ran.stderr.split("\n") if "hostss" in line or "moed" in line] == [
+        "penumbra: moed: unknown option, did you mean penumbra_mode, or mitmproxy's mode?"
+    ]
 
 
 def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):

@@ -6,7 +6,7 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.declaration import CONFIG_OPTION, declare, unknown_options
+from penumbra.config.declaration import CONFIG_OPTION, declare, unknown_options, unprefixed_options
 from penumbra.config.options import OPTIONS
 from penumbra.config.settings import Settings, SettingsError, load
 from support.cases import each
@@ -391,4 +391,14 @@ def test_two_letters_in_each_others_place_are_a_misspelling():
     assert unknown_options(["penumbra_moed", "mode", "penumbra_xyz"]) == [
         "penumbra_moed: unknown option, did you mean penumbra_mode?",
         "penumbra_xyz: unknown option, `penumbra proxy --help` names all",
+    ]
+
+
+def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_left_alone():
+    mitmproxys = ["mode", "listen_port", "confdir", "stickycookie", "server", "rfile"]
+    names = ["moed", "redact_scope", "min_byte", "listen_prot", "confdri", "my_addons_own", "penumbra_moed"]
+    assert unprefixed_options(names, mitmproxys) == [
+        "moed: unknown option, did you mean penumbra_mode, or mitmproxy's mode?",
+        "redact_scope: unknown option, did you mean penumbra_redact_scope?",
+        "min_byte: unknown option, did you mean penumbra_min_bytes?",
     ]

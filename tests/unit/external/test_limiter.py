@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
@@ -121,38 +120,85 @@ def test_a_cancelled_token_is_put_back() -> None:
     asyncio.run(run())
 
 
+def admitted(breaker: Breaker) -> int:
+    admission = breaker.admit()
+    assert admission is not None
+    return admission
+
+
+def opened(clock: Clock) -> tuple[Breaker, int]:
+    """A breaker that is open, and the admission of a call that began before and still runs."""
+    breaker = Breaker(clock=clock)
+    old = admitted(breaker)
+    for _ in range(5):
+        breaker.failed(admitted(breaker))
+    assert breaker.admit() is None
+    return breaker, old
+
+
 def test_the_breaker_opens_tries_once_and_opens_again() -> None:
     clock = Clock()
     breaker = Breaker(clock=clock)
     for _ in range(4):
-        assert breaker.admits()
-        breaker.failed()
-    assert breaker.admits()
-    breaker.succeeded()
+        breaker.failed(admitted(breaker))
+    breaker.succeeded(admitted(breaker))
     for _ in range(5):
-        assert breaker.admits()
-        breaker.failed()
+        breaker.failed(admitted(breaker))
     for opened in (1, 2, 3):
         assert breaker.times == opened
         clock.now += 29
-        assert not breaker.admits()
+        assert breaker.admit() is None
         clock.now += 1.5
-        assert breaker.admits()
-        assert not breaker.admits()
-        breaker.failed()
+        trial = admitted(breaker)
+        assert breaker.admit() is None
+        breaker.failed(trial)
     clock.now += 31
-    assert breaker.admits()
-    breaker.succeeded()
-    assert all(breaker.admits() for _ in range(20))
+    breaker.succeeded(admitted(breaker))
+    assert all(breaker.admit() is not None for _ in range(20))
 
 
-def test_late_failures_and_silent_ends_do_not_hold_the_breaker() -> None:
-    clock = Clock()
-    breaker: Any = Breaker(clock=clock)
-    for _ in range(12):
-        breaker.failed()
+def test_failures_of_calls_that_began_together_open_it_once() -> None:
+    breaker = Breaker(clock=Clock())
+    for admission in [admitted(breaker) for _ in range(12)]:
+        breaker.failed(admission)
     assert breaker.times == 1
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "abandoned"])
+@pytest.mark.parametrize("when", ["open", "trial", "closed"])
+def test_an_old_calls_outcome_changes_nothing(outcome: str, when: str) -> None:
+    clock = Clock()
+    breaker, old = opened(clock)
+    trial = None
+    if when != "open":
+        clock.now += 31
+        trial = admitted(breaker)
+        if when == "closed":
+            breaker.succeeded(trial)
+            for _ in range(4):
+                breaker.failed(admitted(breaker))
+    getattr(breaker, outcome)(old)
+    if when == "closed":
+        # Neither a failure more than the four nor one that is forgiven.
+        breaker.failed(admitted(breaker))
+        assert breaker.times == 2
+    else:
+        assert breaker.admit() is None
+        assert breaker.times == 1
+    if when == "trial":
+        assert trial is not None
+        breaker.succeeded(trial)
+        assert breaker.admit() is not None
+
+
+def test_a_trial_that_says_nothing_is_followed_by_another() -> None:
+    clock = Clock()
+    breaker, _ = opened(clock)
     clock.now += 31
-    assert breaker.admits()
-    breaker.abandoned()
-    assert breaker.admits()
+    first = admitted(breaker)
+    breaker.abandoned(first)
+    second = admitted(breaker)
+    breaker.failed(first)
+    assert breaker.admit() is None
+    breaker.succeeded(second)
+    assert breaker.admit() is not None
