@@ -64,6 +64,13 @@ class Inputs:
     """What names show of paths and commands; None: that is a matter of the conversation."""
     unsaid: Unsaid | None = None
     """What is not in `past` though it may have been decided; None: nothing."""
+    is_withdrawn: bool = False
+    """The provider has just refused the injected tool, and with it the forms of unread results."""
+
+    @property
+    def stays_bound(self) -> bool:
+        """Whether forms hold that nobody can ask about, whether or not a response has followed them."""
+        return self.request.settings.shortens and not self.is_withdrawn
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
@@ -119,7 +126,8 @@ class Decider:
 
     def _holds(self, item: Item, past: Decision) -> bool:
         """Whether the form of the past is still the form."""
-        if past.facts.ref and self.inputs.references is None and not self.inputs.request.settings.shortens:
+        can_ask = self.inputs.references is not None
+        if past.facts.ref and not can_ask and not self.inputs.stays_bound:
             # Nobody could ask for what it leaves out; while nothing has answered it, nothing binds it.
             return item.result.turn <= self.inputs.request.conversation.last_response
         # A reference holds only while its referents stand earlier in the request.

@@ -277,11 +277,15 @@ class Engine:
         if arrived is None:
             return None
         known = await known_request(self._stores, self._restored, incoming, arrived, whole=whole)
+        if retry is not None:
+            known = known.learned(retry.limits)
         terms, waits = await self._terms(incoming, known)
         prepared = await self._prepare(incoming, known.request, known.caller, terms)
-        limits = known.state.limits if retry is None else known.state.limits.learned(retry.limits)
+        limits = known.state.limits
         betas = self._without_unbound(incoming, known.request, prepared) if limits.drop else ""
         inputs = await self._inputs(incoming, known, prepared, whole=whole)
+        if retry is not None and retry.limits.tools_first and prepared is None:
+            inputs = replace(inputs, is_withdrawn=True)
         works = self._works(incoming, known.is_heavy)
         rewritten, line = await works(
             partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)

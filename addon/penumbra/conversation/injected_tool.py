@@ -43,7 +43,7 @@ def terms(
         betas=incoming.headers.get("anthropic-beta", ""),
         counting=incoming.api.kind == "count_tokens",
         editing=settings.restores_secrets,
-        inline=is_inline,
+        inline=is_inline and not state.limits.tools_first,
         held=state.tool,
     )
 

@@ -13,7 +13,7 @@ from penumbra.conversation.request_reader import Arrived
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.expand.caller import Caller
 from penumbra.redaction.unsearchable import Redact
-from penumbra.store.conversations import ConversationState
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores
 
@@ -32,6 +32,11 @@ class KnownRequest(NamedTuple):
     redact: Redact
     is_heavy: bool
     """What has to be decided takes long."""
+
+    def learned(self, limits: LearnedLimits) -> KnownRequest:
+        """Return the request with what a refusal has just told of its conversation."""
+        state = replace(self.state, limits=self.state.limits.learned(limits))
+        return self._replace(state=state)
 
 
 async def known_request(

@@ -118,7 +118,7 @@ def is_due(
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:
-        if not request.wire.may_declare_after(request.document):
+        if state.limits.tools_first or not request.wire.may_declare_after(request.document):
             return False
         new = [item for item in request.items if item.result.turn > last]
         if any(past[item.key].facts.ref for item in new if item.key in past):

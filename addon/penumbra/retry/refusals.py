@@ -39,6 +39,8 @@ class Kind(StrEnum):
     WINDOW = "window"
     BINDING = "binding"
     """Nothing: reasoning in the request was made behind another prefix."""
+    DECLARATION = "declaration"
+    """Nothing: a tool was declared after a message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def may_help(sent: Accepted) -> bool:
         request.api.format, request.document
     )
     shortens = may_shorten(settings) and len(sent.rewritten.body) >= _LEAST_BYTES
-    return shortens or (settings.recover == "auto" and bound)
+    return shortens or (settings.recover == "auto" and (bound or _declares_late(sent)))
 
 
 async def instead(
@@ -72,9 +72,15 @@ async def instead(
     return Retry(refusal, accepted)
 
 
+def _declares_late(sent: Accepted) -> bool:
+    """Whether the injected tool stands after a message."""
+    return sent.prepared is not None and bool(sent.prepared.declared_at)
+
+
 def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
     """Whether a body that was refused and one that is to be sent instead differ in the right way."""
-    return after != before if refusal.kind is Kind.BINDING else len(after) < len(before)
+    is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
+    return len(after) < len(before) if is_size else after != before
 
 
 def _change(
@@ -85,6 +91,8 @@ def _change(
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Kind.BINDING:
         return Plan(limits=LearnedLimits(drop=True))
+    if refusal.kind is Kind.DECLARATION:
+        return Plan(limits=LearnedLimits(tools_first=True)) if _declares_late(sent) else None
     if not may_shorten(request.settings):
         return None
     estimated = token_estimate.estimate(body.decode("utf-8", "replace"))

@@ -304,7 +304,7 @@ class Refusal(Strict, frozen=True):
     """A refusal of a request that is too large."""
 
     id: str
-    kind: Literal["input", "reserve", "bytes", "field", "window", "binding"]
+    kind: Literal["input", "reserve", "bytes", "field", "window", "binding", "declaration"]
     message: Regex | None = None
     outer: Regex | None = None
     names: tuple[str, ...] = ()

@@ -38,6 +38,8 @@ class LearnedLimits:
     """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
     arguments: bool = False
     """Arguments of calls in it may have another form than they came in."""
+    tools_first: bool = False
+    """The provider has refused a tool that was declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
         """What holds when both were learned: a newer limit takes the place of an older one."""
@@ -50,6 +52,7 @@ class LearnedLimits:
             other.window or self.window,
             other.drop or self.drop,
             other.arguments or self.arguments,
+            other.tools_first or self.tools_first,
         )
 
 

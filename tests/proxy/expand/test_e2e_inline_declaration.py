@@ -108,3 +108,44 @@ def test_a_client_that_drops_its_betas_gets_the_tool_with_the_others(
     requests = upstream.asked()
     assert {request.status for request in requests} == {200}
     assert declared(requests[-1]) == (True, [])
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "json"])
+def test_a_provider_that_refuses_it_is_asked_without(
+    stream: bool, clients: Any, own_proxy: Any, upstream: Any
+) -> None:
+    """Nothing is left out for which there would be no tool, and the conversation tries it no more."""
+    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    upstream.anthropic.takes_late_tools = False
+    caller = agent(clients, proxy, stream=stream, thinking=True)
+    hm = Thinking("Hm.")
+    upstream.script(
+        Model(turn(hm, bash("cat worker.log")), turn(hm, bash("cat db.log")), turn(hm, "So it is."))
+    )
+    assert caller.say("What is in the log?") == "So it is."
+    proxy.restart()
+    again = agent(clients, proxy, stream=stream, thinking=True, messages=caller.messages)
+    upstream.answers(turn(hm, "Yes."))
+    assert again.say("Are you sure?") == "Yes."
+    requests = upstream.asked()
+    assert [request.status for request in requests] == [200, 400, 200, 200, 200]
+    assert [declared(request) for request in requests] == [(False, []), (False, [3]), *[(False, [])] * 3]
+    taken = [request for request in requests if request.status == 200]
+    assert "SHADOW" not in str([request.json["messages"] for request in taken])
+    assert_prefix_kept(taken)
+
+
+def test_a_provider_that_refuses_it_later_gets_it_with_the_others(
+    clients: Any, own_proxy: Any, upstream: Any
+) -> None:
+    """References that the model has read can be asked for, whatever that costs."""
+    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    caller = agent(clients, proxy, thinking=True)
+    hm = Thinking("Hm.")
+    upstream.script(Model(turn(hm, bash("cat worker.log")), ask(hm), turn(hm, "So it is."), turn(hm, "Yes.")))
+    caller.say("What is in the log?")
+    upstream.anthropic.takes_late_tools = False
+    assert caller.say("Are you sure?") == "Yes."
+    *_, first, second, last = upstream.asked()
+    assert [request.status for request in (first, second, last)] == [400, 400, 200]
+    assert declared(last) == (True, [])

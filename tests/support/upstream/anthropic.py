@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from support.upstream import binding
-from support.upstream.anthropic_rules import Bad, check_messages
+from support.upstream.anthropic_rules import CHANGES_BETA, Bad, check_messages
 from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered
 from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
 from support.upstream.threads import BadThread, Threads
@@ -43,6 +43,8 @@ class Anthropic:
     def reset(self) -> None:
         self.enforce_binding = True
         """Whether a thinking block in another conversation than its own is refused."""
+        self.takes_late_tools = True
+        """Whether tools can be declared after a message; if not, their blocks are unknown."""
         self.dropped: list[str] = []
         """Places of the thinking blocks that were dropped because the request asked for it."""
         self.threads = Threads()
@@ -81,7 +83,8 @@ class Anthropic:
             if not received.header("anthropic-version"):
                 raise Bad("anthropic-version: header is required")
             beta = received.header("anthropic-beta") or ""
-            self.check_body(self.threads.whole(body, beta), beta, counting=counting)
+            known = beta if self.takes_late_tools else beta.replace(CHANGES_BETA, "")
+            self.check_body(self.threads.whole(body, beta), known, counting=counting)
         except BadThread as bad:
             fault = self.fault(bad.status, str(bad))
             fault["error"]["details"] = {"error_code": bad.code}

@@ -47,7 +47,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _SAFEGUARDS_BETA = "dangerous-tool-use-2026-09-03"
-_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
+CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 _INLINE_BETA = "inline-tools-2026-09-15"
 _TOOL_CHANGES = ("tool_addition", "tool_removal")
 _EXTRA = "Extra inputs are not permitted"
@@ -145,7 +145,7 @@ def _check_tool_changes(body: dict[str, Any], beta: str) -> None:
 
 def _check_tool_change(place: str, change: dict[str, Any], names: set[Any], beta: str) -> None:
     tool = change.get("tool") or {}
-    if _CHANGES_BETA not in beta:
+    if CHANGES_BETA not in beta:
         raise Bad(f"{place}: Input tag '{change['type']}' does not match any of the expected tags")
     if tool.get("type") == "tool_definition":
         definition = tool.get("definition") or {}
