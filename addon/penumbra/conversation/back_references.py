@@ -28,11 +28,12 @@ from dataclasses import dataclass, field
 from penumbra.compress import reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
+from penumbra.compress.calls.tools import same_file
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers, new_facts
 from penumbra.conversation import original_lines, said_lines
-from penumbra.conversation.call_names import CallName, same_file
+from penumbra.conversation.call_names import CallName
 from penumbra.conversation.edit_units import ShownFile
 from penumbra.conversation.line_places import LinePlaces, is_telling
 from penumbra.conversation.named_calls import Name, NamedCalls

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from cachetools import LRUCache
 
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.tools import first_of
+from penumbra.compress.calls.tools import first_of, one_spelling
 from penumbra.errors import RedactionError
 
 _LONGEST = 60
@@ -24,7 +24,7 @@ _SEARCHED = 16_000
 """Characters that are searched for secrets. What is longer is named by its beginning only."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """Where a command runs: the same for most of them."""
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.{0,400})$", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 """Arguments that tell calls of a tool apart which has neither path nor command."""
@@ -40,7 +40,8 @@ class CallName(NamedTuple):
     name: str
     """`Read src/a.ts`; the tool alone if nothing tells its calls apart."""
     path: str
-    """The file that the call reads or writes; empty if it is none, or more than one."""
+    """The file that the call reads or writes, in the spelling that is compared; empty if it is none, or more
+    than one."""
 
 
 class ShownTexts:
@@ -88,7 +89,7 @@ def call_name(
     except RedactionError:
         what = ""
     what = f"{said.before}{what}{said.behind}" if what else ""
-    return CallName(_plain(f"{show(tool)} {what}" if what else show(tool)), path)
+    return CallName(_plain(f"{show(tool)} {what}" if what else show(tool)), one_spelling(call.path))
 
 
 class _What(NamedTuple):
@@ -120,13 +121,6 @@ def _patched(arguments: Any) -> list[str]:
     given = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
     patch = next((text for text in given if isinstance(text, str) and "*** Begin Patch" in text), "")
     return list(dict.fromkeys(_PATCHED.findall(patch)))
-
-
-def same_file(one: str, other: str) -> bool:
-    """Whether two paths may be spellings of one file: the same, or one of them the end of the other.
-    A call that shows several files has no path: it may show any."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    return not shorter or longer == shorter or longer.endswith(f"/{shorter.removeprefix('/')}")
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.tools import one_spelling, tool_rules
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.size import encode, size
 from penumbra.config.tool_compaction import ToolCompaction
@@ -41,7 +41,7 @@ class Identity:
     """What calls have in common that supersede each other."""
     category: str
     path: str
-    """The file that is read or written; empty if none is known."""
+    """The file that is read or written, in the spelling that is compared; empty if none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,10 @@ class Result:
 def identify(tool: str, arguments: Any, parameters: ToolCompaction) -> Identity:
     """The identity of a call; `arguments` decoded."""
     call = classify(tool, arguments)
-    path = posixpath.normpath(call.path) if call.path else ""
     named = group(tool, arguments, parameters)
     if len(named) > _LONG:
         named = f"{tool}|{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return Identity(named, call.category, path)
+    return Identity(named, call.category, one_spelling(call.path))
 
 
 def find(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, str]:
@@ -106,10 +105,18 @@ def group(tool: str, arguments: Any, parameters: ToolCompaction) -> str:
     """What calls have in common that supersede each other."""
     fields = parameters.tool_identifier_fields.get(tool)
     if fields is None:
-        identity = TOOL_ONLY if parameters.tool_only else _canonical(arguments)
+        identity = TOOL_ONLY if parameters.tool_only else _canonical(_spelled_alike(arguments))
         return f"{tool}|{identity}"
-    given = arguments if isinstance(arguments, Mapping) else {}
+    given = _spelled_alike(arguments) if isinstance(arguments, Mapping) else {}
     return f"{tool}|" + "&".join(f"{name}=>{_canonical(given.get(name))}" for name in fields)
+
+
+def _spelled_alike(arguments: Any) -> Any:
+    """The arguments with their paths in the spelling that is compared."""
+    if not isinstance(arguments, Mapping):
+        return arguments
+    paths = {key: arguments[key] for key in tool_rules().arguments.path if key in arguments}
+    return {**arguments, **{key: one_spelling(path) for key, path in paths.items() if isinstance(path, str)}}
 
 
 def _canonical(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import re
 import time
 from bisect import bisect_right
@@ -16,6 +15,7 @@ from penumbra.apis import arguments, prompt_head
 from penumbra.apis.declared_tools import declarations
 from penumbra.apis.formats import FORMATS
 from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.tools import one_spelling
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -96,7 +96,7 @@ def _file(entry: Shown, request: Request) -> bytes:
     made = classify(entry.item.tool, given)
     if made.category != "read" or not made.path:
         return b""
-    path = posixpath.normpath(made.path).encode("utf-8", "surrogatepass")
+    path = one_spelling(made.path).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(path, digest_size=16).digest()
 
 

@@ -33,6 +33,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ONE_PATH = re.compile(r"[^\s;|&<>\"'`$]+")
 """A path, and no command line: that one may read other files as well."""
 _PARTS = re.compile(r"[/\\]")
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Allowed:
         """Whether a text that was read from there is left alone."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
+        if _DRIVE.match(hint):
+            hint = hint.replace("\\", "/")
         # What goes up leads out of the folder that the glob names.
         if ".." in _PARTS.split(hint) or normpath(hint) != hint:
             return False

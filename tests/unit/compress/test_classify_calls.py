@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import MAX_LINE, classify
-from penumbra.compress.calls.tools import CATEGORIES, skips, tool_rules
+from penumbra.compress.calls.tools import CATEGORIES, one_spelling, same_file, skips, tool_rules
 from penumbra.rule_schemas.tool_rules import ToolExample
 from support.cases import each
 from support.examples import examples
@@ -164,3 +164,51 @@ def test_never_fails(tool: str, arguments: Any) -> None:
     call = classify(tool, arguments)
     assert call.category in CATEGORIES
     assert call == classify(tool, arguments)
+
+
+WINDOWS = {
+    "programs": "C:\\Work\\shop\\a.py",
+    "slashes": "c:/Work/shop/a.py",
+    "both": "C:/Work\\shop/a.py",
+    "a dot": "C:\\Work\\.\\shop\\a.py",
+    "a step back": "C:\\Work\\x\\..\\shop\\\\a.py",
+    "long": "\\\\?\\C:\\Work\\shop\\a.py",
+    "Git Bash": "/c/Work/shop/a.py",
+    "Cygwin": "/cygdrive/c/Work/shop/a.py",
+}
+
+
+@pytest.mark.parametrize("path", WINDOWS.values(), ids=WINDOWS)
+def test_all_spellings_of_a_windows_path_are_one(path: str) -> None:
+    assert one_spelling(path) == "c:/Work/shop/a.py"
+    assert one_spelling(one_spelling(path)) == one_spelling(path)
+    for end in ("shop/a.py", "shop\\a.py", ".\\shop\\a.py"):
+        assert same_file(one_spelling(path), one_spelling(end))
+    for other in (
+        "D:\\Work\\shop\\a.py",
+        "/d/Work/shop/a.py",
+        "op/a.py",
+        "C:\\Work\\shop",
+        "C:\\Work\\shop\\A.py",
+    ):
+        assert not same_file(one_spelling(path), one_spelling(other)), other
+
+
+@pytest.mark.parametrize(
+    ("path", "spelling"),
+    [
+        ("", ""),
+        ("src/./A.py", "src/A.py"),
+        ("src\\A.py", "src/A.py"),
+        ("/Work/x/../A.py", "/Work/A.py"),
+        ("/c", "/c"),
+        ("c:A.py", "c:A.py"),
+        ("\\\\Host\\share\\A.py", "//Host/share/A.py"),
+        ("\\\\?\\UNC\\host\\Share\\.\\A.py", "//host/Share/A.py"),
+        ("//tmp/A.py", "//tmp/A.py"),
+        ("C:\\a\udce9.py", "c:/a\udce9.py"),
+    ],
+    ids=repr,
+)
+def test_other_paths_keep_what_tells_them_apart(path: str, spelling: str) -> None:
+    assert one_spelling(path) == spelling

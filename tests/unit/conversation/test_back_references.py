@@ -102,6 +102,7 @@ def test_of_a_file_only_the_same_file_is_referred_to() -> None:
     # A call that shows several files may show this one.
     assert reread(text, text, path="") is not None
     assert reread(text, text, path="/repo/src/a.py") is not None
+    assert reread(text, text, path="c:/repo/src/a.py") is not None
 
 
 def test_a_file_does_not_refer_to_itself() -> None:

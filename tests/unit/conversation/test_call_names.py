@@ -83,3 +83,15 @@ def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
     same = {"file_path": long["command"]}
     for tool, arguments in (("Bash", long), ("Read", same)):
         assert call_name(tool, arguments, clean, remembered=remembered) == call_name(tool, arguments, clean)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_a_patch_names_its_files_whatever_ends_its_lines(end: str) -> None:
+    lines = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** Add File: b.py", "+c"]
+    assert call_name("apply_patch", {"input": end.join(lines)}).name == "apply_patch src/a.py and 1 more"
+
+
+def test_a_name_shows_a_path_as_it_was_given_and_compares_its_one_spelling() -> None:
+    named = call_name("Read", {"file_path": "C:\\Work\\.\\A.py"})
+    assert named.name == "Read C:/Work/A.py"
+    assert named.path == call_name("Read", {"file_path": "/c/Work/A.py"}).path

@@ -110,6 +110,21 @@ def test_a_read_is_stale_once_its_file_was_edited():
     assert find(results(("Bash", {"command": "cat src/a.py"}), EDIT), ToolCompaction()) == {0: "call_1"}
 
 
+SPELLINGS = ("C:\\w\\a.py", "c:/w/a.py", "\\\\?\\C:\\w\\a.py", "/c/w/a.py")
+
+
+@pytest.mark.parametrize("written", SPELLINGS)
+@pytest.mark.parametrize("read", SPELLINGS)
+def test_a_file_of_windows_is_one_file_however_it_is_spelt(read, written):
+    again, edit = ("Read", {"file_path": written}), ("Edit", {"file_path": written, "new_string": "b"})
+    assert find(results(("Read", {"file_path": read}), edit), ToolCompaction()) == {0: "call_1"}
+    assert find(results(("Read", {"file_path": read}), again), ToolCompaction()) == {0: "call_1"}
+    named = ToolCompaction.read({"toolIdentifierFields": {"Read": ["file_path"]}, "staleReads": False})
+    assert find(results(("Read", {"file_path": read, "limit": 1}), again), named) == {0: "call_1"}
+    other = ("Edit", {"file_path": written.replace("a.py", "b.py"), "new_string": "b"})
+    assert find(results(("Read", {"file_path": read}), other), ToolCompaction()) == {}
+
+
 def test_a_failed_edit_an_earlier_one_or_another_file_leaves_it_fresh():
     assert find(results(READ, (*EDIT, True)), ToolCompaction()) == {}
     assert find(results(EDIT, READ), ToolCompaction()) == {}

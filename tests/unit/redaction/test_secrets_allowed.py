@@ -86,6 +86,9 @@ def test_a_file_by_its_path_alone(hint: str, stays: bool) -> None:
         ("tests/**", "tests/..\\..\\.env", False),
         ("tests/*.env", "tests/./app.env", False),
         ("/src/*.env", "/src/app.env", True),
+        ("tests/*.env", "C:\\w\\tests\\app.env", True),
+        ("tests/*.env", "C:\\w\\tests\\..\\app.env", False),
+        ("tests/*.env", "C:\\w\\other\\tests\\a\\app.env", False),
         ("/src/*.env", "/home/src/app.env", False),
     ],
 )

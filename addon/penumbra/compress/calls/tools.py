@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ntpath
+import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, get_args
@@ -11,6 +14,9 @@ from penumbra.rule_schemas.tool_rules import Category, Tools, VerbRule
 from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
+_DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
+"""How an absolute path of Windows begins: as its programs spell it, and as its POSIX shells do."""
+_SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 
 @rules.cached
@@ -92,3 +98,24 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
         if value and isinstance(value, str | list):
             return value
     return None
+
+
+def one_spelling(path: str) -> str:
+    """The spelling by which paths are compared: with slashes, and no step that leads nowhere; of Windows'
+    absolute paths the one that all of its programs' spellings share. The case of names stays: whether it
+    tells files apart depends on the disk."""
+    drive = _DRIVE.match(path)
+    if drive is not None:
+        path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"
+    elif share := _SHARE.match(path):
+        path = f"//{path[share.end() :]}"
+    else:
+        return posixpath.normpath(path.replace("\\", "/")) if path else ""
+    return ntpath.normpath(path).replace("\\", "/")
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths, in their one spelling, may lead to one file: the same, or one of them the end of the
+    other. A call that shows several files has no path: it may show any."""
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    return not shorter or longer == shorter or longer.endswith(f"/{shorter.removeprefix('/')}")

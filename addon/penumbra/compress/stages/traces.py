@@ -18,7 +18,7 @@ _FRAME = re.compile(
     r"|[ \t]+at (?P<at>[^\n]{1,400})\Z"  # JavaScript, Java, Kotlin, C#
     r"|[ \t]+from (?P<ruby>[^\n]{1,300}:[0-9]+:in .+)\Z"
     r"|#[0-9]+ (?P<php>(?:/|\[internal|phar:)[^\n]{1,300})\Z"
-    r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\Z"
+    r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\r?\Z"
 )
 _GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
 """The second line of a frame of Go; the first one names the function."""
@@ -52,7 +52,7 @@ def fold(text: str) -> str | None:
     if len(_BEGINNING.findall("\n" + text)) <= _LEAST:
         return None
     lines = text.split("\n")
-    frames = _frames(lines)
+    frames = _frames(lines, "backtrace" in text.lower())
     written: list[str] = []
     position = 0
     changed = False
@@ -74,8 +74,8 @@ Frame = tuple[int, int, bool]
 """(first line, line behind the last one, whether it is of a library)."""
 
 
-def _frames(lines: Sequence[str]) -> dict[int, Frame]:
-    """Frames by their first line."""
+def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
+    """Frames by their first line. `is_announced`: the text says that a backtrace is in it."""
     frames: dict[int, Frame] = {}
     for position, line in enumerate(lines):
         if not (position + 1) % time_budget.PIECE:
@@ -88,7 +88,9 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
             if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
                 frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
             continue
-        if match["rust"] and not _is_symbol(match["rust"], lines[position + 1 : position + 2]):
+        if match["rust"] and not (
+            _is_placed(lines[position + 1 : position + 2]) or (is_announced and _is_symbol(match["rust"]))
+        ):
             continue
         name = next(group for group in match.groups() if group is not None)
         end = position + 1
@@ -100,10 +102,19 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
     return frames
 
 
-def _is_symbol(name: str, below: Sequence[str]) -> bool:
-    """Return whether a numbered line names a function, and is no item of a list."""
-    is_placed = any(line.lstrip().startswith("at ") for line in below)
-    return is_placed or "::" in name or bool(_LIBRARY.search(name))
+def _is_placed(below: Sequence[str]) -> bool:
+    """Whether the line below a numbered one tells a frame's place."""
+    return any(line.lstrip().startswith("at ") for line in below)
+
+
+def _is_symbol(name: str) -> bool:
+    """Whether a name is a function's, and no item of a list: of several words within brackets only."""
+    depth = 0
+    for character in name:
+        depth += (character == "<") - (character == ">")
+        if character == " " and depth <= 0:
+            return False
+    return "::" in name or bool(_LIBRARY.search(name))
 
 
 def _is_below(frame: str, line: str) -> bool:
