@@ -1,29 +1,37 @@
-"""Work that nobody waits for: it is done once what goes on now has been written to its connection, and before
-anything that comes in later is looked at."""
+"""Work that nobody waits for: it begins once what goes on now has been written to its connection, and before
+anything that comes in later is looked at. Between two of its steps, others go on."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from penumbra import errors
 
 _log = logging.getLogger(__name__)
 
 
-def do(work: Callable[[], object]) -> None:
-    """Do it then; at once where no event loop runs."""
+def do(steps: Iterator[None]) -> None:
+    """Do it then, step by step; at once where no event loop runs."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        _done(work)
+        while _is_step(steps):
+            pass
     else:
-        loop.call_soon(_done, work)
+        loop.call_soon(_go_on, loop, steps)
 
 
-def _done(work: Callable[[], object]) -> None:
+def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
+    if _is_step(steps):
+        loop.call_soon(_go_on, loop, steps)
+
+
+def _is_step(steps: Iterator[None]) -> bool:
+    """Take a step; false: there was none left."""
     try:
-        work()
+        return next(steps, steps) is None
     except Exception as error:
         _log.error("Penumbra: what was done to a request can't be shown: %s", errors.place(error))
+        return False

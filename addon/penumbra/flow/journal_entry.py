@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import islice
 
 from cachetools import LRUCache
@@ -39,9 +40,19 @@ _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client says what is to be cached."""
 
 
-def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, changed: bool) -> SentRequest:
-    """The entry of a request that is sent on. `host`: as it is shown; `totals`: of its results."""
-    request, new = accepted.request, [entry for entry in accepted.rewritten.shown if entry.new]
+def of(
+    host: str,
+    incoming: Incoming,
+    accepted: Accepted,
+    totals: Totals,
+    new: Sequence[Shown],
+    *,
+    changed: bool,
+    most: int | None = None,
+) -> SentRequest:
+    """The entry of a request that is sent on, with at most so many of its `new` results. `host`: as it is
+    shown; `totals`: of its results."""
+    request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
     rates = _rates(list_prices.price(model), prices)
@@ -56,7 +67,7 @@ def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, cha
         api=incoming.api.id,
         note=accepted.line,
         totals=totals,
-        new=[_new(request, entry) for entry in new],
+        new=new_results(request, new[:most]),
         secrets=accepted.hidden,
         changed=changed,
         body=(len(incoming.body), len(accepted.rewritten.body)),
@@ -79,6 +90,11 @@ def agent(user_agent: str) -> str:
     """The program that a request comes from, by what it says first of itself."""
     found = _AGENT.match(user_agent)
     return found[0] if found else ""
+
+
+def new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
+    """Results that got their form in this request, as the journal counts them."""
+    return [_new(request, entry) for entry in shown]
 
 
 def _new(request: Request, entry: Shown) -> NewResult:

@@ -6,7 +6,7 @@ Frames of a WebSocket add up in one flow until it ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
@@ -15,6 +15,7 @@ from mitmproxy import http
 
 from penumbra import errors
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.model import Shown
 from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed
 from penumbra.flow import afterwards, destination, journal_entry
 from penumbra.flow import state as states
@@ -28,6 +29,8 @@ from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics
 
 MARK = ":new_moon:"
+_STEP = 256
+"""New results that are counted before others go on."""
 _log = logging.getLogger(__name__)
 
 
@@ -81,11 +84,10 @@ class Reports:
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow says so at once. What only counts and logs can wait until the request is on its way; of a
         # frame it says whose response the next frames are.
-        account = partial(self._account, flow, state, lease.share(), incoming, accepted, totals, summary, new)
+        steps = self._account(flow, state, lease.share(), incoming, accepted, totals, summary, new)
         if incoming.socket:
-            account()
-        else:
-            afterwards.do(account)
+            next(steps, None)
+        afterwards.do(steps)
 
     def _account(
         self,
@@ -97,11 +99,17 @@ class Reports:
         totals: Totals,
         summary: Summary,
         new: list[ResultFacts],
-    ) -> None:
-        """Count and log a request. Ends the lease."""
+    ) -> Iterator[None]:
+        """Count and log a request, in steps of so many results. Ends the lease."""
         host, rewritten = destination.shown(flow), accepted.rewritten
+        shown = [entry for entry in rewritten.shown if entry.new]
         with lease:
-            self._count(host, state, lease, incoming, accepted, totals, new)
+            turn = self._count(host, state, lease, incoming, accepted, totals, shown, new)
+        yield
+        for begin in range(_STEP, len(shown), _STEP):
+            further = journal_entry.new_results(accepted.request, shown[begin : begin + _STEP])
+            self._metrics.journal.further(turn, further)
+            yield
         if accepted.line:
             _log.info(f"Penumbra: {host}: {accepted.line}")
         changed = rewritten.body is not incoming.body
@@ -129,7 +137,8 @@ class Reports:
         add_note(flow, f"would: {summary.line()}")
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(host, incoming, accepted, totals, changed=changed)
+        new = [entry for entry in rewritten.shown if entry.new]
+        entry = journal_entry.of(host, incoming, accepted, totals, new, changed=changed)
         if accepted.request.settings.observe:
             self._metrics.observed += 1
             self._metrics.add(rewritten.shown)
@@ -139,10 +148,10 @@ class Reports:
             results = turn.results
             if lease.settings.page_originals == "on":
                 self._texts.keep(lease, accepted, results)
-        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new[:MOST_IN_FLOW]]
+        facts = [ResultFacts.of(result.shown, result.kept) for result in entry.new[:MOST_IN_FLOW]]
         session = accepted.conversation.hex()[:8]
-        self._remember(session, accepted, new, results, is_observed=True)
-        flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
+        self._remember(session, accepted, facts, results, is_observed=True)
+        flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(facts)}
         self._event(flow, host, incoming, accepted, totals, is_observed=True)
 
     def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
@@ -194,16 +203,18 @@ class Reports:
         incoming: Incoming,
         accepted: Accepted,
         totals: Totals,
+        shown: list[Shown],
         new: list[ResultFacts],
-    ) -> None:
-        """Count a request, and keep its new results for those who look at it."""
+    ) -> TurnRecord:
+        """Count a request, and keep its first new results for those who look at it."""
         self._metrics.add(accepted.rewritten.shown)
         changed = totals.changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(host, incoming, accepted, totals, changed=changed)
-        state.turn = self._metrics.journal.sent(entry)
+        entry = journal_entry.of(host, incoming, accepted, totals, shown, changed=changed, most=_STEP)
+        state.turn = turn = self._metrics.journal.sent(entry)
         if lease.settings.page_originals == "on":
-            self._texts.keep(lease, accepted, state.turn.results)
-        self._remember(state.turn.session, accepted, new, state.turn.results)
+            self._texts.keep(lease, accepted, turn.results)
+        self._remember(turn.session, accepted, new, turn.results)
+        return turn
 
     def _remember(
         self,

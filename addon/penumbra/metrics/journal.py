@@ -21,7 +21,7 @@ from penumbra.metrics.cache_miss import Prompt
 from penumbra.metrics.groups import MOST, OTHERS, Groups, label
 from penumbra.metrics.prompts import Prompts
 from penumbra.metrics.request_totals import Totals
-from penumbra.metrics.sessions import Rates, ResultRecord, Sessions, TurnRecord
+from penumbra.metrics.sessions import Rates, ResultRecord, Session, Sessions, TurnRecord
 from penumbra.metrics.shown import ShownResult
 from penumbra.metrics.tool_use import DeclaredTool, ToolUses
 
@@ -171,24 +171,27 @@ class Journal:
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
-        results: list[ResultRecord] = []
-        for new in request.new:
-            before = session.called(new.call, new.shown.facts.loss)
-            result = self._result(new, is_repeated=before > 1)
-            self._count_result(result, turn.amounts)
-            turn.amounts.files_again += bool(new.file) and session.read(new.file)
-            if len(results) < _MOST_LISTED:
-                results.append(result)
+        results = self._results(session, request.new, turn.amounts)
         if request.is_turn and not request.is_observed:
             project, agent = label(request.project), label(request.agent)
             self._pending.tools.add(project, agent, request.tools, request.called, request.rates.cached)
         self.timeline.add(turn.time, turn.amounts.sent_after, turn.amounts.saved)
         turn.owed = _owed(request, turn.amounts)
-        self.sessions.list_results(turn, tuple(results))
+        self.sessions.list_results(turn, tuple(results[:_MOST_LISTED]))
         seconds = request.milliseconds / 1000
         self.seconds[next((end for end in SECONDS if seconds <= end), float("inf"))] += 1
         self._add(turn, turn.amounts)
         return turn
+
+    def further(self, turn: TurnRecord, new: Sequence[NewResult]) -> None:
+        """Count more new results of a request that is counted without them."""
+        if (session := self.sessions.get(turn.session)) is None:
+            return
+        more = Amounts()
+        self._results(session, new, more)
+        again = more.read_again_tokens * turn.rates.at(turn.body[1] // _BYTES_A_TOKEN).written
+        (more if turn.owed is None else turn.owed).dollars_spent += again
+        self._add(turn, more)
 
     def taken(self, turn: TurnRecord) -> None:
         """The provider has taken a request: what that saves and costs counts, once."""
@@ -311,6 +314,16 @@ class Journal:
             arm=request.arm,
             unit=request.unit,
         )
+
+    def _results(self, session: Session, listed: Sequence[NewResult], amounts: Amounts) -> list[ResultRecord]:
+        results = []
+        for new in listed:
+            before = session.called(new.call, new.shown.facts.loss)
+            result = self._result(new, is_repeated=before > 1)
+            self._count_result(result, amounts)
+            amounts.files_again += bool(new.file) and session.read(new.file)
+            results.append(result)
+        return results
 
     def _result(self, new: NewResult, *, is_repeated: bool) -> ResultRecord:
         self._number += 1

@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,18 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 class StatsFile:
-    """One process's file. `content` gives what is to be written; called in the event loop."""
+    """One process's file. `content` gives what is to be written; called in the event loop, which waits for no
+    disk."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
         self._path = path
         self._content = content
         self._due: asyncio.TimerHandle | None = None
         self._written = 0.0
-        self._failed = False
+        self._failed = self._closed = False
         self._lock: int | None = None
         """The descriptor of the file that is there now, locked."""
+        self._writing = threading.Lock()
 
     def start(self) -> None:
         """The process can be asked from now on."""
@@ -58,7 +61,7 @@ class StatsFile:
             self._failed = True
             _log.warning(f"{_NO_FILE}: this system has no file locks")
             return
-        self._write()
+        self._write(orjson.dumps(self._content()))
 
     def changed(self) -> None:
         """There is something new; it is written at once, or as soon as it may be again."""
@@ -70,16 +73,24 @@ class StatsFile:
         """The process ends."""
         if self._due is not None:
             self._due.cancel()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        self._hold(None)
+        with self._writing:
+            self._closed = True
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            self._hold(None)
 
     def _changed(self) -> None:
         self._due = None
-        self._written = asyncio.get_running_loop().time()
-        self._write()
+        loop = asyncio.get_running_loop()
+        self._written = loop.time()
+        loop.run_in_executor(None, self._write, orjson.dumps(self._content()))
 
-    def _write(self) -> None:
+    def _write(self, content: bytes) -> None:
+        with self._writing:
+            if not self._closed:
+                self._replace(content)
+
+    def _replace(self, content: bytes) -> None:
         draft = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,7 +98,7 @@ class StatsFile:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with os.fdopen(descriptor, "wb", closefd=False) as file:
-                    file.write(orjson.dumps(self._content()))
+                    file.write(content)
                 draft.replace(self._path)
             except BaseException:
                 os.close(descriptor)

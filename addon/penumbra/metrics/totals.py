@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from penumbra.errors import one_line
@@ -31,10 +32,9 @@ class Metrics:
 
     def add(self, shown: Iterable[ShownResult]) -> None:
         """Count what was done to the new ones of a request's results."""
-        for entry in shown:
-            if entry.new:
-                self.stages.update(entry.facts.stages)
-                self.skipped.update(entry.facts.skipped)
+        new = [entry.facts for entry in shown if entry.new]
+        self.stages.update(chain.from_iterable(facts.stages for facts in new))
+        self.skipped.update(chain.from_iterable(facts.skipped for facts in new))
 
     @property
     def saved_by_tool(self) -> Counter[str]:

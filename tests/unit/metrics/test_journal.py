@@ -344,3 +344,25 @@ def test_the_timeline_keeps_its_sums_in_ever_wider_steps() -> None:
 )
 def test_a_kind_of_secret_is_named_in_words(kind: str, words: str) -> None:
     assert in_words(kind) == words
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["not answered yet", "taken meanwhile"])
+def test_results_counted_in_steps_add_up_to_what_they_are_together(is_taken: bool) -> None:
+    new = [result(call=bytes([n % 3]), tool=f"t{n % 2}", stages=("x",)) for n in range(9)]
+    once, steps = (Journal(lambda: None, lambda: 1_000.0) for _ in range(2))
+    totals = request(*new).totals
+    whole = once.sent(request(*new, body=(4_000, 4_000)))
+    turn = steps.sent(request(*new[:4], body=(4_000, 4_000), totals=totals))
+    if is_taken:
+        steps.taken(turn)
+    steps.further(turn, new[4:6])
+    steps.further(turn, new[6:])
+    if not is_taken:
+        steps.taken(turn)
+    once.taken(whole)
+    assert turn.amounts.record() == pytest.approx(whole.amounts.record())
+    assert turn.amounts.dollars_spent > 0
+    assert steps.amounts.record() == pytest.approx(once.amounts.record())
+    assert [(name, sums.record()) for name, sums in steps.tools.items()] == [
+        (name, sums.record()) for name, sums in once.tools.items()
+    ]

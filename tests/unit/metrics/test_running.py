@@ -6,6 +6,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import threading
 from pathlib import Path
 
 import orjson
@@ -128,3 +129,20 @@ def test_what_another_user_could_have_written_is_not_read(entry, tmp_path, monke
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert list(running(tmp_path)) == []
+
+
+def test_the_event_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stats, path = StatsFile(tmp_path / "1.json", dict), tmp_path / "1.json"
+    stats.start()
+    others, seen = threading.Event(), []
+    monkeypatch.setattr(fcntl, "flock", lambda *_: seen.append(others.wait(5)))
+
+    async def change() -> None:
+        stats.changed()
+        await asyncio.sleep(SECONDS / 10)
+        others.set()
+
+    asyncio.run(change())
+    assert seen == [True]
+    stats.close()
+    assert not path.exists()
