@@ -32,6 +32,7 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
 )
 from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
+from wsproto.frame_protocol import CloseReason
 
 from penumbra.errors import place
 from penumbra.flow import state as states
@@ -253,6 +254,16 @@ class SpliceStream(HttpStream):
             # The stream may be in memory for as long as its connection.
             self.session = self.continuation = None
 
+    def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """What follows a change of protocol. A WebSocket that breaks off, so without a frame that closes it,
+        breaks off on its other side, too; mitmproxy would close that with the code of a sound end."""
+        for command in super().passthrough(event):
+            socket = self.flow.websocket
+            is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
+            is_data = isinstance(command, SendHttp) and isinstance(command.event, (RequestData, ResponseData))
+            if not (is_broken and is_data):
+                yield command
+
     def _is_live(self) -> bool:
         return self.session is not None and self.session.live and _session(self.flow) is not None
 
@@ -423,6 +434,7 @@ _STREAM_METHODS = (
     "check_killed",
     "send_response",
     "handle_protocol_error",
+    "passthrough",
 )
 
 

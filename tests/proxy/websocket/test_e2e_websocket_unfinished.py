@@ -118,6 +118,28 @@ def test_the_client_goes_on_from_what_it_has(words: Any, ids: bool, talk: Any, u
         caller.close()
 
 
+@pytest.mark.parametrize("code", [None, 0, 1000, 1011, 4001], ids=["breaks", "none", "1000", "1011", "4001"])
+@pytest.mark.parametrize("hides", [True, False], ids=["hidden", "seen"])
+def test_a_socket_ends_for_the_client_as_it_ended(
+    hides: bool, code: int | None, talk: Any, upstream: Any
+) -> None:
+    """Without a frame that closes it, or with that frame's code; and nothing of ours in front of it."""
+    for number in (0, 1, 4):
+        fault = turn(Text("Half of it"), cut_after=number, close_code=code)
+        asks = [turn(bash("cat worker.log")), ask("Let me see.")] if hides else [turn(bash("ls"))]
+        upstream.script(Model(*asks, fault))
+        caller = talk()
+        caller.messages.append({"type": "message", "role": "user", "content": f"What is in it, {number}?"})
+        caller.messages.append(caller.result(caller.ask()[-1]))
+        with pytest.raises(ConnectionClosed) as closed:
+            caller.ask()
+        got = closed.value.rcvd
+        assert (got.code if got is not None else None) == (1005 if code == 0 else code)
+        assert caller.frames[-1]["type"] not in ("error", "response.failed")
+        assert PHANTOM not in seen(caller.frames)
+        caller.close()
+
+
 def test_a_client_that_gave_up_and_asks_something_else(talk: Any, upstream: Any) -> None:
     caller = talk()
     upstream.script(Model(turn(bash("cat worker.log")), ask(Thinking("Too short.")), *[Fault(503)] * 3))

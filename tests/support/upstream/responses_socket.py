@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
+from wsproto.frame_protocol import CloseReason
+
 from support.upstream import window
 from support.upstream.api import Received, Refused, Rendered
 from support.upstream.http import Incoming
@@ -136,7 +138,7 @@ class Conversation:
         await asyncio.sleep(delivery.first_delay)
         for number, (_, event) in enumerate(made.events):
             if delivery.cut_after == number:
-                self._socket.abort()
+                await self._leave(delivery.close_code)
                 return False
             if delivery.error_after == number:
                 await self._send(made.error_event[1], lane)
@@ -147,6 +149,12 @@ class Conversation:
             await self._send(event, lane)
             await asyncio.sleep(delivery.event_delay)
         return True
+
+    async def _leave(self, code: int | None) -> None:
+        if code is None:
+            self._socket.abort()
+        else:
+            await self._socket.close(code or CloseReason.NO_STATUS_RCVD)
 
     async def _send(self, event: dict[str, Any], lane: str) -> None:
         named = {**event, "stream_id": lane} if lane else event

@@ -62,6 +62,8 @@ class Delivery:
     """Characters in one delta."""
     cut_after: int | None = None
     """The connection (HTTP/2: the stream) dies after so many events."""
+    close_code: int | None = None
+    """Of a WebSocket: it is closed with this code instead; 0: with none."""
     error_after: int | None = None
     """After so many events comes the API's error event, and nothing else."""
     encoding: str = ""
