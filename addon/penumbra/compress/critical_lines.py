@@ -70,7 +70,7 @@ _PREFIX = rf"(?:[\w.-]+ +\| |{RUNNER})?(?:\[?[0-9TZ:.,+ -]{{8,35}}\]? +)?[ \t]*"
 """What services and time stamps put in front of a line."""
 _WHAT = r"(?:(?:tests?|examples?|specs?|suites?|files?|checks?|jobs?|targets?|steps?|errors?|assertions?) )?"
 SOME_FAILED = (
-    rf"(?i:\b[1-9][0-9]* {_WHAT}(?:failed|failing|failures?|errors?|errored|problems?)"
+    rf"(?i:\b[1-9][0-9]* {_WHAT}(?:failed|failing|fail|failures?|errors?|errored|problems?)"
     r"(?:[^\w\s]| *$| (?:in|out of|and|found|generated|tests?|[0-9|])))"
 )
 """A count of what failed."""
@@ -98,7 +98,7 @@ class Severity(IntEnum):
     """Warnings, frames of traces, counts of nothing, words in lines that inform."""
 
 
-_FAILINGS = r"(?:failed|failing|failures?|errors?|warnings?|problems?|vulnerabilities|exceptions?)"
+_FAILINGS = r"(?:failed|failing|fail|failures?|errors?|warnings?|problems?|vulnerabilities|exceptions?)"
 _NOTHING = re2.compile(
     (
         rf"(?i)\b(?:0|no|zero|without)(?: \w+)?[ :=]+{_FAILINGS}\b"

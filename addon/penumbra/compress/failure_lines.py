@@ -7,6 +7,7 @@ stand below it, the most severe first:
     FAILED tests/test_a.py::test_b - assert 1 == 2
     2026-01-02T03:04:05Z ERROR order 4711 refused [41 more like it]
     [7 more lines of 3 kinds]
+    [2 lines that stand above, too]
 
 Where not every line fits, lines of one kind stand once, with the number of the others: lines that differ
 only in times, numbers and ids; where that is not enough, also in the numbers within names.
@@ -87,6 +88,8 @@ class Kind:
     last_above: bytes = b""
     is_spread: bool = False
     """Not all of them are of the same file."""
+    is_shown: bool = False
+    """Lines like these stand in what is shown: only their number is said."""
 
     @property
     def place(self) -> bytes:
@@ -166,7 +169,8 @@ class FailureLines:
 
     def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
         how = severity_unless_passing(line)
-        if self.is_stated and not stated_failures.is_stated(line):
+        is_bare = self.is_stated or stated_failures.is_quoted(line)
+        if how is not None and is_bare and not stated_failures.is_stated(line):
             how = None
         if len(self._classes) >= _KINDS:
             self._classes.clear()
@@ -205,7 +209,14 @@ class FailureLines:
         there = FailureLines.of(shown, self.is_escaped, self)
         # Of more kinds than can be shown, a line that stands there under another number may be told twice.
         seen = shown if len(wanted) <= _SEARCHES else b""
-        kinds = {key: _left(kind, there.kinds.get(key), seen) for key, kind in wanted.items()}
+        hidden = {
+            self._keys[spelled]: line
+            for spelled, line in reversed(self.lines.items())
+            if spelled.strip()[:_SHOWN] not in seen
+        }
+        kinds = {
+            key: _left(kind, there.kinds.get(key), seen, hidden.get(key)) for key, kind in wanted.items()
+        }
         kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
         if len(self.lines) == _LINES:
             return Missing([list(kinds.values())])
@@ -217,12 +228,17 @@ class FailureLines:
         return Missing([[line for line in lines if line.count > 0], list(kinds.values())])
 
 
-def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
-    """What of a kind is not shown."""
+def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
+    """What of a kind is not shown. `hidden`: a line of it that is not."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
-    return Kind(kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread)
+    if stands and line.strip()[:_SHOWN] in shown and hidden is not None:
+        line, above = hidden.line, hidden.above
+    is_shown = stands and not kind.is_spread and line.strip() == kind.line.strip()
+    return Kind(
+        kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
+    )
 
 
 @dataclass(slots=True)
@@ -235,31 +251,35 @@ class Missing:
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
-    def fitting(self, room: int) -> Sequence[Kind]:
-        """The lines one by one, or the fewest kinds that they must be put into to fit; most severe first."""
+    def fitting(self, room: int) -> tuple[Sequence[Kind], int]:
+        """The lines one by one, or the fewest kinds that they must be put into to fit, the most severe first;
+        and the number of those of which one is shown."""
         chosen: Sequence[Kind] = ()
+        again = 0
         for level in range(_LEVELS):
             if level == len(self.levels):
                 self._merge()
-            chosen = self.levels[level]
-            if _fit(chosen, room - _OVERHEAD):
+            chosen = [kind for kind in self.levels[level] if not kind.is_shown]
+            again = sum(kind.count for kind in self.levels[level] if kind.is_shown)
+            if _fit(chosen, room - _OVERHEAD - _AGAIN * bool(again)):
                 break
-        return sorted(chosen, key=lambda kind: kind.severity)
+        return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, room: int) -> int:
         """Bytes that they take, in the form that they have in so much room."""
-        return _OVERHEAD + sum(map(_needs, self.fitting(room)))
+        kinds, again = self.fitting(room)
+        return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
     def _merge(self) -> None:
         """The next level: what varies within names no longer tells kinds apart."""
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
-        merged: dict[tuple[Severity, bytes], Kind] = {}
+        merged: dict[tuple[Severity, bytes, bool], Kind] = {}
         for kind in self.levels[-1]:
             same = kind.likeness
             if len(same.translate(None, _DIGITS)) < len(same):
                 codes = b" ".join(_CODED.findall(same))
                 same = varying.sub(b"#", same) + codes
-            key = (kind.severity, same)
+            key = (kind.severity, same, kind.is_shown)
             if (first := merged.get(key)) is not None:
                 first.count += kind.count
                 first.is_spread = first.is_spread or kind.is_spread or kind.place != first.place
@@ -269,9 +289,9 @@ class Missing:
 
     def written(self, room: int) -> str:
         """Those that fit, and how many there are besides; empty if not even that can be said."""
-        kinds = self.fitting(room)
-        room -= _OVERHEAD
-        if not kinds or room < 0:
+        kinds, again = self.fitting(room)
+        room -= _OVERHEAD + _AGAIN * bool(again)
+        if room < 0:
             return ""
         noted: list[str] = []
         for kind in kinds:
@@ -282,13 +302,16 @@ class Missing:
         if len(noted) < len(kinds):
             rest = kinds[len(noted) :]
             count = sum(kind.count for kind in rest)
-            lines = "line" if count == 1 else "lines"
-            noted.append(f"[{count} more {lines} of {len(rest)} {'kind' if len(rest) == 1 else 'kinds'}]")
+            noted.append(f"[{counted(count, 'more line')} of {counted(len(rest), 'kind')}]")
+        if again:
+            noted.append(f"[{counted(again, 'line')} that {'stands' if again == 1 else 'stand'} above, too]")
         return "\n".join([HEADING, *noted])
 
 
 _LEVELS = 4
 _OVERHEAD = len(HEADING) + 1 + 40
+_AGAIN = 34
+"""Bytes for the number of the lines that stand above."""
 
 
 def write(

@@ -46,6 +46,8 @@ _STATEMENTS = (
     # A mark of something that failed.
     r"# +Failed (?:\(TODO\) )?test|# Failure message: ",
     r"E {2,}\S|not ok\b|--- FAIL:|\(fail\) |● .* › |rspec \./|make(?:\[[0-9]+\])?: \*\*\* ",
+    # A program and its code for what failed.
+    r"[\w-]{1,40}: \([0-9]{1,4}\) \S",
     # How it ended.
     r"(?i:(?:\w+ ){0,4}exit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])",
     rf"(?i:(?:{_TOTALS}\b.{{0,60}})?{SOME_FAILED})",
@@ -69,7 +71,7 @@ _ANYWHERE = (
     rf"\.\.\. *(?:FAIL|ERROR){_END}",
     # A frame of a stack.
     r"File \"[^\"\n]+\", line [0-9]+|^\s*at [\w.$<>/]+\(\w+\.(?:java|kt|scala):[0-9]+\)",
-    r"\bOut of memory: ",
+    r"\bOut of memory: |\(HTTP [45][0-9]{2}\)$",
     rf"{_PLACE}(?i:-? *(?:fatal )?(?:error|failed|failure)\b)",
     # How systems word it, at the end of a line.
     rf": {_SYSTEMS}{_END}",
@@ -82,6 +84,15 @@ _ANYWHERE = (
     r"\b(?:\w*BackOff|OOMKilled|Evicted)\b",
 )
 _STATED = re2.compile("|".join([f"{_BEFORE}(?:{'|'.join(_STATEMENTS)})", *_ANYWHERE]).encode())
+
+
+_QUOTED = re2.compile(rb"^\s*(?:[+-](?: {2}|\t)|</?[A-Za-z]|\{/\*|// |[\w:-]+=[\"'{]|\S+\s*$)")
+"""Lines of a difference, markup, comments and attributes in code, and single words."""
+
+
+def is_quoted(line: bytes) -> bool:
+    """Whether a line is a piece of code or of a document, as runs show them around what failed."""
+    return bool(_QUOTED.match(line))
 
 
 def is_stated(line: bytes) -> bool:

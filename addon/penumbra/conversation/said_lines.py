@@ -54,13 +54,8 @@ _NO_STATEMENT = re.compile(
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
 """How lines begin that say nothing by themselves: those of a difference, and those that we have made."""
-_OF_STATES = frozenset(
-    {"git-status", "git-stat", "git-branch", "gh", "kubectl-describe", "manifest", "cloud-json", "terraform"}
-    | {"sql", "table", "count", "curl", "npm-tree"}
-    | {"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"}
-)
-"""Families of what tells how things are now, or what is left to do: there it matters which lines are there
-again."""
+_LEFT_TO_DO = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
+"""Families of what tells what is left to do: there it matters which lines are there again."""
 
 
 class From(Enum):
@@ -79,7 +74,7 @@ def known_from(call: Call) -> From:
         return From.NOWHERE
     parts = printing_parts(call.parts)
     families = {call.family} if call.family or not parts else {family_of(part.argv) for part in parts}
-    if any(family in _OF_STATES or prints(family) not in ("", "run") for family in families):
+    if any(family in _LEFT_TO_DO or prints(family) not in ("", "run") for family in families):
         return From.NOWHERE
     return From.LAST if "" in families else From.ANYWHERE
 

@@ -231,7 +231,7 @@ class FamilyRule(Strict, frozen=True):
     """Texts below this size are left alone."""
     excerpt_bytes: Count | None = None
     """Bytes that are shown, at least, of an output that is too long to be shown in full."""
-    prints: Literal["run", "names", "texts"] = "run"
+    prints: Literal["run", "names", "texts", "states"] = "run"
     """What its output tells: how a run went, names of files, or what people wrote. Only in the first one is a
     line about a failure one that failed."""
     shape: ShapeRule = field(default_factory=ShapeRule)

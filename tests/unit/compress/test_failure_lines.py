@@ -381,7 +381,8 @@ def test_the_limit_holds_and_nothing_is_invented(lines: list[str], limit: int) -
     assert size(limited) <= limit
     for line in limited.partition(HEADING)[2].split("\n")[1:]:
         bare = re.sub(r"(?: \[[0-9]+ bytes left out\])?(?: \[[0-9]+ more like it\])?$", "", line)
-        assert bare in text or re.fullmatch(r"\[[0-9]+ more lines? of [0-9]+ kinds?\]", line)
+        counts = r"\[[0-9]+ more lines? of [0-9]+ kinds?\]|\[[0-9]+ lines? that stands? above, too\]"
+        assert bare in text or re.fullmatch(counts, line)
 
 
 def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
@@ -463,3 +464,58 @@ def test_packages_whose_names_sound_like_failures_are_none() -> None:
     lines = [f"{'│ ' * (n % 4)}├── {names[n % 6]}@{n % 9}.{n % 7}.{n}" for n in range(700)]
     text = shown("\n".join(lines), "Bash", {"command": "npm ls --all"}, Mode.STANDARD)
     assert HEADING not in text
+
+
+def test_lines_that_stand_above_are_only_counted() -> None:
+    """Of what is shown, no line is said again below it."""
+    again = "ERROR: the ledger is closed"
+    found = FailureLines.of(encode("\n".join([again, "ERROR: page 7 is torn", again, again])))
+    noted = found.without(encode(again), Severity.ERROR).written(200).split("\n")
+    assert noted == [HEADING, "ERROR: page 7 is torn", "[2 lines that stand above, too]"]
+    assert found.without(encode(f"{again}\nERROR: page 7 is torn"), Severity.ERROR).written(200) == (
+        f"{HEADING}\n[2 lines that stand above, too]"
+    )
+
+
+def test_of_likes_one_is_said_that_does_not_stand_above() -> None:
+    lines = [f"ERROR order {n} refused" for n in range(40)]
+    shown_ones = "\n".join([lines[0], lines[39]])
+    found = FailureLines.of(encode("\n".join(lines)))
+    noted = found.without(encode(shown_ones), Severity.ERROR).written(120).split("\n")
+    assert noted == [HEADING, f"{lines[1]} [37 more like it]"]
+
+
+QUOTED = [
+    "-          throw new Error('no failed ledger');",
+    "+\t\tif (error) throw failure;",
+    "  -  15 [chromium] › tests/a.spec.ts:419:3 › Sharing › an invalid key shows error",
+    '            data-testid="bucket-failed"',
+    "                Failed",
+    "        <Label kind={failure}>",
+    "\t\t{/* Errors Tab */}",
+    "    // can't be reached unless it failed",
+    " 0 fail",
+]
+
+
+@each("quoted", QUOTED)
+def test_code_and_lists_that_a_run_shows_are_no_failures(quoted: str) -> None:
+    assert not FailureLines.of(encode(quoted)).without(b"", Severity.COMPLAINT)
+
+
+def test_numbered_code_of_two_versions_has_no_failures() -> None:
+    lines = [f"    {n} {n + 3} │   failed(error, {n * 7919}, 'rejected')" for n in range(400)]
+    text = shown("\n".join(["checked", *lines, "done"]), "Bash", {"command": "npm test"}, Mode.STANDARD)
+    assert HEADING not in text
+
+
+@each("command", ["gh api repos/a/b/pulls/1/reviews", "ps -ef", "jq .body review.json", "git diff | cat"])
+def test_where_a_command_tells_how_things_are_only_statements_are_failures(command: str) -> None:
+    chance = random.Random(4)
+    lines = [
+        f"the caller asserts that a failed {_words(chance, 9)} is rejected, page {n}" for n in range(400)
+    ]
+    lines.insert(200, "ERROR: the ledger is closed")
+    text = shown("\n".join(lines), "Bash", {"command": command}, Mode.STANDARD)
+    assert "the caller asserts" not in text.partition(HEADING)[2]
+    assert command.startswith("git") or "ERROR: the ledger is closed" in text

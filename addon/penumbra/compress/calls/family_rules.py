@@ -42,7 +42,7 @@ def _prints() -> Mapping[str, str]:
 
 
 def prints(family: str) -> str:
-    """What a family's output tells, `run`, `names` or `texts`; empty if there is no such family."""
+    """What a family's output tells: `run`, `names`, `texts` or `states`; empty if there is no such family."""
     return _prints().get(family, "")
 
 

@@ -94,7 +94,8 @@ _MORE = 6_000
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Names of files, in lines of their own."""
 _FRAMES = re.compile(
-    rb"^[ \t>]*[0-9]{1,6}(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*", re.MULTILINE
+    rb"^[ \t>]*[0-9]{1,6}(?: +[0-9]{1,6})?(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*",
+    re.MULTILINE,
 )
 """Lines of code with their numbers, as they stand around what failed, too."""
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
@@ -234,8 +235,8 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
 
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """What a command that is known to run something says of failures; of all else what states one. `above`:
-    what says of what a line is."""
+    """Return the failure lines of a known command's run but for what it quotes; of all else, what states a
+    failure. `above`: what says of what a line is."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and stated_failures.none(data):
