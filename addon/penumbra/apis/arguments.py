@@ -8,15 +8,18 @@ from typing import Any
 
 from penumbra.apis.parts import ToolCall
 from penumbra.wire.document import Document
-from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import NotJson, decode
 
 
-def decoded(document: Document, call: ToolCall | None) -> Any:
-    """The arguments of a call; a text that is no JSON stays a text; None if unreadable."""
+def decoded(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
+    """Return the arguments of a call; a text that is no JSON stays a text; None if unreadable. `came`: as the
+    client sent them, whatever was amended since."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:
-        value = document.plain(call.arguments) if call.arguments is not None else call.cached
+        value: Any = call.cached
+        if call.arguments is not None:
+            value = decode(document.came(call.arguments)) if came else document.plain(call.arguments)
         if isinstance(value, str) and value[:1] in ("{", "["):
             return json.loads(value)
     except NotJson:

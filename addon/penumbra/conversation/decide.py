@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penumbra import errors
+from penumbra.apis import arguments
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
@@ -30,14 +31,17 @@ from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
+from penumbra.redaction import placeholder, written_placeholders
 from penumbra.redaction.shown_names import ShowName
-from penumbra.store.decisions import Decision, Facts
+from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
 from penumbra.store.exchanges import HeldResult
 from penumbra.store.stores import Unsaid
 
 _HEAD = 2_000
 """Characters in which a result says how large it is."""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
+_WRITERS = ("write", "edit", "bash")
+"""Categories of calls that may write what they are given into a file."""
 _log = logging.getLogger(__name__)
 
 
@@ -71,6 +75,9 @@ class Inputs:
     def stays_bound(self) -> bool:
         """Whether forms hold that nobody can ask about, whether or not a response has followed them."""
         return self.request.settings.shortens and not self.is_withdrawn
+
+    is_ours: Callable[[str], bool] | None = None
+    """Whether a placeholder was made for the caller before; None: results get no note about any."""
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
@@ -116,6 +123,8 @@ class Decider:
         """What becomes of an item, and whether that is new. Raises RedactionError."""
         decision, new = self._decision(item)
         if new:
+            if self._is_noted(item):
+                decision = _noted(item, decision)
             self.decisions[item.key] = decision
         return decision, new
 
@@ -151,6 +160,28 @@ class Decider:
             keeps = adoption.keeps_secrets(settings.adopt, turn, conversation, format_name)
             return self._adopted(item, keeps_secrets=keeps), True
         return self._decided(item), True
+
+    def _is_noted(self, item: Item) -> bool:
+        """Return whether a text says at its end that its call was given placeholders: what said so before,
+        and the last text of a new result whose call may have written them into a file."""
+        past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
+        if past is not None:
+            return PLACEHOLDER_NOTE in past.facts.stages
+        if self.inputs.is_ours is None or result.turn <= self._last_response:
+            return False
+        if (made := result.call) is None or result.part is not None:
+            return False
+        call = self.earlier.call(result)
+        # What the client got of a call that only the provider has is not in the request.
+        is_known = made.arguments is not None or not request.settings.restores_secrets
+        if not is_known or not (call.shell or call.category in _WRITERS):
+            return False
+        marks = frozenset(written_placeholders.marks(arguments.decoded(request.document, made, came=True)))
+        if not marks or not _is_last(request, item):
+            return False
+        return any(map(self.inputs.is_ours, marks)) or not marks.isdisjoint(
+            _placed(request, self.inputs.past)
+        )
 
     def _adopts(self, item: Item) -> bool:
         """Whether an unknown text keeps the form in which the provider has seen it without us."""
@@ -288,6 +319,48 @@ class Decider:
         ref = references.ref(shortened.original)
         self.originals[ref] = shortened.original
         return references.prefix(ref) + text, ref
+
+
+def _is_last(request: Request, item: Item) -> bool:
+    """Return whether something can be said behind a text that belongs to its whole result: it is the last
+    one, and where a result is no text but JSON, the only one."""
+    result = item.result
+    texts = [
+        other
+        for other in request.items
+        if other.result.turn == result.turn and other.result.call is result.call
+    ]
+    return texts[-1] is item and (result.container is None or len(texts) == 1)
+
+
+def _placed(request: Request, past: Mapping[bytes, Decision]) -> set[str]:
+    """Return the placeholders that stand in a request's results where secrets were, as they were sent."""
+    forms = [(past.get(item.key), item.text) for item in request.items]
+    for other in request.searched:
+        source = request.document.source(other.value)
+        forms.append((past.get(other.key), source.decode("utf-8", "surrogatepass")))
+    return {
+        mark
+        for decision, original in forms
+        if decision is not None and decision.text is not None and decision.facts.redactions
+        for mark in placeholder.PATTERN.findall(decision.text)
+        if mark not in original
+    }
+
+
+def _noted(item: Item, decision: Decision) -> Decision:
+    """Return the decision with the note at the end of its text; a text that has it keeps it."""
+    text, facts = item.text if decision.text is None else decision.text, decision.facts
+    if not text.endswith(written_placeholders.NOTE):
+        text += ("" if text.endswith("\n") else "\n") + written_placeholders.NOTE
+    noted = replace(
+        facts,
+        how="shortened" if facts.how == "kept" else facts.how,
+        stages=tuple(dict.fromkeys((*facts.stages, PLACEHOLDER_NOTE))),
+        bytes_after=size(text),
+        tokens_after=token_estimate.estimate(text),
+    )
+    return Decision(text, noted)
 
 
 def _saves(text: str, than: str) -> bool:

@@ -195,7 +195,8 @@ class Engine:
         """The provider took the other request: from now on this is the form of its results."""
         if (plan := accepted.plan) is None:
             return
-        await self._stores.decisions.put(plan.decisions)
+        sent = accepted.rewritten.decisions
+        await self._stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
         if accepted.prepared is not None:
             await self.expansions.keep(accepted.prepared, plan.originals)
         await self._stores.conversations.learn(accepted.conversation, plan.limits)
@@ -377,8 +378,16 @@ class Engine:
         unsaid = self._stores.unsaid(known.state, past, known.keys, whole=whole)
         # Values that are put back are a matter of the conversation.
         shown = None if request.settings.restores_secrets else self._shown_texts
+        # A note depends on what was new, which nobody could tell later.
+        caller = b"" if request.is_open else callers.whose_turn(incoming).credential
+        is_ours = partial(self.rules.values.has_made, caller) if whole else None
         return Inputs(
-            request, past, redact, references, external, held=held, show=show, shown=shown, unsaid=unsaid
+            *(request, past, redact, references, external),
+            held=held,
+            show=show,
+            shown=shown,
+            unsaid=unsaid,
+            is_ours=is_ours,
         )
 
     def _accepted(

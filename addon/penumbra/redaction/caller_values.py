@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -29,6 +29,8 @@ _BYTES = 1_000_000
 """Bytes of all values of one caller."""
 _LEAST, _MOST = 8, 16_384
 """Bytes of one value."""
+_MADE = 1_000
+"""Placeholders of one caller that are remembered."""
 
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -39,6 +41,8 @@ class _Known:
     """The values of one caller, each with its first placeholder, the least recently found first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
+    made: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """All placeholders that were made for the caller, the least recently made first."""
     size: int = 0
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
     """Finds the spellings of all values, and the placeholder of each; None: it has to be made."""
@@ -53,14 +57,14 @@ class CallerValues:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def learn(self, caller: bytes, found: Mapping[str, str]) -> None:
-        """Keep values, by placeholder, that were surely secrets."""
+    def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
+        """Keep values, by placeholder, that were surely secrets, and all placeholders that were `made`."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
             if _LEAST <= len(data := value.encode("utf-8", "surrogatepass")) <= _MOST and not is_number(value)
         }
-        if not fitting:
+        if not (fitting or made):
             return
         with self._lock:
             known = self._known.setdefault(caller, _Known())
@@ -74,10 +78,21 @@ class CallerValues:
                 known.marks[value] = mark
                 known.size += len(value)
                 known.automaton = None
+            for one in made:
+                known.made[one] = None
+                known.made.move_to_end(one)
+            while len(known.made) > _MADE:
+                known.made.popitem(last=False)
             while len(known.marks) > self._values or known.size > self._size:
                 value, _ = known.marks.popitem(last=False)
                 known.size -= len(value)
                 known.automaton = None
+
+    def has_made(self, caller: bytes, mark: str) -> bool:
+        """Return whether a placeholder was made for a caller."""
+        with self._lock:
+            known = self._known.get(caller)
+            return known is not None and mark in known.made
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
         """A text without the values of a caller, as they stand or as JSON spells them. `counts`: of secrets
@@ -111,7 +126,7 @@ class CallerValues:
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)
             if caller:
-                self.learn(caller, found.sure)
+                self.learn(caller, found.sure, found.values)
             if not (caller and replaces):
                 return Redacted(found.text, found.counts)
             return self.without(caller, found.text, found.counts)

@@ -3,6 +3,7 @@ the values that they stand for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
@@ -10,6 +11,12 @@ from penumbra.apis.prompt import Kind
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
+
+NOTE = (
+    "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
+    "not the secret, and so did any file that it wrote.]"
+)
+"""The line at the end of such a call's result, for the model."""
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
@@ -33,14 +40,14 @@ def within(wire: ApiFormat, message: bytes | None) -> int:
         return 0
     messages = (wire.message(document, item) for item in document.items(document.root))
     made = (part for turn in messages for part in turn.of(Kind.CALL) if part.arguments is not None)
-    return sum(_holds(document.plain(part.arguments)) for part in made)
+    return sum(any(marks(document.plain(part.arguments))) for part in made)
 
 
-def _holds(arguments: Any) -> bool:
+def marks(arguments: Any) -> Iterator[str]:
+    """Yield the placeholders in decoded arguments."""
     waiting = [arguments]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, str) and PATTERN.search(value):
-            return True
+        if isinstance(value, str):
+            yield from PATTERN.findall(value)
         waiting += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return False

@@ -20,6 +20,8 @@ _ENTRY_CHARACTERS = 500
 """What an entry takes beside its text."""
 KNOWN_VALUE = "known-value"
 """Under this name the secrets are counted that only an earlier text of the caller has shown to be secret."""
+PLACEHOLDER_NOTE = "placeholder_note"
+"""The stage that says at a result's end that its call was given placeholders."""
 _FORMER_STAGES = {"restate": "back_references"}
 """Names of stages as earlier releases wrote them, with the present ones."""
 
@@ -70,8 +72,9 @@ def _news(decision: Decision) -> News:
     if facts.how == "kept":
         return News.NOTHING
     is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
-    # What was known of the caller, only this proxy knows.
-    is_made_again = is_made_again and KNOWN_VALUE not in facts.redactions
+    # Only this proxy knows what was known of the caller, and whether a result was new.
+    knows_more = KNOWN_VALUE in facts.redactions or PLACEHOLDER_NOTE in facts.stages
+    is_made_again = is_made_again and not knows_more
     return News.KEY if is_made_again else News.VALUE
 
 

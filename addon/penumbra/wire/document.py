@@ -248,6 +248,11 @@ class Document:
         start, end = self._parsed.place(value)
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
+    def came(self, value: Raw) -> bytes:
+        """Return the bytes of a value as they came, whatever was amended since."""
+        start, end = self.place(value)
+        return self.data[start:end]
+
     def contains(self, text: bytes) -> bool:
         """Whether a name, in its quotes, stands in the document as it reads.
 

@@ -1,4 +1,5 @@
-"""Placeholders that leave in a call are logged and marked; what they are is said from the start."""
+"""Placeholders that leave in a call are logged and marked, and the call's result tells the model; what they are
+is said from the start."""
 
 from __future__ import annotations
 
@@ -8,8 +9,12 @@ import pytest
 
 from penumbra.expand import tool
 from penumbra.redaction.placeholder import make
+from penumbra.redaction.written_placeholders import NOTE
+from support.agents.callers import assert_prefix_kept
+from support.agents.disk import PATH, give_tools
 from support.planted import PASSWORD
-from support.upstream import ToolCall, turn
+from support.restoring import BY_NAME, mark, play
+from support.upstream import Received, ToolCall, turn
 
 MARK = make("password", b"k", b"v")
 RESULT = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
@@ -89,3 +94,27 @@ def test_the_legend_is_sent_from_the_first_request_on(
     tools = [received.json["tools"] for received in upstream.requests[-2:]]
     assert tools[0] == tools[1]
     assert tools[0][-1]["description"].endswith(tool.LEGEND)
+
+
+def test_the_model_is_told_once_and_for_good(
+    own_proxy: Any, clients: Any, upstream: Any, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, running = give_tools(monkeypatch), own_proxy()
+
+    def write(received: Received) -> Any:
+        return (
+            ToolCall("Write", {"file_path": "/repo/copy.env", "content": f"DB_PASSWORD={mark(received)}"}),
+        )
+
+    mend = ToolCall("Bash", {"command": f"grep DB_PASSWORD {PATH} > /repo/copy.env"})
+    play(upstream, (ToolCall("Read", {"file_path": PATH}),), write, (mend,), ("Mended.",))
+    agent = BY_NAME["anthropic"].caller(clients, running, api_key, False)
+    assert agent.say("Copy it.") == "Mended."
+    running.restart()
+    again = BY_NAME["anthropic"].caller(clients, running, api_key, False, messages=agent.messages)
+    assert [again.say("And now?"), again.say("Sure?")] == ["Done.", "Done."]
+    assert disk.files["/repo/copy.env"].startswith("DB_PASSWORD=[REDACTED:")
+    told = [received.body.decode().count(f"written\\n{NOTE}") for received in upstream.asked()]
+    assert told == [0, 0, 1, 1, 1, 1]
+    assert [received.body.decode().count("[Note:") for received in upstream.asked()] == told
+    assert_prefix_kept(upstream.asked())
