@@ -1,4 +1,4 @@
-"""Which kinds of secrets redaction finds in which forms of print.
+"""Which kinds of secrets redaction finds in which forms of print, and at which places apart from their names.
 
 usage: scripts/forms [--missed]
 """
@@ -9,6 +9,7 @@ import sys
 
 from penumbra import redact
 from support.secret_kinds import KINDS, is_left, text_with
+from support.secret_places import PLACES, VALUES
 from support.tool_forms import FORMS
 
 
@@ -30,6 +31,24 @@ def main() -> None:
             if not is_found and "--missed" in sys.argv:
                 print(f"--- {name}, {kind}\n{redacted}")
         print(row)
+    print(f"{total - missed} of {total} found\n")
+    _print_places()
+
+
+def _print_places() -> None:
+    """Print a table of kinds of places and of values: how many are found."""
+    print(f"{'':20}" + "".join(f"{kind:>15}" for kind in VALUES))
+    missed = 0
+    for name, places in PLACES.items():
+        row = f"{name:20}"
+        for value in VALUES.values():
+            left = [place for place in places if value in redact(place.replace("⟦⟧", value))]
+            row += f"{f'{len(places) - len(left)}/{len(places)}':>15}"
+            missed += len(left)
+            if "--missed" in sys.argv:
+                print(*(f"--- {name}: {place}\n" for place in left), sep="", end="")
+        print(row)
+    total = sum(map(len, PLACES.values())) * len(VALUES)
     print(f"{total - missed} of {total} found")
 
 

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from penumbra import rules
 from penumbra.linear import Linear, utf8
 from penumbra.redaction.finders.printed import Printed, printed
+from penumbra.redaction.finders.user_lists import file_in
 from penumbra.short_texts import LONGEST, remembered
 
 
@@ -22,6 +23,8 @@ class Hint:
     """It is full of hashes: only strong names and known forms count."""
     printed: Printed | None = None
     """A command printed it that prints a secret and nothing that says so."""
+    users: bytes = b""
+    """The name of a file of users and passwords, one pair a line."""
 
 
 class _Plain(dict[int, str]):
@@ -94,7 +97,7 @@ def _read(text: str) -> Hint:
     try:
         loud = _LOUD.stand_in(text)
         secret = printed(text) if text else None
-        return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret)
+        return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret, file_in(text))
     except Exception:
         return Hint()
 

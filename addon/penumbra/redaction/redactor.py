@@ -16,7 +16,6 @@ from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.finders.columns import COLUMNS
 from penumbra.redaction.finders.key_formats import KEY_FORMATS
-from penumbra.redaction.finders.named_apart import NAMED_APART
 from penumbra.redaction.finders.pem import KEYS
 from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
@@ -25,7 +24,7 @@ from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.sql_rows import SQL_ROWS
 from penumbra.redaction.finders.tokens import MAY_GO_ON, Glance, around, at_anchor, begins_word, everywhere
 from penumbra.redaction.finders.transcripts import TRANSCRIPTS
-from penumbra.redaction.finders.user_lists import USER_LISTS
+from penumbra.redaction.finders.user_lists import USER_LISTS, of_file
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.locate import Anchors
@@ -101,9 +100,7 @@ def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder
 @cache
 def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
     """The anchors that no rules change, made once for all sets of rules."""
-    owners = _owners(
-        (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS, *NAMED_APART)
-    )
+    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS))
     return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
 
 
@@ -243,6 +240,8 @@ class Redactor:
             found += lone_lines(data)
         if hint.printed:
             found += printed.values(data, hint.printed)
+        if hint.users:
+            found += of_file(data, hint.users)
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:

@@ -146,7 +146,9 @@ class Records(Strict, frozen=True):
     values: str
     whole_values: str
     declarations: str
-    fallbacks: str = ""
+    fallbacks: str
+    fallback_operators: str
+    marks: str
 
 
 class Values(Strict, frozen=True):

@@ -53,7 +53,7 @@ _FOLLOWERS = (
     r"|[\\\"'`]?[ \t]*(?:\r|\\+r)?(?:\n|\\+n)[ \t]*[\"']?[!#-&*-9;?-\[\]-~]*[0-9]"
     r"[!#-&*-9;?-\[\]-~=]*[\"'\\]?[\r\n\\]"  # alone in its line, as what is in the next one
     r"|[\"'][a-z0-9+/]{8}"  # glued
-    r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
+    r"|[\\\"'`]+(?:\)?[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
@@ -68,7 +68,7 @@ _FOLLOWERS = (
     r"| [!-~]*[0-9@!#$^&*~+]| [a-z]+[-_][a-z]+[-_][a-z]"  # neighbour
     r"| @?[\\]*[\"'][!-~]{6}"
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
-    r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
+    r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 # The name within a tag, with the beginning of what stands between tags. What may stand between a name

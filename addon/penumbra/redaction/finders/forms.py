@@ -58,7 +58,7 @@ _CLOSE = (
     rb"(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)"
 )
 _OPERATOR = (
-    rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
+    rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|(?!\|)|\xe2\x94[\x82\x83]"
     rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD]\+?(?:%(?:25)?22)?)"
 )
 _ASSIGN = re.compile(
@@ -74,7 +74,7 @@ _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{
 _ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = late(
     QUOTE
-    + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
+    + rb"(?:\)?[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
     + QUOTE
     + rb")"
 )
@@ -98,7 +98,9 @@ _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
 _DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = late(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
-    rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")?"
+    rb"[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VALUE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )("
+    + QUOTE
+    + rb")?"
 )
 _PAIR_REACH = 600
 """Bytes behind a name in which the word `value` of a pair stands."""
@@ -177,6 +179,11 @@ _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
 _CLOSING = {ord("("): b")", ord("["): b"]", ord("{"): b"}"}
+_ASSIGNMENTS = late(
+    rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
+    rb"[^\s\"'()]{0,160}\Z"
+)
+"""An option of a command that takes a list of assignments without blanks, in front of one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """A name's end where nothing is assigned in its line."""
@@ -350,6 +357,12 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
         return read(data, at, b"", Style.ENV)
     at += data[at : at + 1] == b"("
     value = read(data, at, b"", Style.ENV, RUN_LIST)
+    if (
+        value
+        and data[value.end : value.end + 1] == b","
+        and _ASSIGNMENTS.search(data, max(0, begin - 200), begin)
+    ):
+        return value
     if value and not _ends_line(data, begin, value.end) and _is_called(data[value.start : value.end]):
         return value._replace(style=Style.CODE)
     if value and data[value.end : value.end + 1] == b"," and (printed := _in_braces(data, begin, value)):

@@ -3,6 +3,11 @@
 `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: the value says nothing, its neighbour does. The
 member that holds a value is found by its key; the record around it is read for a member that names it, with
 others between. What a default stands in names it as well: `variable "db_password" { default = "…" }`.
+
+A name may also stand apart in one statement, tag or reply: a default for a value that is not found,
+`getenv("DB_PASSWORD") || "…"`; an attribute of a tag whose name is another attribute,
+`<add value="…" key="ApiKey"/>`; the replies of a store to a command that names what is asked for,
+`HMGET user:1 name password`; the attributes that a state of Terraform lists as sensitive.
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ from collections.abc import Iterator
 from penumbra import rules
 from penumbra.linear import Linear
 from penumbra.redaction import fronts
-from penumbra.redaction.finders.value_reading import Value, read
+from penumbra.redaction.finders.forms import LEAD
+from penumbra.redaction.finders.value_reading import QUOTE, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
@@ -23,7 +29,6 @@ from penumbra.redaction.values import Style
 _REACH = 600
 """Bytes on either side of a value in which its name stands."""
 _LINES = 10
-_QUOTE = rb"\\{0,31}[\"'`]"
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
 _BREAK = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
@@ -37,15 +42,15 @@ def _any_of(words: str) -> bytes:
 
 _VALUE = late(
     rb"("
-    + _QUOTE
+    + QUOTE
     + rb")?([A-Za-z]{0,12}"
     + _any_of(_WORDS["values"])
     + rb"|"
     + _any_of(_WORDS["whole_values"])
     + rb")("
-    + _QUOTE
+    + QUOTE
     + rb")?[ \t]{0,8}[:=][ \t]{0,8}("
-    + _QUOTE
+    + QUOTE
     + rb")?"
 )
 _ENDS = (
@@ -65,13 +70,14 @@ _ANCHORS = tuple(
     for end in _ENDS
 )
 _NAMES = Names()
+_ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
-    rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
-    rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
+    rb"(?<![\w.-])(?:" + QUOTE + rb")?(" + _KEY + rb")(?:" + QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
+    rb"(?:" + QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
 _NAMED = Linear(
     rb"(?i)(?:"
@@ -80,40 +86,45 @@ _NAMED = Linear(
     + _TELLING_WORDS
 )
 """A member that may be a telling name: a cheap question that most records fail."""
+_MARK = Linear(
+    rb"(?i)(?:^|[^\w.-])(?:"
+    + "|".join(
+        r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
+    ).encode()
+    + rb")\b"
+)
+"""A member that says of the one beside it that it is a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
     rb"(?:\b"
     + _any_of(_WORDS["declarations"])
     + rb"[ \t]{1,4}(?:"
-    + _QUOTE
+    + QUOTE
     + rb")?([\w.-]{2,80})(?:"
-    + _QUOTE
+    + QUOTE
     + rb")?"
-    rb"|(?<![\w.-])(?:"
-    + _QUOTE
-    + rb")?([A-Za-z_][\w.-]{1,79})(?:"
-    + _QUOTE
-    + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
+    rb"|(?<![\w.-])(?:" + QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + QUOTE + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
 _LINE = late(
     rb"(?:" + fronts.WORDS + rb"|[+>](?= ))?"
     rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
-_HEAD = late(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
-_FLAG = late(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
+_HEAD = late(rb"(?:" + QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + QUOTE + rb")?:[ \t]*\Z")
+_FLAG = late(rb"--([a-z][\w-]{2,60})" + QUOTE + rb"[^()\n]{0,160}\Z")
 """`add_argument("--password", default="…")`."""
 
 _WHERE = late(
     rb"(?i)"
-    + _QUOTE
+    + QUOTE
     + rb"(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option|param)\s{0,4}=\s{0,4}N?"
-    + _QUOTE
+    + QUOTE
     + rb"([\w./:-]{2,80})"
 )
 """`UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
 
 
+_WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 """What needs quotes around what stands in its place."""
 
@@ -140,9 +151,6 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 break
 
 
-_ANY = Name(Strength.PASSWORD, "password")
-
-
 def _judged(data: bytes, value: Value, name: Name) -> Span | None:
     text = data[value.start : value.end].decode("utf-8", "replace")[:256]
     if name.strength <= Strength.WEAK or not is_secret(text, name.strength, value.style):
@@ -155,7 +163,7 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
     """What the record around a value may call it."""
     before = data[max(0, match.start() - _REACH) : match.start()]
     behind = data[value.end : value.end + _REACH]
-    if not _TELLING.search(before) and not _TELLING.search(behind):
+    if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, behind)):
         return
     if flag := _FLAG.search(before):
         yield _judge(flag[1])
@@ -166,6 +174,8 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
     opening = _opening(before)
     if opening is not None:
         yield from _in_braces(before, opening, behind)
+    elif match[1] and not _BRACE.search(before):
+        yield from _in_members(_cut_off(before), behind)
 
 
 def _opening(before: bytes) -> int | None:
@@ -182,12 +192,25 @@ def _opening(before: bytes) -> int | None:
 
 
 def _in_braces(before: bytes, opening: int, behind: bytes) -> Iterator[Name]:
-    for part in (_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", behind).partition(b"}")[0]):
-        if _NAMED.search(part):
-            yield from (_judge(member[2]) for member in _MEMBER.finditer(part))
+    yield from _in_members(_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", behind).partition(b"}")[0])
     holder = _HOLDER.search(before, max(0, opening - 120), opening)
     if holder:
         yield _judge(holder[1] or holder[2])
+
+
+def _in_members(*parts: bytes) -> Iterator[Name]:
+    for part in parts:
+        if _NAMED.search(part):
+            yield from (_judge(member[2]) for member in _MEMBER.finditer(part))
+        if _MARK.search(part):
+            yield _ANY
+
+
+def _cut_off(before: bytes) -> bytes:
+    """The lines in front of a member whose braces are cut off: those that are members as it is."""
+    lines = before.split(b"\n")
+    first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
+    return b"\n".join(lines[first + 1 :])
 
 
 def _in_lines(before: bytes, behind: bytes) -> Iterator[Name]:
@@ -229,4 +252,163 @@ def _judge(written: bytes) -> Name:
     return _NAMES.judge(written.strip().rstrip(b"/").rpartition(b"/")[2].decode("latin-1"))
 
 
-RECORDS = Finder("records", _ANCHORS, _records)
+_STATEMENT_REACH = 240
+"""Bytes in front of a value in which its name stands."""
+_LONGEST_TAG = 600
+
+_OPERATORS = _WORDS["fallback_operators"].split()
+_FALLBACK = late(
+    rb"(?i:"
+    + "|".join(_WORDS["fallbacks"].split()).encode()
+    + rb"|defaultvalue)[ \t]{0,4}[:=(]?[ \t]{0,4}(?:\|\w{0,20}\| )?("
+    + QUOTE
+    + rb")|[ ]?(?:"
+    + "|".join(map(re.escape, _OPERATORS)).encode()
+    + rb")=?[ ]?("
+    + QUOTE
+    + rb")"
+)
+_COMPARED = re.compile(QUOTE + rb"[ \t]{0,4}(?:[=!]=|in\b|\.)")
+"""What stands behind a text that is one side of a comparison, and takes the place of nothing."""
+_CALLED = re.compile(rb"\([^()\n]{0,120}\)")
+_STATEMENT = late(rb"[;\n]|\\{1,31}n")
+_NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
+_QUOTE_SIGNS = ('"', "'", "`", "\\")
+
+
+def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        match = _FALLBACK.match(data, place)
+        value = read(data, match.end(), match[1] or match[2], Style.QUOTED) if match else None
+        if value is None or _judged(data, value, _ANY) is None:
+            continue
+        before = _STATEMENT.split(data[max(0, place - _STATEMENT_REACH) : place])[-1]
+        if match and match[2]:
+            if _COMPARED.match(data, value.end):
+                continue
+            # An argument or member of its own, but for the commas of calls in it.
+            commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
+            before = before[commas.rfind(b",") + 1 :]
+        yield from _first(data, value, (_judge(name[1]) for name in _NAMES_IN_FRONT.finditer(before)))
+
+
+_ATTRIBUTE = late(rb"[ \t\r\n]value=(" + QUOTE + rb")", re.IGNORECASE)
+_NAMING = late(
+    rb"[ \t\r\n](?i:key|name|id)=" + QUOTE + rb"([A-Za-z_$][\w.$:/ -]{1,119})" + QUOTE
+    + rb"|[ \t\r\n](?i:type)=" + QUOTE + rb"(?i:password)" + QUOTE
+)  # fmt: skip
+
+
+def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        match = _ATTRIBUTE.match(data, place)
+        value = read(data, match.end(), match[1], Style.QUOTED) if match else None
+        if value is None or _judged(data, value, _ANY) is None:
+            continue
+        start = data.rfind(b"<", max(0, place - _LONGEST_TAG), place)
+        if start < 0 or data.find(b">", start, place) >= 0:
+            continue
+        end = data.find(b">", value.end, value.end + _LONGEST_TAG)
+        parts = (data[start:place], data[value.end : end if end >= 0 else value.end])
+        names = (_judge(name[1]) if name[1] else _ANY for part in parts for name in _NAMING.finditer(part))
+        yield from _first(data, value, names)
+
+
+_STEP = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
+_ASKED = late(
+    rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?=" + _STEP + rb")",
+    re.IGNORECASE,
+)
+_PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
+"""In front of a command of a store."""
+_ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
+"""The key, flags and length that memcached prints in front of a value."""
+_REPLY = late(
+    _STEP + LEAD + rb"[ ]{0,4}(?:[0-9]{1,3}\)[ ])?"
+    rb"(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\"|(?P<bare>[^\s\"'\\]{1,512}))"
+    rb"(?=[ ]?" + _STEP + rb"|[ ]?\Z)"
+)
+
+
+def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        asked = _ASKED.match(data, place + (low[place] in b" >\n"))
+        if asked is None:
+            continue
+        at = asked.end()
+        for name in _asked_for(data, asked):
+            reply = _REPLY.match(data, at)
+            if reply is None:
+                break
+            at = reply.end()
+            if group := next((group for group in ("text", "bare") if reply[group]), None):
+                yield from _first(data, Value(*reply.span(group), Style.QUOTED), iter((_judge(name),)))
+
+
+def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
+    """The names of the values that a store prints below a line, in their order."""
+    command = asked[1].lower()
+    if command == b"value":
+        item = _ITEM.match(asked[2])
+        return [item[1]] if item else []
+    if not _PROMPT.search(data, max(0, asked.start() - 160), asked.start()):
+        return []
+    return asked[2].split(b" ")[command.startswith(b"h") :]
+
+
+_SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
+_MOST_BEFORE = 16_384
+"""Bytes between the attributes of a state and the list of those that are sensitive."""
+_IS = late(QUOTE + rb"\s{0,4}:\s{0,4}(" + QUOTE + rb")")
+_MOST_SENSITIVE = 2_000
+
+
+def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places[:_MOST_SENSITIVE]:
+        listed = _SENSITIVE.match(data, place)
+        start = data.rfind(b'"attributes', max(0, place - _MOST_BEFORE), place) if listed else -1
+        if listed is None or start < 0:
+            continue
+        quote = listed[1]
+        key = data.find(b'"' + listed[2] + quote, start, place)
+        member = _IS.match(data, key + len(listed[2]) + 1, place) if key >= 0 else None
+        value = read(data, member.end(), member[1], Style.QUOTED) if member else None
+        if value is not None:
+            yield from _first(data, value, iter((_ANY,)))
+
+
+def _first(data: bytes, value: Value, names: Iterator[Name]) -> Iterator[Span]:
+    """The value as the secret of the first name that makes it one."""
+    for name in names:
+        span = _judged(data, value, name)
+        if span is not None:
+            yield span
+            return
+
+
+def _ends(word: str, *joints: str) -> tuple[bytes, ...]:
+    return tuple(f"{word}{joint}{quote}".encode() for joint in joints for quote in _QUOTE_SIGNS)
+
+
+RECORDS = (
+    Finder("records", _ANCHORS, _records),
+    Finder(
+        "fallbacks",
+        (
+            *(anchor for word in _WORDS["fallbacks"].split() for anchor in _ends(word, "(", "=", " ")),
+            *_ends("default", ": "),
+            *_ends("defaultvalue", ": ", "=", " = "),
+            *(anchor for sign in _OPERATORS if not sign.isalpha() for anchor in _ends(sign, " ", "")),
+            *(anchor for word in _OPERATORS if word.isalpha() for anchor in _ends(f" {word}", " ")),
+            *(f"{word}(|".encode() for word in _WORDS["fallbacks"].split()),
+        ),
+        _fallbacks,
+    ),
+    Finder(
+        "attributes",
+        tuple(anchor for blank in " \t\n" for anchor in _ends(f"{blank}value", "=")),
+        _attributes,
+    ),
+    Finder("replies", (b" mget ", b" hmget ", b" hget ", b" get ", b">get ", b"\nvalue "), _replies),
+    Finder("sensitive-attributes", (b'get_attr"', b'get_attr\\"'), _sensitive),
+)

@@ -1,7 +1,7 @@
-"""Files that hold users and their passwords, a line each: of pgbouncer, PPP, JMX, rsync.
+"""Files that hold users and their passwords, a line each: of pgbouncer, PPP, JMX, rsync, Jetty, Postfix.
 
-A line of such a file says nothing of what it is. The file's name does where it is printed, or the comment
-that the file begins with; a few lines can be told by their users, or by the quotes around both.
+A line of such a file says nothing of what it is. The file's name does where it is printed or called for, or
+the comment that the file begins with; a few lines can be told by their users, or by the quotes around both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAIR_END = re.compile(
     _QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:" + _BREAK + rb"|\Z)"
 )
 """The end of such a line: a cheap question that most places of its quotes fail."""
-_CHAP = re.compile(
+_CLIENT = (
     LEAD
     + rb"(?:"
     + _QUOTE
@@ -38,12 +38,16 @@ _CHAP = re.compile(
     + _QUOTE
     + rb")?([^\s\"\\]{4,128})(?:"
     + _QUOTE
-    + rb")?[ \t]{1,12}"
-    + _ADDRESS
-    + _END
+    + rb")?"
 )
+_SECRETS = re.compile(_CLIENT + rb"(?:[ \t]{1,12}" + _ADDRESS + rb"){0,4}" + _END)
+_CHAP = re.compile(_CLIENT + rb"[ \t]{1,12}" + _ADDRESS + _END)
 _ROLE = re.compile(LEAD + rb"[A-Za-z]\w{0,40}[ \t]{1,12}([^\s\"'\\]{4,128})" + _END)
 _LOGIN = re.compile(LEAD + rb"[A-Za-z_][\w.@-]{0,60}:([^\s:\"'\\]{4,128})" + _END)
+_REALM = re.compile(
+    LEAD + rb"[\w.@-]{1,64}[ \t]{0,4}[:=][ \t]{0,4}([^\s,\"'\\]{4,160})(?:[ \t]{0,4},[\w ,.-]{1,160})?" + _END
+)
+_MAIL = re.compile(LEAD + rb"[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
 _REST_OF_LINE = re.compile(rb"[^\n\\]{0,160}(?:" + _BREAK + rb")?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
 """What `grep` puts between a file's name and its line."""
@@ -51,12 +55,17 @@ _COMMENT = re.compile(LEAD + rb"[ \t]{0,8}(?:[#;]|(?=" + _BREAK + rb"))[^\n\\]{0
 _STEP = re.compile(_BREAK)
 _BY_FILE = {
     b"userlist.txt": _PAIR,
-    b"chap-secrets": _CHAP,
-    b"pap-secrets": _CHAP,
-    b"# client": _CHAP,
+    b"chap-secrets": _SECRETS,
+    b"pap-secrets": _SECRETS,
+    b"# client": _SECRETS,
     b"jmxremote.password": _ROLE,
     b"rsync.secrets": _LOGIN,
     b"rsyncd.secrets": _LOGIN,
+    b"passwd-s3fs": _LOGIN,
+    b"htpasswd": _LOGIN,
+    b"realm.properties": _REALM,
+    b"users.properties": _REALM,
+    b"sasl_passwd": _MAIL,
 }
 _MOST_LINES = 200
 _LONGEST_BEGINNING = 128
@@ -86,7 +95,21 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, Non
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)
     rest = _REST_OF_LINE.match(data, at)
-    at = rest.end() if rest else at
+    return (yield from _following(data, rest.end() if rest else at, form))
+
+
+def file_in(call: str) -> bytes:
+    """Return which of these files a path or command line names; empty for none."""
+    low = call.lower().encode("utf-8", "replace")
+    return next((name for name in _BY_FILE if name in low), b"")
+
+
+def of_file(data: bytes, name: bytes) -> Iterator[Span]:
+    """Yield the passwords of a text that is the file of that name."""
+    yield from _following(data, 0, _BY_FILE[name])
+
+
+def _following(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
     for _ in range(_MOST_LINES):
         line = form.match(data, at) or _COMMENT.match(data, at)
         if line is None:
@@ -114,7 +137,7 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
         yield from _found(data, _ROLE.match(data, place), Style.PROSE)
     elif quoted:
         line = _PAIR.match(data, start)
-        if line is not None and _is_user_line(line) and _is_among_others(data, start, line.end()):
+        if line is not None and _is_among_others(data, start, line):
             yield from _found(data, line, Style.ENV)
     elif _CHAP_SERVERS.match(data, start):
         yield from _found(data, _CHAP.match(data, start), Style.PROSE)
@@ -124,21 +147,26 @@ def _is_user_line(line: re.Match[bytes]) -> bool:
     """Whether a user stands in front, and behind it what is no name of a thing: a digest, or what has
     capitals, small letters and figures."""
     value = line[1].decode("utf-8", "replace")
-    distinct = _DIGEST.match(line[1]) is not None or (kinds(value) == 3 and len(value) >= 8)
+    distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
     return distinct and _USER.search(line[0]) is not None
 
 
-def _is_among_others(data: bytes, start: int, end: int) -> bool:
-    """Whether the line behind that one, or else in front of it, is of a user as well: one line of two texts
-    may be anything."""
-    step = _STEP.match(data, end)
-    behind = _PAIR.match(data, step.end()) if step else None
-    if behind is not None:
-        return _is_user_line(behind)
-    low = max(0, start - _LONGEST_BEGINNING - 2)
-    begins = [low, *(step.end() for step in _STEP.finditer(data, low, start))]
-    before = _PAIR.match(data, begins[-2]) if len(begins) > 1 else None
-    return before is not None and _is_user_line(before)
+def _is_digest(line: re.Match[bytes]) -> bool:
+    return _DIGEST.match(line[1]) is not None
+
+
+def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
+    """Whether the line behind a user's, or else in front of it, is of a user as well: one line of two texts
+    may be anything, but beside a digest it is a password."""
+    step = _STEP.match(data, line.end())
+    other = _PAIR.match(data, step.end()) if step else None
+    if other is None:
+        low = max(0, start - _LONGEST_BEGINNING - 2)
+        begins = [low, *(step.end() for step in _STEP.finditer(data, low, start))]
+        other = _PAIR.match(data, begins[-2]) if len(begins) > 1 else None
+    if other is None or not _is_user_line(other):
+        return False
+    return _is_user_line(line) or (_is_digest(other) and _USER.search(line[0]) is not None)
 
 
 def _found(data: bytes, line: re.Match[bytes] | None, style: Style) -> Iterator[Span]:

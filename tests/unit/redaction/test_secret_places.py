@@ -1,0 +1,55 @@
+"""Secrets whose name stands apart from them, and texts of those forms that hold none."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.redaction.redactor import Redactor
+from support.cases import each
+from support.secret_places import PLACES, VALUES
+
+CALLED_FOR = {
+    "cat /etc/pgbouncer/userlist.txt": '"app" "⟦⟧"\n',
+    "/etc/jetty/realm.properties": "admin: ⟦⟧,admin\n# those who read\nbob: other-W0rd,user\n",
+    "cat /etc/ppp/pap-secrets": "bob * ⟦⟧\n",
+    "sudo cat /etc/postfix/sasl_passwd": "mail.example.net bob@example.net:⟦⟧\n",
+    "cat ~/.passwd-s3fs": "bob:⟦⟧\n",
+}
+"""The call that printed a text -> the text: nothing in it says that it holds a secret."""
+HARMLESS = (
+    "if (kind === 'password' || 'text-field2' === kind) show();",
+    'if name == "token" or "first-part2" in words:',
+    "const user = env.USER_NAME || 'app-user1', password = env.PASSWORD;",
+    "pass(password: env.PASSWORD || ask(), host: env.DB_HOST || 'db-host1')",
+    'signal.connect("clicked", "on_clicked", "row_17")',
+    "getConnection(url, user, password)",
+    '{"outputs": {"bucket": {"value": "shop-Assets-7", "type": "string", "sensitive": false}}}',
+    '"name": "DB_HOST",\n "slotSetting": false,\n "value": "db-Host-17"',
+    '{"attributes":{"id":"web-17","body":"x"},"sensitive_attributes":[[{"type":"get_attr","value":"body"}]]}',
+    '127.0.0.1:6379> HMGET user:1 name city\n1) "Joe-17"\n2) "Bonn-53"\n',
+    "How to get token\n1) open-Page7\n",
+    "helm install shop --set image.tag=v2.17,auth.database=shop-17",
+    "aws ssm put-parameter --name /prod/db/host --value db-Host-17 --type String",
+    "==> users.txt <==\nbob * Tr1cky-W0rd92\n",
+)
+
+
+@each("place", [place for places in PLACES.values() for place in places])
+@each("value", VALUES)
+def test_value_goes(redactor: Redactor, place: str, value: str) -> None:
+    redacted = redactor.redact(place.replace("⟦⟧", VALUES[value])).text
+    assert VALUES[value] not in redacted
+    assert redactor.redact(redacted).text == redacted
+
+
+@each("call", CALLED_FOR)
+@each("value", VALUES)
+def test_value_goes_where_the_call_names_the_file(redactor: Redactor, call: str, value: str) -> None:
+    text = CALLED_FOR[call].replace("⟦⟧", VALUES[value])
+    assert VALUES[value] in redactor.redact(text, "cat notes.txt").text
+    assert VALUES[value] not in redactor.redact(text, call).text
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_harmless_text_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.redact(text).text == text
