@@ -6,19 +6,20 @@ line) for any protocol, and passes its bytes on unread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from mitmproxy import ctx
-from mitmproxy.proxy import layers
+from mitmproxy.proxy import events, layer, layers
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.layers.http import HTTPMode
 
 from penumbra.flow import destination, guarded
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
 """Layers that pass bytes on of which no hook for HTTP gets to know."""
-_LONGEST_LINE = 65_536
+_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
+_LONGEST_LINE = 8_192
 """Bytes of a first line that are waited for."""
 
 
@@ -31,38 +32,78 @@ class OnlyHttp:
         self._is_searched = is_searched
         self._is_provider = is_provider
 
-    def next_layer(self, data: NextLayer) -> None:
+    def next_layer(self, data: layer.NextLayer) -> None:
         """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's own choice."""
         chooser = ctx.master.addons.get("nextlayer")
         if data.layer is None and chooser is not None:
             chooser.next_layer(data)
         context, chosen = data.context, data.layer
-        if not isinstance(chosen, _UNREAD) or ctx.options.tcp_hosts or ctx.options.udp_hosts:
+        if not isinstance(chosen, _UNREAD) or destination.mode(context.client) == "reverse":
             return
-        # What the operator lets pass unread has no flow, or is a mode of its own.
-        if getattr(chosen, "flow", chosen) is None or destination.mode(context.client) == "reverse":
+        names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
+        # What the operator lets pass unread has no flow, or is named.
+        unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
+        if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
-        names = _names(context)
         if not any(map(self._is_searched, names)):
             return
-        is_http: bool | None = True
-        if not context.client.tls_established and not any(map(self._is_provider, names)):
-            # What runs locally may be anything.
-            is_http = False if data.data_server() else _is_http(data.data_client())
-        if is_http is False:
-            return
-        context.layers.remove(chosen)
-        data.layer = None
-        if is_http and context.client.transport_protocol == "tcp":
-            data.layer = layers.HttpLayer(context, HTTPMode.transparent)
-        elif is_http:
+        # What runs locally may be anything.
+        is_free = not context.client.tls_established and not any(map(self._is_provider, names))
+        if is_tcp:
+            context.layers.remove(chosen)
+            data.layer = FirstLine(context, chosen if is_free else None)
+        elif not is_free:
             guarded.stop(data)
 
-    def failed(self, data: NextLayer) -> None:
+    def failed(self, data: layer.NextLayer) -> None:
         """Close a connection to a host that is searched, if what was said on it could not be looked at."""
         unread = data.layer is None or isinstance(data.layer, _UNREAD)
         if unread and any(map(self._is_searched, _names(data.context))):
             guarded.stop(data)
+
+
+class FirstLine(layer.Layer):
+    """A connection on which HTTP is read from its client's first line on, whatever stands in front of it."""
+
+    def __init__(self, context: Context, other: layer.Layer | None) -> None:
+        """`other` takes what turns out to be another protocol; None where there may be no other."""
+        super().__init__(context)
+        self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
+        self._other = other
+        self._begun: layer.Layer | None = None
+        """The layer that takes all events from now on."""
+        self._said: bytes | None = b""
+        """What the client has said so far; None once its protocol is known."""
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, events.Start):
+            return
+        chosen = self._begun or self._other or self.child_layer
+        if self._said is not None and getattr(event, "connection", None) == self.context.client:
+            is_http: bool | None = self._other is None
+            if isinstance(event, events.DataReceived):
+                self._said += event.data
+                is_http = _is_http(self._said, is_free=self._other is not None)
+            if is_http is None:
+                return
+            # Servers take blanks before the first line.
+            said, self._said = self._said.lstrip() if is_http else self._said, None
+            if is_http and self._begun is not None and self._begun is self._other:
+                # The server has spoken first, and still may take requests.
+                chosen, self._begun = guarded.Closed(self.context), None
+            elif is_http:
+                chosen = self.child_layer
+            first = events.DataReceived(self.context.client, said)
+            yield from self._pass_on(chosen, first)
+            if isinstance(event, events.DataReceived):
+                return
+        yield from self._pass_on(chosen, event)
+
+    def _pass_on(self, chosen: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
+        if self._begun is None:
+            self._begun = chosen
+            yield from chosen.handle_event(events.Start())
+        yield from chosen.handle_event(event)
 
 
 def _names(context: Context) -> list[str]:
@@ -71,13 +112,25 @@ def _names(context: Context) -> list[str]:
     return [name for name in (str(address[0]) if address else "", context.client.sni) if name]
 
 
-def _is_http(data: bytes) -> bool | None:
-    """Return whether the first bytes of a client are those of a request; None if more have to be seen.
+def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
+    """Return whether one of mitmproxy's patterns of hosts fits one of the names."""
+    return any(re.search(pattern, name, re.IGNORECASE) for pattern in patterns for name in names)
 
-    Servers take blanks before the first line, and of any kind within it.
+
+def _is_http(data: bytes, *, is_free: bool) -> bool | None:
+    """Return whether the first bytes of a client are to be read as a request; None if more have to be seen.
+
+    All are, unless the client `is_free` to speak another protocol. Servers take blanks before the first line,
+    and of any kind within it. Some take a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
-    if end or len(line) > _LONGEST_LINE:
-        words = line.split()
-        return len(words) > 2 and words[-1].upper().startswith(b"HTTP/")
-    return None if all(byte >= 0x20 or byte in b"\t\v\f\r" for byte in line) else False
+    words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE
+    if not words or not is_free:
+        return True if words else None
+    if not _METHOD.fullmatch(words[0]):
+        return False
+    if len(words) > 1 and (words[1][:1] in (b"/", b"*") or b"://" in words[1]):
+        return True
+    if not is_whole:
+        return None
+    return len(words) > 2 and words[-1].split()[-1].upper().startswith(b"HTTP/")

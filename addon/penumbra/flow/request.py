@@ -132,6 +132,8 @@ class RequestWay:
             await self._observe(flow, state, api)
             return
         state.is_searched = self.must_search(flow)
+        if state.is_searched and flow.request.trailers:
+            raise Unreadable("it has trailers behind its body")
         self._check(flow, state, ambiguity.hosts)
         is_switched = SWITCH_HEADER in flow.request.headers
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):

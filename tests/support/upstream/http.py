@@ -176,13 +176,14 @@ class _Http1:
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage) and head is not None:
-                return self._incoming(head, bytes(body))
+                return self._incoming(head, bytes(body), event.headers.raw_items())
             else:
                 return None
 
-    def _incoming(self, head: h11.Request, body: bytes) -> Incoming:
+    def _incoming(self, head: h11.Request, body: bytes, trailers: list[tuple[bytes, bytes]]) -> Incoming:
         headers = [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers.raw_items()
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in [*head.headers.raw_items(), *trailers]
         ]
         method, target = head.method.decode("ascii"), head.target.decode("latin-1")
         return Incoming(self._peer.number, "1.1", self._peer.tls, method, target, headers, body)
@@ -279,6 +280,8 @@ class _Http2:
     def _take(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.RequestReceived):
             self._streams[event.stream_id] = _Stream([(str(n), str(v)) for n, v in event.headers])
+        elif isinstance(event, h2.events.TrailersReceived):
+            self._streams[event.stream_id].headers += [(str(n), str(v)) for n, v in event.headers]
         elif isinstance(event, h2.events.DataReceived):
             self._streams[event.stream_id].body += event.data
             self.machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
