@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -29,6 +29,7 @@ START = b""
 _MODEL_ROLES = ("assistant", "model")
 _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _TRUE, _NOT, _NOTHING = (b"true",), (b"null", b"false"), (b"null", b"false", b'""', b"[]", b"{}")
+_PIECE = 1 << 20
 _STABLE = 100_000
 """Characters of a text in which changing parts are looked for; the rest counts as it is."""
 
@@ -139,9 +140,17 @@ def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
 
 def plain(text: str) -> bytes:
     """A text without white space."""
-    if text.isascii():
-        return text.encode("ascii").translate(None, _SPACE)
-    return "".join(text.split()).encode("utf-8", "surrogatepass")
+    return b"".join(_plain(text))
+
+
+def _plain(text: str) -> Iterator[bytes]:
+    """Pieces of a text without white space, so small that others go on between them."""
+    for begin in range(0, len(text), _PIECE):
+        piece = text[begin : begin + _PIECE]
+        if piece.isascii():
+            yield piece.encode("ascii").translate(None, _SPACE)
+        else:
+            yield "".join(piece.split()).encode("utf-8", "surrogatepass")
 
 
 def call(name: str, arguments: Any) -> bytes:
@@ -286,7 +295,7 @@ class _Words:
         if (text := document.string(value)) is not None:
             if loose and len(text) <= _STABLE:
                 text = stable(text)
-            self._texts.append(plain(text))
+            self._texts += _plain(text)
             return
         first = memoryview(value)[:1].tobytes()
         if first == b"[":
@@ -324,8 +333,9 @@ class _Words:
 
     def flush(self) -> None:
         """Texts that stand side by side count as one."""
-        text = b"".join(self._texts)
-        self._texts.clear()
-        if text:
+        if size := sum(map(len, self._texts)):
             self.any = True
-            self.digest.update(b"\1%d " % len(text) + text)
+            self.digest.update(b"\1%d " % size)
+            for text in self._texts:
+                self.digest.update(text)
+        self._texts.clear()

@@ -12,6 +12,8 @@ _LEAST = 8
 """Bytes: a shorter value may be part of something else."""
 _LONG = 16
 """Bytes: from here on a value is known even where one of its ends runs into a word."""
+_BATCH, _PIECE = 262_144, 1 << 20
+"""Bytes of the values that are looked for at once, and of the text that they are looked for in."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -26,15 +28,45 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
     if len(values) == 1:
         yield from _others(data, *values.items())
         return
-    values_found = list(values)
-    automaton = ahocorasick_rs.BytesAhoCorasick(
-        values_found,
-        implementation=ahocorasick_rs.Implementation.ContiguousNFA,
-        matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
-    )
-    for index, start, end in automaton.find_matches_as_indexes(data):
-        if not is_part(data, start, end):
-            yield values[values_found[index]]._replace(start=start, end=end, quote=b"")
+    # Few values begin alike where others stand between them: a tree of sorted ones is made in less time.
+    for some in _batches(sorted(values)):
+        automaton = ahocorasick_rs.BytesAhoCorasick(
+            some,
+            implementation=ahocorasick_rs.Implementation.ContiguousNFA,
+            matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
+        )
+        for index, start, end in _in_pieces(automaton, data, max(map(len, some))):
+            if not is_part(data, start, end):
+                yield values[some[index]]._replace(start=start, end=end, quote=b"")
+
+
+def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
+    """The values, so many at a time that others wait for no tree of them."""
+    some: list[bytes] = []
+    size = 0
+    for value in values:
+        some.append(value)
+        size += len(value)
+        if size > _BATCH:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _in_pieces(
+    automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
+) -> Iterator[tuple[int, int, int]]:
+    """The matches in a text, as if it were searched at once. None of them is longer than `longest`."""
+    at = 0
+    while at < len(data):
+        end = following = at + max(_PIECE, longest)
+        for index, start, stop in automaton.find_matches_as_indexes(data[at : end + longest]):
+            if at + start >= end:
+                break
+            yield index, at + start, at + stop
+            following = max(end, at + stop)
+        at = following
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
