@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from penumbra.apis import arguments
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.tool_compaction import ToolCompaction
@@ -74,9 +76,7 @@ def plan(
         return Plan()
     results = calls(request, parameters) if past else []
     useless = superseded.find(results, parameters)
-    replaceable = (
-        _replaceable(request, past, useless, superseded.writers(results, parameters)) if useless else []
-    )
+    replaceable = _replaceable(request, past, useless, superseded.writers(results)) if useless else []
     if not replaceable:
         return Plan()
     made = len(request.document.items(request.conversation.messages)) // 2
@@ -147,9 +147,7 @@ def _candidates(
     for result in replaceable:
         item = result.item
         original = result_text.original(request, item, redact)
-        category = superseded.identify(
-            item.tool, result_text.tool_output(request, item).arguments, parameters
-        ).category
+        category = classify(item.tool, arguments.decoded(request.document, item.result.call)).category
         form = superseded.form(
             original,
             item.tool,

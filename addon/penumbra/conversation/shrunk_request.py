@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penumbra.apis import arguments
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
@@ -138,10 +137,6 @@ def request_facts(decided: Mapping[bytes, Decision], item: Item) -> Facts:
     return decided[item.key].facts if item.key in decided else Facts()
 
 
-_IDENTITIES: OrderedDict[tuple[str, bytes], superseded.Identity] = OrderedDict()
-_MOST_IDENTITIES = 20_000
-
-
 def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Result]:
     """The request's results, each with its call."""
     last = request.conversation.last_response
@@ -150,32 +145,12 @@ def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Resul
             index=index,
             call_id=item.result.call_id,
             tool=item.tool,
-            arguments=None,
+            arguments=arguments.decoded(request.document, item.result.call),
             is_error=item.result.is_error,
             unread=item.result.turn > last,
-            identity=_identity(request, item, parameters),
         )
         for index, item in enumerate(request.items)
     ]
-
-
-def _identity(request: Request, item: Item, parameters: ToolCompaction) -> superseded.Identity:
-    """The same call comes with every request: only a new one is looked at."""
-    call = item.result.call
-    source = request.document.source(call.arguments) if call and call.arguments is not None else b""
-    if call is not None and call.cached is not None:
-        source = call.cached.encode("utf-8", "surrogatepass")
-    key = (item.tool, hashlib.blake2b(source, key=request.scope[:64], digest_size=16).digest())
-    plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
-    identity = _IDENTITIES.get(key) if plain else None
-    if identity is None:
-        arguments = result_text.tool_output(request, item).arguments
-        identity = superseded.identify(item.tool, arguments, parameters)
-        if plain:
-            _IDENTITIES[key] = identity
-            while len(_IDENTITIES) > _MOST_IDENTITIES:
-                _IDENTITIES.popitem(last=False)
-    return identity
 
 
 def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:

@@ -54,8 +54,6 @@ class Result:
     arguments: Any
     is_error: bool
     unread: bool
-    identity: Identity | None = None
-    """Where it is known already; else it follows from tool and arguments."""
 
 
 def identify(tool: str, arguments: Any, parameters: ToolCompaction) -> Identity:
@@ -79,7 +77,7 @@ def find(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, str
     for result in reversed(usable):
         if result.tool in parameters.excluded_tools:
             continue
-        call = result.identity or identify(result.tool, result.arguments, parameters)
+        call = identify(result.tool, result.arguments, parameters)
         newer = latest.get(call.group)
         if newer is None and parameters.stale_reads and call.category == "read" and call.path:
             newer = written.get(call.path)
@@ -123,12 +121,9 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
 
 
-def writers(results: Sequence[Result], parameters: ToolCompaction) -> frozenset[str]:
-    """Ids of the calls that wrote a file."""
-    calls = (
-        (result.call_id, result.identity or identify(result.tool, result.arguments, parameters))
-        for result in results
-    )
+def writers(results: Sequence[Result]) -> frozenset[str]:
+    """Return the ids of the calls that wrote a file."""
+    calls = ((result.call_id, classify(result.tool, result.arguments)) for result in results)
     return frozenset(call_id for call_id, call in calls if call.category in _WRITES)
 
 
@@ -233,7 +228,7 @@ def older(results: Sequence[Result], parameters: ToolCompaction) -> list[int]:
     for result in reversed(results):
         if not result.tool or not result.call_id or result.tool in parameters.excluded_tools:
             continue
-        named = (result.identity or identify(result.tool, result.arguments, parameters)).group
+        named = identify(result.tool, result.arguments, parameters).group
         if latest.get(named, result.call_id) != result.call_id and not result.unread:
             newest[result.call_id] = result.index
         if not result.is_error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -262,3 +265,37 @@ def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
     assert after[0].startswith("<<<SHADOW:")
     talk.call("Bash", "done", command="true")
     assert talk.send(ConversationState(idle=1.0))[: len(after)] == after
+
+
+def _texts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
+    """All texts within containers and dataclasses."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, str | bytes):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(key, seen)
+            yield from _texts(inner, seen)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            yield from _texts(inner, seen)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            yield from _texts(getattr(value, one.name, None), seen)
+
+
+def test_no_module_keeps_what_calls_were_given() -> None:
+    given = "a-file-that-no-other-test-reads.txt"
+    talk = Talk()
+    for seed in (7, 8, 9):
+        talk.call("Read", prose(seed), file_path=given).send()
+    kept = [
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith("penumbra.")
+        for value in list(vars(module).values())
+        if any(given in text for text in _texts(value, set()) if isinstance(text, str))
+    ]
+    assert kept == []
