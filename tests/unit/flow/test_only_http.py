@@ -17,7 +17,7 @@ REQUESTS = {
     "whole address": b"POST http://localhost/v1/messages HTTP/1.1\r\n",
     "no version": b"POST /v1/messages\r\nHost: h\r\n\r\n",
     "no path": b"OPTIONS v1 HTTP/1.1\r\n",
-    "long": b"POST " + b"v" * 8_000 + b" HTTP/1.1",
+    "long": b"POST " + b"v" * 8_000 + b" HTTP/1.1\r\n",
     "long path": b"POST /" + b"v" * 70_000,
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
