@@ -48,6 +48,13 @@ def price(model: str) -> Price | None:
 
 
 def as_of() -> str:
-    """Return the dates between which the prices were read, in words for people."""
-    dates = sorted(str(source["date"]) for source in table()["sources"].values())
-    return f"prices of {dates[0]} to {dates[-1]}"
+    """Return the dates between which the prices were read, in words for people, and the models whose prices
+    were not found in a list since."""
+    sources = table()["sources"]
+    old = {name: str(each["date"]) for name, each in sources.items() if each.get("is_unchecked")}
+    dates = sorted(str(each["date"]) for name, each in sources.items() if name not in old)
+    said = f"prices of {dates[0]} to {dates[-1]}"
+    names = [
+        each["glob"].replace("*", " ").strip(" -_") for each in table()["models"] if each["source"] in old
+    ]
+    return f"{said}; not checked since {max(old.values())}: {', '.join(names)}" if names else said

@@ -136,6 +136,7 @@ class PriceSource(Strict, frozen=True):
     date: date
     list: str
     copy: str
+    is_unchecked: bool = False
 
 
 class Dollars(Strict, frozen=True):

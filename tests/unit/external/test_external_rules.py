@@ -19,6 +19,7 @@ from penumbra.external.contracts import CONTRACTS
 from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.question import LIMIT, question, without_injected
 from penumbra.external.simple import first_words
+from penumbra.metrics import list_prices
 from penumbra.wire.document import Document
 from support.cases import each
 from support.examples import examples
@@ -76,6 +77,18 @@ def test_model_whose_window_is_known_has_a_price(entry: dict[str, Any]) -> None:
 def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
     if model := example.get("model", ""):
         assert (prices.price(model) is not None) == bool(example["window"] or example["believed"])
+
+
+def test_prices_that_nobody_has_checked_are_told_apart() -> None:
+    said, _, old = list_prices.as_of().partition("; not checked since ")
+    assert said == "prices of 2026-07-31 to 2026-11-18"
+    date, _, names = old.partition(": ")
+    assert date == str(PRICES["sources"]["earlier"]["date"])
+    unchecked = [entry for entry in PRICES["models"] if entry["source"] == "earlier"]
+    assert len(names.split(", ")) == len(unchecked) > 0
+    assert all(
+        name.split(" ")[0] in entry["glob"] for name, entry in zip(names.split(", "), unchecked, strict=True)
+    )
 
 
 def test_long_prompt_has_a_price_of_its_own() -> None:
