@@ -12,7 +12,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from penumbra import __version__
-from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.command import WRONG, Failure
 from penumbra.errors import one_line
 
 USAGE = """\

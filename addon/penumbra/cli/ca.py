@@ -1,18 +1,190 @@
-"""`penumbra ca`: the CA certificate that the proxy signs with. No trust store of a system is touched."""
+"""`penumbra ca`: the CA certificate that the proxy signs with. No trust store of a system is touched.
+
+A CA made here says in its certificate that it signs for the domains of LLM hosts only: a stolen key is good
+for nothing else.
+"""
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
+import os
 import shlex
 import shutil
 import textwrap
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from penumbra import rules
 from penumbra.cli import certificates
-from penumbra.cli.ca_files import ca_file, certificate_file, own_folder
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser, action, settings
+from penumbra.cli.certificates import NAME, ca_file, certificate_file, own_folder
+from penumbra.cli.command import WRONG, Failure, Parser, action, settings
+from penumbra.flow.certificate_names import constraints_of, is_permitted
+from penumbra.rule_schemas.providers import Providers
+
+_BITS = 2048
+_DAYS_BEFORE, _DAYS = 2, 3650
+_WILD = frozenset("*?[")
+_LEAST_LABELS = 2
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+class TooWide(ValueError):
+    """A glob that stands for hosts of everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCa:
+    """What a CA certificate says of itself."""
+
+    names: tuple[str, ...]
+    """What it may sign for; empty: any host."""
+    until: datetime.datetime
+    fingerprint: str
+    """SHA-256, in hexadecimal."""
+    certificate: x509.Certificate
+
+    def lacks(self, hosts: Iterable[str]) -> list[str]:
+        """Hosts (globs) that it may not sign for."""
+        allowed = constraints_of(self.certificate)
+        lacking = []
+        for host in hosts:
+            try:
+                name = _general(domain(host))
+            except TooWide:
+                lacking += [host] if allowed is not None else []
+                continue
+            if allowed is not None and not is_permitted(name, allowed):
+                lacking.append(host)
+        return lacking
+
+
+def provider_hosts() -> tuple[str, ...]:
+    """The globs of all LLM hosts that the rules know."""
+    providers = rules.load_as("providers.yaml", Providers)
+    return tuple(host for hosts in providers.providers.values() for host in hosts)
+
+
+def domain(glob: str) -> str:
+    """The domain in which all hosts of a glob lie. Raises TooWide if there is none but the whole net."""
+    labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
+    wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)
+    rest = labels[wild + 1 :]
+    if wild >= 0 and len(rest) < _LEAST_LABELS:
+        raise TooWide(glob)
+    return ".".join(rest)
+
+
+def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
+    """Makes one in mitmproxy's files. `hosts`: globs beside those of the rules; None: for any host.
+
+    Raises OSError.
+    """
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
+    certificate = _certificate(key, _permitted(hosts))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    public = certificate.public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    package = pkcs12.serialize_key_and_certificates(
+        NAME.encode(), None, certificate, None, serialization.NoEncryption()
+    )
+    # mitmproxy takes a moment to load.
+    from mitmproxy.certs import DEFAULT_DHPARAM
+
+    for path, content in (
+        # It would be written at the first start, where the folder may not be written to any more.
+        (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
+        (certificate_file(folder), public),
+        (folder / f"{NAME}-ca-cert.cer", public),
+        (folder / f"{NAME}-ca-cert.p12", package),
+    ):
+        path.write_bytes(content)
+        # Whatever the umask: who can write it chooses whom programs trust.
+        path.chmod(0o644)
+    # Last, and in one step: where this file is, all are.
+    draft = ca_file(folder).with_suffix(f".{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secret + public)
+    draft.replace(ca_file(folder))
+
+
+def read(folder: Path) -> OwnCa:
+    """What the CA's certificate in a folder says. Raises OSError, ValueError."""
+    certificate = x509.load_pem_x509_certificate(certificate_file(folder).read_bytes())
+    allowed = constraints_of(certificate)
+    return OwnCa(
+        names=tuple(str(name.value) for name in allowed) if allowed is not None else (),
+        until=certificate.not_valid_after_utc,
+        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
+        certificate=certificate,
+    )
+
+
+def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
+    """None: all."""
+    if hosts is None:
+        return None
+    local = rules.load_as("providers.yaml", Providers).local
+    named = [domain(host) for host in (*provider_hosts(), *hosts)]
+    named += [host for host in local if not _WILD & set(host)]
+    names = {str(_general(name).value): _general(name) for name in sorted(named)}
+    names |= {network: x509.IPAddress(ipaddress.ip_network(network)) for network in _LOOPBACK}
+    return [name for name in names.values() if not _is_within_another(name, names.values())]
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_network(name))
+    except ValueError:
+        return x509.DNSName(name.encode("idna").decode())
+
+
+def _is_within_another(name: x509.GeneralName, names: Iterable[x509.GeneralName]) -> bool:
+    return is_permitted(name, [other for other in names if other != name])
+
+
+def _certificate(key: rsa.RSAPrivateKey, names: list[x509.GeneralName] | None) -> x509.Certificate:
+    what = "LLM hosts" if names is not None else "any host"
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, f"Penumbra, for {what}"),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Penumbra on this machine"),
+        ]
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    usage = dict.fromkeys(
+        ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False
+    )
+    usage |= {"key_agreement": False, "encipher_only": False, "decipher_only": False}
+    builder = (
+        x509.CertificateBuilder()
+        .serial_number(x509.random_serial_number())
+        .subject_name(subject)
+        .issuer_name(subject)
+        .not_valid_before(now - datetime.timedelta(days=_DAYS_BEFORE))
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if names is not None:
+        builder = builder.add_extension(x509.NameConstraints(names, None), critical=True)
+    return builder.sign(key, hashes.SHA256())
+
 
 USAGE = """\
 usage: penumbra ca [show]
@@ -49,14 +221,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _make(wish: Namespace) -> int:
-    from penumbra.cli import own_ca
 
     folder = own_folder()
     if ca_file(folder).exists() and not wish.again:
         raise Failure(f"there is one in {folder}: `penumbra ca make --again` makes another in its place")
     try:
-        own_ca.make(folder, None if wish.any_host else wish.hosts)
-    except own_ca.TooWide as glob:
+        make(folder, None if wish.any_host else wish.hosts)
+    except TooWide as glob:
         raise Failure(f"{glob} stands for hosts of everybody: --any-host says so", code=WRONG) from None
     except OSError as error:
         raise Failure(f"no CA can be made in {folder} ({error.strerror or error})") from None
@@ -65,10 +236,9 @@ def _make(wish: Namespace) -> int:
 
 
 def _show() -> int:
-    from penumbra.cli import own_ca
 
     folder = _there()
-    ca = own_ca.read(folder)
+    ca = read(folder)
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"
     print(f"certificate  {certificate_file(folder)} ({whose})")
     print(f"key          {ca_file(folder)}")

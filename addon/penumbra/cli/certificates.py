@@ -1,4 +1,5 @@
-"""Where the CA certificate lies that the proxy signs with, and the bundle of it and the public ones."""
+"""Files of the CA certificate that the proxy signs with, and the bundle of that certificate and the public
+ones."""
 
 from __future__ import annotations
 
@@ -10,8 +11,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penumbra.cli.ca_files import NAME, ca_file, certificate_file, own_folder
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
+from penumbra.metrics import running
+
+NAME = "mitmproxy"
+"""What the names of all of them begin with."""
+
+
+def own_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a CA of our own lies, made or not."""
+    return running.folder(environment).parent / "ca"
+
+
+def ca_file(folder: Path) -> Path:
+    """The CA with its key."""
+    return folder / f"{NAME}-ca.pem"
+
+
+def certificate_file(folder: Path) -> Path:
+    """The CA's certificate alone."""
+    return folder / f"{NAME}-ca-cert.pem"
+
 
 DEFAULT = "~/.mitmproxy"
 """mitmproxy's own folder."""
@@ -61,13 +81,13 @@ def prepare(
     """
     from mitmproxy.certs import CertStore
 
-    from penumbra.cli import own_ca
+    from penumbra.cli.ca import make
 
     folder = folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:
         if folder == own_folder(environment) and not ca_file(folder).exists():
-            own_ca.make(folder, hosts)
+            make(folder, hosts)
         CertStore.from_store(folder, NAME, 2048)
         ca.read_bytes()
     except OSError as error:

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penumbra.cli.counts import counted
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser, settings, word_of
+from penumbra.cli.command import WRONG, Failure, Parser, counted, settings, word_of
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.config.parsers import SettingsError, read_duration
 from penumbra.projection.figures import Figures

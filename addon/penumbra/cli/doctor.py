@@ -1,27 +1,397 @@
-"""`penumbra doctor`: one line a check, with what helps beside it. It changes nothing."""
+"""`penumbra doctor`: one line for each check, with what helps. Nothing is changed.
+
+Checked are versions, settings, the port, variables that lead past the proxy, the store, the CA certificate;
+whether clients trust it is tried by a handshake with each kind of client that is installed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import os
 import platform
+import shutil
+import socket
+import sqlite3
+import ssl
+import stat
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from penumbra import rules
-from penumbra.cli import ca_check, environment_check, local, store_check
-from penumbra.cli.advisories import FOR_OLD_PYTHON, holes_of, version_of
-from penumbra.cli.checks import Check, State
-from penumbra.cli.failure import WRONG
-from penumbra.cli.installation import newer
-from penumbra.cli.parser import Parser
+from penumbra.cli import agent_environment, certificates, local
+from penumbra.cli.advisories import FOR_OLD_PYTHON, holes_of, newer, version_of
+from penumbra.cli.agent_environment import covers_llm_host, entries
+from penumbra.cli.certificates import NAME, ca_file, certificate_file
+from penumbra.cli.command import WRONG, Failure, Parser
+from penumbra.config.settings import (
+    Settings,
+    SettingsError,
+    config_path,
+    database_path,
+    load,
+    unknown_variables,
+)
 from penumbra.errors import one_line
+from penumbra.metrics import running
+from penumbra.store import read_only
+from penumbra.store.database_format import VERSION
 
-if TYPE_CHECKING:
-    from penumbra.config.settings import Settings
+
+class State(IntEnum):
+    """How a check came out."""
+
+    OK = 0
+    NOTE = 1
+    BAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line."""
+
+    state: State
+    about: str
+    """What was looked at, in a word, for programs."""
+    told: str
+    fix: str = ""
+    """What helps: a command where there is one."""
+
+    def __str__(self) -> str:
+        words = ("ok", "note", "BAD")
+        return f"{words[self.state]:<5} {self.told}" + (f": {self.fix}" if self.fix else "")
+
+
+_STORE = "store"
+
+
+def store(settings: Settings, environment: Mapping[str, str]) -> Check:
+    """The database of the settings."""
+    path = database_path(settings, environment)
+    if path is None:
+        told = "the store is in memory: after a restart, conversations begin anew, and are billed so"
+        return Check(State.NOTE, _STORE, told, "unset PENUMBRA_DATABASE")
+    if not path.exists():
+        return _store_to_be_made(path)
+    if not os.access(path, os.R_OK | os.W_OK):
+        return Check(
+            State.NOTE, _STORE, f"store {path} can't be written: all is kept in memory", _chown(path)
+        )
+    try:
+        with closing(read_only.connect(path)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except (sqlite3.Error, ValueError) as error:
+        return Check(State.NOTE, _STORE, f"store {path} can't be read ({error}); it is begun anew at a start")
+    size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
+    told = f"store {path}: {size / 1024**2:,.1f} of {settings.database_max_bytes / 1024**2:,.0f} MB"
+    if version > VERSION:
+        return Check(State.NOTE, _STORE, f"{told}, made by a later release; it is begun anew at a start")
+    return Check(State.OK, _STORE, f"{told}, version {version}")
+
+
+def _store_to_be_made(path: Path) -> Check:
+    folder = next(above for above in path.parents if above.exists())
+    if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir():
+        return Check(State.OK, _STORE, f"no store yet: {path} is made at the first start")
+    told = f"store {path} can't be made, since {folder} can't be written: all is kept in memory"
+    return Check(State.NOTE, _STORE, told, _chown(folder))
+
+
+def _chown(path: Path) -> str:
+    return f"make {path} yours, or name another file: PENUMBRA_DATABASE"
+
+
+HOST = "api.anthropic.com"
+_SECONDS = 20
+_NODE = (
+    "const t=require('tls').connect({host:'127.0.0.1',port:+process.argv[1],servername:process.argv[2]},"
+    "()=>process.exit(0));t.on('error',e=>{console.error(e.code);process.exit(1)})"
+)
+
+
+def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each kind of client that is here, and why it does not trust the CA in a folder; empty if it does."""
+    tries: dict[str, Callable[[int, Mapping[str, str]], str]] = {"Python": _python_trusts}
+    tries |= {"Node": _node_trusts} if shutil.which("node", path=environment.get("PATH")) else {}
+    tries |= {"curl": _curl_trusts} if shutil.which("curl", path=environment.get("PATH")) else {}
+    with _server(folder) as port:
+        for name, attempt in tries.items():
+            yield name, attempt(port, environment)
+
+
+@contextlib.contextmanager
+def _server(folder: Path) -> Iterator[int]:
+    """A provider's host, as the proxy shows it, on a port of this machine."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as there:
+        context.load_cert_chain(_leaf(folder, Path(there)))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_serve, args=(listener, context), daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def _leaf(folder: Path, there: Path) -> Path:
+    """A certificate as the proxy makes it, with its key."""
+    from mitmproxy.certs import CertStore
+
+    from penumbra.flow.certificate_names import CertificateNames
+
+    store = CertStore.from_store(folder, NAME, 2048)
+    entry = CertificateNames.limited(store).get_cert(HOST, x509.GeneralNames([x509.DNSName(HOST)]))
+    key = entry.privatekey.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = there / "leaf.pem"
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(key + entry.cert.to_pem())
+    return path
+
+
+def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        client.settimeout(_SECONDS)
+        with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True) as secured:
+            secured.recv(4096)
+            secured.sendall(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+
+
+def _python_trusts(port: int, environment: Mapping[str, str]) -> str:
+    bundle = environment.get("SSL_CERT_FILE") or None
+    try:
+        context = ssl.create_default_context(cafile=bundle)
+        with (
+            socket.create_connection(("127.0.0.1", port), _SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=HOST),
+        ):
+            return ""
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except OSError as error:
+        return str(error.strerror or error)
+
+
+def _node_trusts(port: int, environment: Mapping[str, str]) -> str:
+    return _run(["node", "-e", _NODE, str(port), HOST], environment)
+
+
+def _curl_trusts(port: int, environment: Mapping[str, str]) -> str:
+    place = f"{HOST}:{port}"
+    options = ["-sS", "-o", os.devnull, "--noproxy", "*", "--resolve", f"{place}:127.0.0.1"]
+    return _run(["curl", *options, f"https://{place}/"], environment)
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
+    """The last line of what a failing program says."""
+    try:
+        done = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return type(error).__name__
+    said = done.stderr.strip().split("\n")[0]
+    return "" if done.returncode == 0 else said or f"exit code {done.returncode}"
+
+
+_PORT = 8080
+_BASES = (
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "GOOGLE_GEMINI_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+)
+_SETTINGS = ("~/.claude/settings.json", "~/.claude/settings.local.json")
+"""Files whose `env` sets variables for an agent, over those that it is started with."""
+_READ_THERE = (*_BASES, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS")
+
+
+def port(environment: Mapping[str, str]) -> Check:
+    """That of a proxy that stands; `penumbra wrap` takes a free one."""
+    for entry in running.running(running.folder(environment)):
+        if _PORT in entry.get("ports", ()):
+            paused = ", paused" if entry.get("is_paused") else ""
+            told = f"port {_PORT}: a proxy of ours runs there (process {entry.get('pid')}{paused})"
+            return Check(State.OK, "port", told)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", _PORT))
+        except OSError as error:
+            why = "taken by another program" if error.errno == errno.EADDRINUSE else str(error.strerror)
+            fix = f"penumbra proxy -p {_PORT + 1}; `penumbra wrap` takes a free one"
+            return Check(State.NOTE, "port", f"port {_PORT} on 127.0.0.1 is {why}", fix)
+    return Check(State.OK, "port", f"port {_PORT} on 127.0.0.1 is free")
+
+
+def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
+    """Report each running proxy of which a provider has said that it broke a prompt's prefix."""
+    for entry in running.running(running.folder(environment)):
+        found = entry.get("totals", {}).get("prefix", {})
+        if found.get("broken"):
+            told = (
+                f"process {entry['pid']} broke {found['broken']:,} of {found['compared']:,} compared prefixes"
+            )
+            fix = "the sessions on its page name the places: report them, and set penumbra_pause until then"
+            yield Check(State.NOTE, "prefix", told, fix)
+
+
+def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
+    """Variables of this shell, and those that settings of agents put in their place."""
+    checks = [*_variables(environment, ""), *_files(environment)]
+    yield from checks or [Check(State.OK, "environment", "nothing in the environment leads past the proxy")]
+
+
+def _files(environment: Mapping[str, str]) -> Iterator[Check]:
+    for name in _SETTINGS:
+        path = Path(os.path.expanduser(name))
+        try:
+            there = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        named: Any = there.get("env") if isinstance(there, dict) else None
+        if isinstance(named, dict):
+            yield from _variables(
+                {key: str(named[key]) for key in _READ_THERE if key in named}, f" in {path}"
+            )
+
+
+def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
+    for name in _BASES:
+        if (value := environment.get(name, "").strip()) and not _is_usual(value):
+            told = (
+                f"{name}={one_line(value)}{where} is no LLM host that is known: requests there are not read"
+            )
+            yield Check(State.NOTE, "environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
+    for name in ("NO_PROXY", "no_proxy"):
+        past = [entry for entry in entries(environment.get(name, "")) if covers_llm_host(entry)]
+        if past:
+            told = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
+            yield Check(State.NOTE, "environment", told, f"take it out; `penumbra wrap` does{_but(where)}")
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        if environment.get(name, "").lower().startswith("socks"):
+            told = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
+            yield Check(State.NOTE, "environment", told, _undo(name, where))
+        elif where and environment.get(name):
+            told = f"{name}{where} comes before what the agent is started with"
+            yield Check(State.NOTE, "environment", told, _undo(name, where))
+    if environment.get("NODE_TLS_REJECT_UNAUTHORIZED", "") == "0":
+        told = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs trust anybody"
+        yield Check(State.NOTE, "environment", told, "unset NODE_TLS_REJECT_UNAUTHORIZED")
+
+
+def _undo(name: str, where: str) -> str:
+    return f"take it out{where}" if where else f"unset {name}"
+
+
+def _but(where: str) -> str:
+    return " so in the environment only" if where else ""
+
+
+def _is_usual(url: str) -> bool:
+    """A provider's own address, or this machine's, as of a proxy in reverse mode."""
+    from penumbra.apis import recognise
+
+    try:
+        return recognise.is_llm_host(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+_CA, _TRUST = "ca", "trust"
+_SOON = timedelta(days=30)
+_AGAIN = "penumbra ca make --again"
+
+
+def certificate(environment: Mapping[str, str]) -> Iterator[Check]:
+    """All about it."""
+    try:
+        folder = certificates.folder_in_use(environment=environment)
+    except Failure as failure:
+        yield Check(State.BAD, _CA, str(failure))
+        return
+    if not os.path.lexists(ca_file(folder)):
+        yield _ca_to_be_made(folder)
+        return
+    problems = list(_problems(folder))
+    yield from problems or [Check(State.OK, _CA, f"CA certificate {certificate_file(folder)}")]
+    if all(problem.state is not State.BAD for problem in problems):
+        yield from _trusted(folder, environment)
+
+
+def _ca_to_be_made(folder: Path) -> Check:
+    above = next(path for path in (folder, *folder.parents) if path.exists())
+    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+        return Check(State.OK, _CA, f"no CA certificate yet: the first start makes one in {folder}")
+    told = f"no CA certificate can be made in {folder}: {above} can't be written"
+    return Check(State.BAD, _CA, told, "name another folder: --set confdir=FOLDER")
+
+
+def _problems(folder: Path) -> Iterator[Check]:
+    from penumbra.cli.ca import provider_hosts, read
+
+    key = ca_file(folder)
+    try:
+        ca = read(folder)
+        mode = key.stat().st_mode
+    except (OSError, ValueError) as error:
+        told = f"the CA certificate in {folder} can't be read ({one_line(str(error))[:80]})"
+        yield Check(State.BAD, _CA, told, _AGAIN)
+        return
+    if stat.S_IMODE(mode) & 0o077:
+        yield Check(State.NOTE, _CA, f"others can read the CA's key {key}", f"chmod 600 {key}; {_AGAIN}")
+    now = datetime.now(UTC)
+    since = ca.certificate.not_valid_before_utc
+    if not since <= now < ca.until:
+        told = f"the CA certificate holds from {since:%Y-%m-%d} to {ca.until:%Y-%m-%d}"
+        yield Check(State.BAD, _CA, told, _AGAIN)
+    elif ca.until < now + _SOON:
+        yield Check(State.NOTE, _CA, f"the CA certificate ends on {ca.until:%Y-%m-%d}", _AGAIN)
+    if lacking := ca.lacks(provider_hosts()):
+        told = f"the CA certificate may not sign for {', '.join(lacking)}, which clients will refuse"
+        yield Check(State.NOTE, _CA, told, _AGAIN)
+
+
+def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
+    """By a handshake in the environment that programs get: this shell's, if it is led to a proxy of ours,
+    else that of `penumbra wrap`."""
+
+    led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
+    ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
+    where, fix, tried = "in this shell", 'eval "$(penumbra wrap --print-env)"', dict(environment)
+    if not (led_to & ours) - {""}:
+        trusted = certificates.Certificates(certificate_file(folder), folder / "penumbra-ca-bundle.pem")
+        where, fix = "under `penumbra wrap`", ""
+        tried |= agent_environment.variables("127.0.0.1:9", trusted, environment, is_llm_host=covers_llm_host)
+        if trusted.bundle is None or not trusted.bundle.is_file():
+            yield Check(State.OK, _TRUST, "no bundle of certificates yet: the first start makes it")
+            return
+    for client, problem in families(folder, tried):
+        if problem:
+            told = f"{client} does not trust the CA certificate {where} ({one_line(problem)[:120]})"
+            yield Check(State.NOTE, _TRUST, told, fix)
+        else:
+            yield Check(State.OK, _TRUST, f"{client} trusts the CA certificate {where}")
+
 
 USAGE = """\
 usage: penumbra doctor [--json]
@@ -59,10 +429,10 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     yield from _versions()
     yield _clock(datetime.now(UTC).date())
     yield from _settings(environment)
-    yield environment_check.port(environment)
-    yield from environment_check.prefixes(environment)
-    yield from ca_check.certificate(environment)
-    yield from environment_check.past_the_proxy(environment)
+    yield port(environment)
+    yield from prefixes(environment)
+    yield from certificate(environment)
+    yield from past_the_proxy(environment)
 
 
 def _python() -> Check:
@@ -103,7 +473,6 @@ def _clock(today: date) -> Check:
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
     from penumbra.config.remarks import remarks
-    from penumbra.config.settings import SettingsError, config_path, load, unknown_variables
 
     try:
         settings = load({}, environment, config_path("", environment))
@@ -132,7 +501,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(State.NOTE, "settings", line)
     yield from _unusable(settings)
     yield from _rules(settings.rules, environment)
-    yield store_check.store(settings, environment)
+    yield store(settings, environment)
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from penumbra.cli.ca_files import own_folder
-from penumbra.cli.failure import Failure
-from penumbra.cli.parser import Parser, settings
+from penumbra.cli.certificates import own_folder
+from penumbra.cli.command import Failure, Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import running

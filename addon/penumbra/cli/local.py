@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from penumbra.cli.advisories import version_of
-from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.command import WRONG, Failure
 
 USAGE = """\
 usage: penumbra local NAME [arguments of mitmdump]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penumbra.cli.failure import Failure
-from penumbra.cli.parser import Parser, settings
+from penumbra.cli.command import Failure, Parser, settings
 from penumbra.errors import one_line
 from penumbra.metrics import running
 

@@ -10,8 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from penumbra.cli.failure import Failure
-from penumbra.cli.parser import Parser
+from penumbra.cli.command import Failure, Parser
 from penumbra.metrics import running
 
 USAGE = """\

@@ -1,24 +1,244 @@
-"""What `discover` and `replay` have in common: the engine, how far it is, what is shown."""
+"""The engine that `discover` and `replay` share, their progress line, and their results as text, HTML or
+JSON.
+
+The HTML page is one file: no script, nothing loaded from elsewhere, logged text escaped.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 import orjson
 
-from penumbra.cli import projection_page, projection_text
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import print_left_out, use_rules
-from penumbra.cli.parser import settings as read_settings
+from penumbra.cli.command import WRONG, Failure, counted, print_left_out, use_rules
+from penumbra.cli.command import settings as read_settings
 from penumbra.errors import one_line
 from penumbra.projection import summary_json
-from penumbra.projection.figures import Figures
+from penumbra.projection.figures import Figures, LargeResult, Requests, Sums
 from penumbra.projection.projector import Projector, settings_of
 from penumbra.redaction import RuleError, ruleset
+
+_MOST_TEXT_ROWS, _MOST_LARGEST = 20, 8
+_NAME, _CALL = 38, 50
+"""Characters of a column."""
+
+
+def lines(figures: Figures, read: list[str]) -> Iterator[str]:
+    """All that is said. `read`: lines about the files."""
+    results, requests = figures.results, figures.requests
+    yield "A projection of what Penumbra would have saved. Nothing was changed, nothing was sent."
+    yield ""
+    yield from read
+    if not requests.count:
+        return
+    yield from headline(figures)
+    if results.results:
+        yield ""
+        yield from _text_table(figures)
+        yield ""
+        yield from _largest_texts(figures)
+    yield ""
+    yield "Tokens are estimates. System prompts and declarations of tools are in recorded requests, not in"
+    yield "session logs; what the model would have asked back is not known."
+    yield "Prices: list prices, with prompt caching."
+
+
+def headline(figures: Figures) -> Iterator[str]:
+    """The sums, each with what it is a share of."""
+    results, requests = figures.results, figures.requests
+    shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
+    yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"
+    yield f"input      {_input(results, requests)}"
+    yield f"money      {_money(results, requests)}"
+    yield f"secrets    {secrets(figures)}"
+
+
+def change(before: int, after: int) -> str:
+    """`1,000 → 400 tokens (-60.0 %)`."""
+    return f"{before:,} → {after:,} ({_share(after - before, before)})"
+
+
+def _share(part: float, whole: float) -> str:
+    return (
+        f"{100 * part / whole:+.1f} %".replace("+0.0", "0.0").replace("-0.0", "0.0") if whole else "no share"
+    )
+
+
+def _input(results: Sums, requests: Requests) -> str:
+    saved = results.saved - requests.declared
+    counted_by = "estimated"
+    if requests.counted_input:
+        share = 100 * requests.counted_input / requests.input
+        counted_by = f"{share:.0f} % of them counted by the provider"
+    whole = f"{requests.input:,} tokens in {counted(requests.count, 'request')}"
+    less = f"{-saved:+,} tokens ({_share(-saved, requests.input)} of them)"
+    return f"{whole}, {counted_by}: {less}, the injected tool's {requests.declared:,} included"
+
+
+def _money(results: Sums, requests: Requests) -> str:
+    if requests.unpriced == requests.count:
+        return "no price is known of these models"
+    saved = results.dollars - requests.declared_dollars
+    unpriced = f"; {counted(requests.unpriced, 'request')} of unknown price" if requests.unpriced else ""
+    whole = f"${requests.dollars:,.2f} for input"
+    return f"{whole}: {dollars(-saved)} ({_share(-saved, requests.dollars)} of it){unpriced}"
+
+
+def dollars(amount: float) -> str:
+    """With its sign."""
+    return f"{'-' if amount < 0 else '+'}${abs(amount):,.2f}"
+
+
+def secrets(figures: Figures) -> str:
+    """How many went out, by rule."""
+    total = figures.secrets.total()
+    if not total:
+        return "none found"
+    by_rule = sorted(figures.secrets.items(), key=lambda each: (-each[1], each[0]))
+    told = ", ".join(f"{rule} {count:,}" for rule, count in by_rule)
+    values = counted(len(figures.values), "different value")
+    return f"{counted(total, 'time')} a secret went out, {values}: {told}"
+
+
+def _text_table(figures: Figures) -> Iterator[str]:
+    row = f"{{:<{_NAME}}}{{:>9}}{{:>13}}{{:>13}}{{:>9}}{{:>15}}{{:>11}}"
+    yield row.format(
+        "tool: family", "results", "tokens", "would be", "share", "with resends", "dollars"
+    ).rstrip()
+    ranked = figures.ranked
+    for (tool, kind), sums in ranked[:_MOST_TEXT_ROWS]:
+        yield row.format(
+            short(f"{tool or '(unknown)'}: {kind}" if kind else tool or "(unknown)", _NAME - 1),
+            f"{sums.results:,}",
+            f"{sums.before:,}",
+            f"{sums.after:,}",
+            _share(sums.after - sums.before, sums.before) if sums.before else "",
+            f"{-sums.saved:,}",
+            dollars(-sums.dollars) if sums.dollars else "",
+        )
+    if len(ranked) > _MOST_TEXT_ROWS:
+        yield f"… and {len(ranked) - _MOST_TEXT_ROWS:,} more rows: --json or --html"
+
+
+def _largest_texts(figures: Figures) -> Iterator[str]:
+    yield "The largest results, and what they would be:"
+    for large in figures.largest[:_MOST_LARGEST]:
+        sizes = f"{large.facts.tokens_before:>9,} → {large.facts.tokens_after:>8,}"
+        how = ", ".join(large.facts.stages) or {"kept": "as it came"}.get(large.facts.how, large.facts.how)
+        yield f"{sizes}  {short(f'{large.tool}: {large.call}', _CALL):<{_CALL}}  {how}"
+
+
+def short(text: str, most: int) -> str:
+    """One line of at most so many characters, with nothing that a terminal would obey."""
+    text = one_line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_MOST_ROWS = 200
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
+_NOTE = (
+    "A projection: the results as a proxy would have sent them. Tokens are estimates. System prompts and "
+    "declarations of tools are in recorded requests, not in session logs; what the model would have asked "
+    "back is not known. Prices: list prices, with prompt caching."
+)
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --bar: #6a5acd66 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem; margin-bottom: 0 }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
+p.note { opacity: .75; max-width: 50rem }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem }
+dt { font-weight: 600 }
+dd { margin: 0 }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; white-space: normal }
+td:nth-child(-n+2) { min-width: 6rem; max-width: 20rem; overflow-wrap: break-word }
+td.bar { background: linear-gradient(to left, var(--bar) var(--part), transparent var(--part)) }
+details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
+summary { cursor: pointer; overflow-wrap: anywhere }
+pre { overflow: auto; max-height: 30rem; border: 1px solid var(--line); padding: .6rem; font-size: 12.5px }
+"""
+
+
+def html_page(figures: Figures, read: Sequence[str]) -> str:
+    """The file."""
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>Penumbra: a projection</title><style>{_STYLE}</style></head><body>",
+            "<h1>What Penumbra would have saved</h1>",
+            f'<p class="note">{_NOTE}</p>',
+            *_listed([*read, *(headline(figures) if figures.requests.count else ())]),
+            *_table(figures),
+            *_largest(figures.largest),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _listed(lines: Sequence[str]) -> Iterator[str]:
+    yield "<dl>"
+    for line in lines:
+        term, _, words = line.partition("  ")
+        yield f"<dt>{_escaped(term)}</dt><dd>{_escaped(words.strip())}</dd>"
+    yield "</dl>"
+
+
+def _table(figures: Figures) -> Iterator[str]:
+    ranked = figures.ranked
+    if not ranked:
+        return
+    heads = (
+        "Tool",
+        "Family",
+        "Results",
+        "Tokens",
+        "Would be",
+        "Share",
+        "With resends",
+        "Dollars",
+    )
+    yield "<h2>By tool and command family</h2><div class=wide><table><thead><tr>"
+    yield "".join(f"<th>{head}</th>" for head in heads) + "</tr></thead><tbody>"
+    most = max(1, ranked[0][1].saved)
+    for (tool, kind), sums in ranked[:_MOST_ROWS]:
+        share = f"{100 * (sums.after - sums.before) / sums.before:.1f} %" if sums.before else ""
+        cells = [kind, f"{sums.results:,}", f"{sums.before:,}", f"{sums.after:,}", share]
+        part = f"--part: {max(0.0, 100 * sums.saved / most):.1f}%"
+        yield f"<tr><td>{_escaped(tool or '(unknown)')}</td>" + "".join(
+            f"<td>{_escaped(cell)}</td>" for cell in cells
+        )
+        yield f'<td class="bar" style="{part}">{-sums.saved:,}</td>'
+        yield f"<td>{dollars(-sums.dollars) if sums.dollars else ''}</td></tr>"
+    yield "</tbody></table></div>"
+    if len(ranked) > _MOST_ROWS:
+        yield f"<p>… and {len(ranked) - _MOST_ROWS:,} more.</p>"
+
+
+def _largest(largest: Sequence[LargeResult]) -> Iterator[str]:
+    if largest:
+        yield "<h2>The largest results, and what they would be</h2>"
+    for large in largest:
+        facts = large.facts
+        how = ", ".join(facts.stages) or ("as it came" if facts.how == "kept" else facts.how)
+        head = f"{facts.tokens_before:,} → {facts.tokens_after:,} tokens, {large.tool}: {large.call}"
+        yield f"<details><summary>{_escaped(head)}</summary><p>{_escaped(f'{how}; {large.source}')}</p>"
+        yield f"<pre>{escape(large.form)}</pre></details>"
+
+
+def _escaped(text: str) -> str:
+    return escape(one_line(text))
+
 
 _SECONDS = 0.2
 """Between two states of the line."""
@@ -76,14 +296,14 @@ def show(
     """Print and write what was worked out. Raises Failure."""
     if page is not None:
         try:
-            page.write_text(projection_page.page(figures, read), encoding="utf-8", errors="replace")
+            page.write_text(html_page(figures, read), encoding="utf-8", errors="replace")
         except OSError as error:
             raise Failure(f"--html: {page}: {error.strerror}") from None
     if as_json:
         content = summary_json.content(figures, dict(counts))
         print(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
         return
-    for line in projection_text.lines(figures, list(read)):
+    for line in lines(figures, list(read)):
         print(line)
     if page is not None:
         print(f"\nThe page: {page}")

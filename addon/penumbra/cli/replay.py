@@ -11,10 +11,8 @@ from mitmproxy.io import FlowReader
 
 from penumbra.apis import recognise, websocket_upgrade
 from penumbra.apis.recognise import Api
-from penumbra.cli.counts import counted
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser
-from penumbra.cli.parser import settings as read_settings
+from penumbra.cli.command import WRONG, Failure, Parser, counted
+from penumbra.cli.command import settings as read_settings
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.conversation.incoming import Incoming
 from penumbra.errors import one_line

@@ -1,19 +1,233 @@
-"""`penumbra rules`: what the rules make of an output, and whether rules are right."""
+"""`penumbra rules`: tries rules on the output of a command, and checks rule files."""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from penumbra import rules, user_rules
-from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules, word_of
-from penumbra.cli.parser import settings as read_settings
-from penumbra.compress.result import Mode
+from penumbra.cli.command import Parser, action, piped_text, print_left_out, use_rules, word_of
+from penumbra.cli.command import settings as read_settings
+from penumbra.compress import pipeline
+from penumbra.compress.calls.classify import Call, classify, printing_parts
+from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.envelope import split_envelope
+from penumbra.compress.calls.family_rules import families
+from penumbra.compress.calls.hint import hint
+from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.families import shorten as family_steps
+from penumbra.compress.families.family import family
+from penumbra.compress.result import Loss, Mode, Policy, ToolOutput
+from penumbra.compress.size import line_count, size
+from penumbra.compress.stage import Trial
+from penumbra.compress.token_estimate import estimate
+from penumbra.config.settings import Settings
 from penumbra.errors import one_line
+from penumbra.expand import reference
+from penumbra.redaction import default
 from penumbra.rule_schemas import RuleError, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
+
+_LOOKS = ("command_family", "all others")
+"""Stages that are shown what a family would be shown."""
+_LINE_ENDS = str.maketrans({"\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+"""Those of YAML that JSON knows nothing of."""
+_LOST = {
+    Loss.NONE: "nothing was lost",
+    Loss.REVERSIBLE: "the text itself says how to restore it",
+    Loss.LOSSY: "something was left out",
+}
+
+
+def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
+    """What may be done, by the settings, where the model can ask for the original or can't."""
+    return Policy(
+        mode=mode,
+        method=settings.method,
+        lossy=lossy,
+        min_bytes=settings.min_bytes,
+        max_output_bytes=settings.max_output_bytes,
+        target_ratio=settings.target_ratio,
+        overhead=f"<<<SHADOW:{reference.SAMPLE}>>>\n" if lossy else "",
+    )
+
+
+def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
+    """The lines of the report."""
+    arguments = {tool_rules().arguments.command[0]: line}
+    call = classify(tool, arguments)
+    trials: list[Trial] = []
+    output = ToolOutput(text, tool, arguments, "call")
+    # As the proxy does it, which knows what was called.
+    redact = partial(default().redact, hint=hint(arguments))
+    result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
+    left_out = "may be left out" if policy.lossy else "may not be left out"
+    yield from _labelled("call", f"{tool}: {line}" if line else tool)
+    yield from _labelled("category", call.category)
+    # As its family sees it: without what a terminal would not show.
+    seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
+    yield from _labelled("family", _family(call, split_envelope(seen)[1]))
+    yield from _labelled("text", f"{_measure(text)}, {line_count(text):,} lines")
+    yield from _labelled("mode", f"{policy.mode}; lines {left_out}")
+    yield ""
+    yield from _stages(trials)
+    yield ""
+    share = f"{100 * size(result.text) / max(1, size(text)):.0f}% of it"
+    yield from _labelled("result", f"{_measure(result.text)}, {share}; {_LOST[result.loss]}")
+    yield ""
+    yield result.text.removesuffix("\n")
+    if call.family in families():
+        yield ""
+        yield from _labelled("", "An example for the rule's file, without secrets; read it first:")
+        yield ""
+        yield _example(line or tool, call, seen, lossy=policy.lossy)
+    elif call.command and not call.mixed and not any(part.read for part in call.parts):
+        yield ""
+        yield from _labelled("", "A family to begin with; docs/rules.md says what may stand in it:")
+        yield ""
+        yield _beginning(line, call, seen)
+
+
+def _width() -> int:
+    return max(40, min(shutil.get_terminal_size((100, 24)).columns, 140))
+
+
+def _labelled(label: str, words: str) -> list[str]:
+    indent = f"{label:<10}" if label else ""
+    return textwrap.wrap(
+        one_line(words),
+        _width(),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,
+    ) or [label]
+
+
+def _measure(text: str) -> str:
+    return f"{size(text):,} bytes, about {estimate(text):,} tokens"
+
+
+def _family(call: Call, body: str) -> str:
+    """The family's name, and why it does nothing where it does nothing."""
+    named = families().get(call.family)
+    if named is None:
+        return f"none: {_why_none(call)}"
+    whose = "yours" if named.is_users else "ours"
+    chosen = family(call.family)
+    objection = "its rule can't be used" if chosen is None else chosen.shape.objection(body)
+    if not objection and call.selected and not named.rule.selected:
+        objection = "its lines passed a filter, and the rule does not say `selected`"
+    if not objection and not named.rule.steps:
+        objection = "it has no steps"
+    if not objection:
+        return f"{call.family} ({whose})"
+    others = f"; tried by their shape: {', '.join(named.rule.fallback)}" if named.rule.fallback else ""
+    return f"{call.family} ({whose}), which does nothing here: {objection}{others}"
+
+
+def _why_none(call: Call) -> str:
+    printing = printing_parts(call.parts)
+    if any(part.read for part in printing):
+        return "the command shows a file, which the model may quote later"
+    if call.mixed:
+        names = [family_of(part.argv) or "none" for part in printing]
+        return f"commands of several families printed it ({', '.join(names)})"
+    if call.command:
+        return f"no rule matches `{' '.join(call.command)[:200]}`"
+    return "the call runs no command that prints something"
+
+
+def _stages(trials: list[Trial]) -> Iterator[str]:
+    """What each stage did, in order; at the end those that did nothing, by why."""
+    idle: dict[str, list[str]] = {}
+    for trial in trials:
+        if trial.after is None:
+            names = idle.setdefault(trial.reason, [])
+            names += [trial.stage] if trial.stage not in names else []
+            continue
+        metrics = (
+            f"{size(trial.before):,} → {size(trial.after):,} bytes, "
+            f"{estimate(trial.before):,} → {estimate(trial.after):,} tokens"
+        )
+        verdict = f"not kept: {trial.reason}" if trial.reason else "kept"
+        row = f"{trial.stage:<17} {metrics}: {verdict}"
+        yield from textwrap.wrap(row, _width(), subsequent_indent=" " * 4, drop_whitespace=True)
+    for reason, names in idle.items():
+        yield from textwrap.wrap(f"{reason}: {', '.join(names)}", _width(), subsequent_indent=" " * 4)
+
+
+def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
+    """YAML for `examples` of a file of command rules."""
+    shortened = family_steps.apply(text, call, lossy=lossy)
+    example: dict[str, Any] = {"family": call.family, "call": call_line}
+    if lossy:
+        example["lossy"] = True
+    if shortened is not None:
+        example["loss"] = shortened.loss.name.lower()
+        if shortened.family != call.family:
+            example["as"] = shortened.family
+    example["text"] = text
+    example["gives"] = None if shortened is None else shortened.text
+    return as_yaml(example)
+
+
+def _beginning(line: str, call: Call, text: str) -> str:
+    """YAML for a file of command rules, with a family for the command that does nothing yet."""
+    program, *words = call.command
+    operands = [word for word in words if not word.startswith("-")][:1]
+    match = [program, *(word for word in operands if re.fullmatch(r"[a-z][a-z-]{1,20}", word))]
+    family_lines = [
+        "families:",
+        f"  - name: {_value(program)}",
+        "    what: One sentence about it.",
+        f"    match: [{json.dumps(' '.join(match), ensure_ascii=False)}]",
+        "    steps: []",
+        "",
+        "examples:",
+    ]
+    return (
+        "\n".join(family_lines)
+        + "\n"
+        + as_yaml({"family": program, "call": line, "lossy": True, "text": text, "gives": None})
+    )
+
+
+def as_yaml(example: Mapping[str, Any]) -> str:
+    """An entry of a list, indented by two, texts of several lines as blocks where YAML can hold them so."""
+    lines = [f"  {key}: {_value(value)}" for key, value in example.items()]
+    return textwrap.indent("- " + "\n".join(lines)[2:], "  ")
+
+
+def _value(value: Any) -> str:
+    quoted = json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS)
+    if not isinstance(value, str):
+        return quoted
+    if "\n" not in value:
+        return value if _reads(value, value) else quoted
+    ending = (
+        "-" if not value.endswith("\n") else "+" if value.endswith("\n\n") or not value.strip("\n") else ""
+    )
+    body = "\n".join(f"    {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
+    block = f"|2{ending}\n{body}"
+    return block if _reads(f"x:\n  y: {block}\n", {"x": {"y": value}}) else quoted
+
+
+def _reads(text: str, value: Any) -> bool:
+    """Whether YAML reads the text as this value."""
+    try:
+        return bool(yaml.safe_load(text) == value)
+    except yaml.YAMLError:
+        return False
+
 
 USAGE = """\
 usage: penumbra rules try [COMMAND LINE] [--tool NAME] [--mode MODE] [--lossless] [--rules FOLDER] < output
@@ -50,12 +264,11 @@ def _try(arguments: Sequence[str]) -> int:
     given = parser.read(arguments)
     settings = read_settings()
     print_left_out(use_rules(settings.rules if given.rules is None else given.rules))
-    from penumbra.cli import rules_trial
 
     text = piped_text("output")
     mode = Mode(given.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
-    policy = rules_trial.policy_of(settings, mode, lossy=not given.lossless)
-    for line in "\n".join(rules_trial.report(given.tool, given.line, text, policy)).split("\n"):
+    policy = policy_of(settings, mode, lossy=not given.lossless)
+    for line in "\n".join(report(given.tool, given.line, text, policy)).split("\n"):
         # What a terminal would obey is shown, not done.
         print("\t".join(map(one_line, line.split("\t"))) if sys.stdout.isatty() else line)
     return 0

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from penumbra import rules
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules
-from penumbra.cli.parser import settings as read_settings
+from penumbra.cli.command import WRONG, Failure, Parser, action, piped_text, print_left_out, use_rules
+from penumbra.cli.command import settings as read_settings
 from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from penumbra.cli.parser import Parser
+from penumbra.cli.command import Parser
 
 USAGE = """\
 usage: penumbra service [--systemd|--launchd] [-- arguments of `penumbra proxy`]

@@ -1,5 +1,5 @@
-"""mitmdump or mitmweb with the addon in it: loopback by default, quiet, and every failure of the start is
-one line, the last one on the screen."""
+"""mitmdump or mitmweb with the addon in it: on loopback by default, quiet, each failure of a start one line
+at the end."""
 
 from __future__ import annotations
 
@@ -9,33 +9,114 @@ import errno
 import io
 import logging
 import re
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
-from mitmproxy import ctx, exceptions, http, options
+from mitmproxy import ctx, exceptions, http, options, optmanager
 from mitmproxy.addons import errorcheck
 from mitmproxy.master import Master
+from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.tools import cmdline, dump
 from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import (
-    FILTER_BEGINNINGS,
-    I_KNOW,
-    certificates,
-    options_help,
-    proxy_arguments,
-    wrap_instead,
-)
+from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, wrap_instead
 from penumbra.cli.advisories import Hole, holes
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.hints import Server, hints
-from penumbra.cli.own_ca import provider_hosts, read
-from penumbra.config.declaration import unknown_options, unprefixed_options
+from penumbra.cli.ca import provider_hosts, read
+from penumbra.cli.command import WRONG, Failure
+from penumbra.cli.proxy_process import Server, hints
+from penumbra.config.declaration import CONFIG_OPTION, unknown_options, unprefixed_options
+from penumbra.config.option import PREFIX
+from penumbra.config.options import groups
+from penumbra.config.parsers import listed, parse_mode
 from penumbra.errors import one_line
 from penumbra.flow import llm_hosts
+
+_INTRODUCTION = (
+    "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "
+    f"file that {CONFIG_OPTION} names:"
+)
+
+
+def options_help() -> str:
+    """All of them with their help."""
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
+    lines = textwrap.wrap(_INTRODUCTION, width)
+    for title, members in groups().items():
+        lines += ["", f"{title}:"]
+        for option in members:
+            lines += _entry(option.full_name, option.description, width)
+    return "\n".join(lines)
+
+
+def _entry(name: str, explanation: str, width: int) -> list[str]:
+    return [
+        f"  {name}",
+        *textwrap.wrap(explanation, width, initial_indent=" " * 6, subsequent_indent=" " * 6),
+    ]
+
+
+_PORTS = ("listen_port", "web_port")
+_LAST_PORT = 65_535
+_NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.+)")
+_MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
+
+
+def worded(message: str) -> str:
+    """What the parser of the arguments says of them."""
+    return _NO_NUMBER.sub(r"\1: got \2, allowed: a whole number", message)
+
+
+def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
+    """The first value that mitmproxy will not take; empty: there is none, or mitmproxy says it itself."""
+    return next(_problems(opts, given), "")
+
+
+def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]:
+    values = [(name, value) for name in _PORTS if (value := getattr(given, name, None)) is not None]
+    values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
+    for setting in given.setoptions:
+        name, is_said, value = setting.partition("=")
+        # What a script declares is known later.
+        if name not in opts:
+            continue
+        if told := _mistyped(opts, name, value if is_said else None):
+            yield told
+        values.append((name, value))
+    for name, value in values:
+        if name in _PORTS and str(value) and not 0 <= int(value) <= _LAST_PORT:
+            yield f"{name}: got {value}, allowed: a port from 0 to {_LAST_PORT}"
+        if name == "mode" and (reason := _no_mode(value)):
+            yield reason
+
+
+def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
+    """Why a value is none for an option; None: none was said."""
+    described = optmanager.dump_dicts(opts, [name])[name]
+    kind = described["type"]
+    if value is None and kind in ("str", "int"):
+        words = tuple(word for word in described["choices"] or () if word)
+        return f"{name}: got no value, allowed: {listed(words) if words else f'{name}=VALUE'}"
+    if value and kind in ("int", "optional int") and not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
+        return f"{name}: got {value!r}, allowed: a whole number"
+    if value and kind == "bool" and value not in ("true", "false", "toggle"):
+        return f"{name}: got {value!r}, allowed: true or false"
+    return ""
+
+
+def _no_mode(value: str) -> str:
+    """Why a text is no mode of mitmproxy's."""
+    try:
+        ProxyMode.parse(value)
+    except ValueError as error:
+        meant = f"; a mode of Penumbra's is {PREFIX}mode={value}" if parse_mode(value) is not None else ""
+        return f"mode: got {value!r} ({error}), allowed: {_MODES}{meant}"
+    return ""
+
 
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
@@ -181,11 +262,11 @@ class _Face:
         # One line, and no usage in front of it.
         parser.error = self._refuse  # type: ignore[method-assign]
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.epilog = options_help.text()
+        parser.epilog = options_help()
         parser.set_defaults(filter_args=[])
         try:
             # Here first, for an error is to be the last line, and help no failure.
-            problem = proxy_arguments.problem(opts, parser.parse_args(self.given))
+            problem = argument_problem(opts, parser.parse_args(self.given))
         except SystemExit as ended:
             raise _Done(ended.code) from None
         if problem:
@@ -193,7 +274,7 @@ class _Face:
         return parser
 
     def _refuse(self, message: str) -> NoReturn:
-        message = proxy_arguments.worded(message)
+        message = worded(message)
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from mitmproxy import ctx
 
 from penumbra.cli import USAGE, main
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.cli.start import Quiet
 from penumbra.config.options import OPTIONS, groups
 from penumbra.rules import load as load_rules

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penumbra.cli import discover
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.projection.from_logs import LogProjection
 from penumbra.session_logs.log_entries import LoggedConversation
 from support.session_log_files import ClaudeCodeLog, CodexLog, text_block, write_lines

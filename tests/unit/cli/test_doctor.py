@@ -10,21 +10,11 @@ from importlib import metadata
 import pytest
 
 from penumbra import rules, user_rules
-from penumbra.cli import (
-    ca_check,
-    certificates,
-    doctor,
-    environment_check,
-    installation,
-    own_ca,
-    store_check,
-    trust_check,
-)
+from penumbra.cli import advisories, ca, certificates, doctor
 from penumbra.cli.advisories import holes, holes_of
-from penumbra.cli.ca_files import certificate_file
-from penumbra.cli.checks import State
-from penumbra.cli.doctor import checks
-from penumbra.cli.failure import Failure
+from penumbra.cli.certificates import certificate_file
+from penumbra.cli.command import Failure
+from penumbra.cli.doctor import State, checks
 from penumbra.config.settings import Settings
 from penumbra.metrics import running
 from support.cases import each
@@ -125,7 +115,7 @@ def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
 
 def test_what_leads_past_the_proxy_is_named(tmp_path, monkeypatch):
     def told(environment):
-        return [str(check) for check in environment_check.past_the_proxy(environment)]
+        return [str(check) for check in doctor.past_the_proxy(environment)]
 
     monkeypatch.setenv("HOME", str(tmp_path))
     usual = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "NO_PROXY": "intranet,127.0.0.1"}
@@ -142,31 +132,31 @@ def test_what_leads_past_the_proxy_is_named(tmp_path, monkeypatch):
 def test_the_store_is_looked_at_and_not_changed(tmp_path):
     path = tmp_path / "some" / "penumbra.sqlite"
     settings = Settings(database=str(path))
-    assert "is made at the first start" in store_check.store(settings, {}).told
+    assert "is made at the first start" in doctor.store(settings, {}).told
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
-    check = store_check.store(settings, {})
+    check = doctor.store(settings, {})
     assert (check.state, "made by a later release" in check.told) == (State.NOTE, True)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     path.write_text("no database at all, and long enough to be looked at as if it were one" * 20)
-    assert "can't be read" in store_check.store(settings, {}).told
-    assert store_check.store(Settings(database="memory"), {}).state is State.NOTE
+    assert "can't be read" in doctor.store(settings, {}).told
+    assert doctor.store(Settings(database="memory"), {}).state is State.NOTE
 
 
 def test_clients_trust_what_they_are_told_to_trust(tmp_path):
     """A handshake with each kind that is there; none trusts the CA by itself."""
     folder = tmp_path / "ca"
-    own_ca.make(folder)
+    ca.make(folder)
     bundle = certificates.with_bundle(certificate_file(folder)).bundle
     environment = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": str(bundle), "CURL_CA_BUNDLE": str(bundle)}
     environment["NODE_EXTRA_CA_CERTS"] = str(certificate_file(folder))
-    told = dict(trust_check.families(folder, environment))
+    told = dict(doctor.families(folder, environment))
     assert set(told.values()) == {""}
-    strangers = dict(trust_check.families(folder, {"PATH": os.environ["PATH"]}))
+    strangers = dict(doctor.families(folder, {"PATH": os.environ["PATH"]}))
     assert set(strangers) == set(told)
     assert all(strangers.values())
 
@@ -186,27 +176,27 @@ def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
     """One in reverse mode has no place that `HTTPS_PROXY` could name: its entry says so by an empty one."""
     monkeypatch.setenv("HOME", str(tmp_path))
     environment = {"HOME": str(tmp_path)} | ({"HTTPS_PROXY": led_to} if led_to else {})
-    own_ca.make(folder := certificates.folder_in_use(environment=environment))
+    ca.make(folder := certificates.folder_in_use(environment=environment))
     certificates.with_bundle(certificate_file(folder))
     monkeypatch.setattr(running, "running", lambda _: iter([{"proxy": proxy}]))
-    monkeypatch.setattr(trust_check, "families", lambda *_: iter([("Python", "")]))
-    told = [check.told for check in ca_check.certificate(environment)]
+    monkeypatch.setattr(doctor, "families", lambda *_: iter([("Python", "")]))
+    told = [check.told for check in doctor.certificate(environment)]
     assert told[-1] == f"Python trusts the CA certificate {where}"
 
 
 def test_newer_packages_come_by_what_has_installed_these(tmp_path):
     (pipx := tmp_path / "pipx").mkdir()
     (pipx / "pipx_metadata.json").touch()
-    assert installation.newer(("mitmproxy",), str(pipx)) == "pipx reinstall penumbra-proxy"
-    assert installation.alone("a>1", str(pipx)) == "pipx runpip penumbra-proxy install --no-deps 'a>1'"
+    assert advisories.newer(("mitmproxy",), str(pipx)) == "pipx reinstall penumbra-proxy"
+    assert advisories.alone("a>1", str(pipx)) == "pipx runpip penumbra-proxy install --no-deps 'a>1'"
     (uv := tmp_path / "uv").mkdir()
     (uv / "uv-receipt.toml").touch()
-    assert installation.newer(("mitmproxy",), str(uv)) == "uv tool upgrade penumbra-proxy"
-    assert " --upgrade mitmproxy h2 && " in installation.newer(("mitmproxy", "h2"), "/usr")
+    assert advisories.newer(("mitmproxy",), str(uv)) == "uv tool upgrade penumbra-proxy"
+    assert " --upgrade mitmproxy h2 && " in advisories.newer(("mitmproxy", "h2"), "/usr")
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "venv").touch()
     (tmp_path / "addon" / "penumbra").mkdir(parents=True)
-    clone = installation.newer(("h2",), str(tmp_path / ".venv"))
+    clone = advisories.newer(("h2",), str(tmp_path / ".venv"))
     assert clone == f"rm -rf {tmp_path}/.venv && {tmp_path}/scripts/run --version"
 
 

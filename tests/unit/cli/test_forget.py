@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import forget
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.metrics.running import StatsFile
 from penumbra.store.database import Database
 from penumbra.store.history import History

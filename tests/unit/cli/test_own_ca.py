@@ -11,29 +11,29 @@ from cryptography import x509
 from mitmproxy import ctx
 from mitmproxy.certs import CertStore
 
-from penumbra.cli import ca, certificates, own_ca
-from penumbra.cli.ca_files import ca_file, own_folder
-from penumbra.cli.failure import Failure
+from penumbra.cli import ca, certificates
+from penumbra.cli.certificates import ca_file, own_folder
+from penumbra.cli.command import Failure
 from penumbra.flow.certificate_names import CertificateNames, is_permitted
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("ca")
-    own_ca.make(made, ["*.llm.example", "10.1.2.3"])
+    ca.make(made, ["*.llm.example", "10.1.2.3"])
     return made
 
 
 def test_it_signs_for_llm_hosts_and_nothing_else(folder):
-    made = own_ca.read(folder)
-    assert made.lacks(own_ca.provider_hosts()) == []
+    made = ca.read(folder)
+    assert made.lacks(ca.provider_hosts()) == []
     assert made.lacks(["a.llm.example", "10.1.2.3", "localhost", "127.0.0.1"]) == []
     others = ["example.com", "github.com", "com", "anthropic.com.evil.example", "10.1.2.4", "*"]
     assert made.lacks(others) == others
     assert made.until > datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3000)
     assert stat.S_IMODE(ca_file(folder).stat().st_mode) == 0o600
-    with pytest.raises(own_ca.TooWide):
-        own_ca.make(folder, ["*.com"])
+    with pytest.raises(ca.TooWide):
+        ca.make(folder, ["*.com"])
 
 
 def test_certificates_name_only_what_it_may_sign_for(folder, monkeypatch):
@@ -88,8 +88,8 @@ def test_the_ca_that_is_there_is_the_one_in_use(tmp_path, monkeypatch, capsys):
 def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
-        own_ca.make(tmp_path)
-        bundle = certificates.with_bundle(own_ca.certificate_file(tmp_path)).bundle
+        ca.make(tmp_path)
+        bundle = certificates.with_bundle(ca.certificate_file(tmp_path)).bundle
     finally:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -100,7 +100,7 @@ def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
 
 def test_mitmproxy_has_nothing_to_write_beside_it(tmp_path):
     """The folder may be one that a proxy can't write to."""
-    own_ca.make(tmp_path)
+    ca.make(tmp_path)
     made = sorted(tmp_path.iterdir())
     CertStore.from_store(tmp_path, "mitmproxy", 2048)
     assert sorted(tmp_path.iterdir()) == made

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import page
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.metrics.running import StatsFile
 
 THROUGH, OWN = "http://penumbra.local/?token=x", "http://127.0.0.1:8765/?token=x"

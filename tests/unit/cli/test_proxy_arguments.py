@@ -5,7 +5,8 @@ from __future__ import annotations
 from mitmproxy import options
 from mitmproxy.tools import cmdline
 
-from penumbra.cli.proxy_arguments import problem, worded
+from penumbra.cli.start import argument_problem as problem
+from penumbra.cli.start import worded
 from penumbra.config import declaration
 from support.cases import each
 

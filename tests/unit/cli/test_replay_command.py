@@ -13,7 +13,7 @@ from mitmproxy.io import FlowWriter
 from mitmproxy.test import tflow
 
 from penumbra.cli import replay
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 
 LONG = "".join(f"tests/test_{number}.py::test_it PASSED\n" for number in range(400)) + "400 passed in 3 s\n"
 URL = "https://api.anthropic.com/v1/messages"

@@ -14,9 +14,8 @@ import pytest
 import yaml
 
 from penumbra import user_rules
-from penumbra.cli import rules_command as command
-from penumbra.cli import rules_trial
-from penumbra.cli.failure import Failure
+from penumbra.cli import rules_command
+from penumbra.cli.command import Failure
 from penumbra.compress.families.examples import problems
 from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
 from penumbra.rule_schemas.schema import convert
@@ -41,7 +40,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     def run(text: str | bytes, *arguments: str) -> str:
         data = text if isinstance(text, bytes) else text.encode()
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(data)))
-        assert command.main(["try", *arguments]) == 0
+        assert rules_command.main(["try", *arguments]) == 0
         return capsys.readouterr().out
 
     return run
@@ -155,7 +154,7 @@ def test_any_text(text: bytes, tried: Any) -> None:
 )  # fmt: skip
 def test_texts_come_back_from_yaml(text: str) -> None:
     example = {"family": "x", "call": text, "lossy": True, "text": text, "gives": None}
-    assert yaml.safe_load(rules_trial.as_yaml(example)) == [example]
+    assert yaml.safe_load(rules_command.as_yaml(example)) == [example]
 
 
 @pytest.mark.parametrize(
@@ -172,16 +171,16 @@ def test_texts_come_back_from_yaml(text: str) -> None:
 )
 def test_wrong_arguments(arguments: list[str], told: str) -> None:
     with pytest.raises(Failure) as caught:
-        command.main(arguments)
+        rules_command.main(arguments)
     assert str(caught.value).startswith(told)
     assert caught.value.code == 2
 
 
 def test_check_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["check", str(STRANGERS)]) == 0
+    assert rules_command.main(["check", str(STRANGERS)]) == 0
     assert capsys.readouterr().out == f"All is well: {STRANGERS}.\n"
     (tmp_path / "tools.yaml").write_text("agents: {mine: {reed: [x]}}\nfamily: {}\n")
-    assert command.main(["check", str(tmp_path)]) == 1
+    assert rules_command.main(["check", str(tmp_path)]) == 1
     assert capsys.readouterr().out.split("\n")[:-1] == [
         f"{tmp_path}/tools.yaml: agents.mine.reed: unknown key, did you mean read?",
         f"{tmp_path}/tools.yaml: family: unknown key, did you mean families?",
@@ -191,14 +190,14 @@ def test_check_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_check_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     if examples.FEW:
         pytest.skip("each file's rules and examples have tests of their own")
-    assert command.main(["check"]) == 0, capsys.readouterr().out
+    assert rules_command.main(["check"]) == 0, capsys.readouterr().out
     assert capsys.readouterr().out == "All is well: our rules, and no folder of yours.\n"
 
 
 def test_help_and_a_reader_that_goes_away() -> None:
     whole = [sys.executable, "-m", "penumbra.cli", "rules"]
     helped = subprocess.run([*whole, "--help"], capture_output=True, text=True, check=True)
-    assert helped.stdout == command.USAGE
+    assert helped.stdout == rules_command.USAGE
     shell = f"yes | head -50000 | {' '.join(whole)} try 'pants test' | head -1"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
     assert done.stdout == "call      Bash: pants test\n"

@@ -13,7 +13,7 @@ import pytest
 
 from penumbra import user_rules
 from penumbra.cli import secrets as command
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.store.key_file import installation_key
 
 TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"

@@ -5,7 +5,7 @@ import plistlib
 import pytest
 
 from penumbra.cli import local, service
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 
 
 def test_units_start_this_very_installation(capsys):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import stats
-from penumbra.cli.failure import Failure
+from penumbra.cli.command import Failure
 from penumbra.metrics.comparison import LEAST
 from penumbra.metrics.running import StatsFile
 from penumbra.store.arms import HELD_OUT, SHORTENED

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import agent_environment, certificates, proxy_process, wrap
-from penumbra.cli.agent_environment import Tools
+from penumbra.cli.agent_environment import Tools, covers_llm_host
 from penumbra.cli.certificates import Certificates
-from penumbra.cli.failure import Failure
-from penumbra.cli.no_proxy import covers_llm_host
+from penumbra.cli.command import Failure
 
 KNOWN = Certificates(Path("/c/ca.pem"), Path("/c/bundle.pem"))
 PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.cli import comparison_text
+from penumbra.cli import stats
 from penumbra.metrics import comparison
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.comparison import LEAST, compare, interval
@@ -70,11 +70,11 @@ def test_it_is_that_of_welch() -> None:
 def test_too_few_say_so_instead_of_a_number() -> None:
     some = compare(conversations(SHORTENED, LEAST) | conversations(HELD_OUT, LEAST - 1))
     assert some["arms"]["measures"] == []
-    assert "too few for a number" in "\n".join(comparison_text.lines(some))
+    assert "too few for a number" in "\n".join(stats.lines(some))
     more = compare(conversations(SHORTENED, LEAST) | conversations(HELD_OUT, LEAST))
     assert more["arms"]["measures"]
     assert more["halves"]["measures"] == []
-    assert "too few held out" in "\n".join(comparison_text.lines(more))
+    assert "too few held out" in "\n".join(stats.lines(more))
 
 
 def test_what_is_not_known_is_no_number() -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_known_is_no_number() -> None:
     asked = compare(conversations(SHORTENED, 30, asked=2) | conversations(HELD_OUT, 30))
     each = measured(asked["arms"], "originals asked for")
     assert (each["means"], each["change"], each["interval"]) == ([2, 0], None, None)
-    text = "\n".join(comparison_text.lines(unpriced))
+    text = "\n".join(stats.lines(unpriced))
     assert "not known of enough conversations" in text
 
 

@@ -1,4 +1,8 @@
-"""How commands read their arguments, the settings and standard input; what is wrong with them is one line."""
+"""Shared by all commands: how arguments, settings and standard input are read, and how a command fails.
+
+A failure is one line and an exit code. Settings and rules are imported where they are read: help needs
+neither.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,34 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from penumbra import user_rules
-from penumbra.cli.failure import WRONG, Failure
-from penumbra.config.settings import Settings, SettingsError, config_path, load
 from penumbra.errors import one_line
-from penumbra.rule_schemas import RuleError
+
+if TYPE_CHECKING:
+    from penumbra.config.settings import Settings
+
+WRONG = 2
+"""The exit code of wrong arguments and settings."""
+
+
+class Failure(Exception):
+    """Ends a command. Its message is shown to the user."""
+
+    def __init__(self, message: str, code: int = 1, *, is_abrupt: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.is_abrupt = is_abrupt
+        """The process ends at once, without what Python does at its end."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 request`, `1,200 requests`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class Parser(argparse.ArgumentParser):
-    """Of one command, such as `rules try`. Help is the command's own `USAGE`."""
+    """The arguments of one command, such as `rules try`. Help is the command's own `USAGE`."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)
@@ -63,6 +84,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 def settings() -> Settings:
     """Those of environment and file, as a start reads them: what can't be read is said even where it is not
     needed. Raises Failure."""
+    from penumbra.config.settings import SettingsError, config_path, load
+
     try:
         return load({}, os.environ, config_path("", os.environ))
     except SettingsError as error:
@@ -71,6 +94,9 @@ def settings() -> Settings:
 
 def use_rules(setting: str) -> list[str]:
     """Have the rules of a folder count beside ours; what is wrong with them. Raises Failure."""
+    from penumbra import user_rules
+    from penumbra.rule_schemas import RuleError
+
     try:
         return user_rules.use(user_rules.folder_of(setting))
     except RuleError as error:
