@@ -72,37 +72,6 @@ def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.en
     return own
 
 
-def prepare(
-    confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ, hosts: Iterable[str] | None = ()
-) -> Certificates:
-    """Makes the CA if there is none, and the bundle if it is not right. Raises Failure.
-
-    `hosts`: globs that a CA of our own may sign for beside those of the rules; None: any host.
-    """
-    from mitmproxy.certs import CertStore
-
-    from penumbra.cli.ca import make
-
-    folder = folder_in_use(confdir, environment)
-    ca = certificate_file(folder)
-    try:
-        if folder == own_folder(environment) and not ca_file(folder).exists():
-            make(folder, hosts)
-        CertStore.from_store(folder, NAME, 2048)
-        ca.read_bytes()
-    except OSError as error:
-        raise Failure(
-            f"the CA certificate can't be made or read in {folder} ({error.strerror or error}): name "
-            "another folder with --set confdir=FOLDER"
-        ) from None
-    except ValueError as error:
-        raise Failure(
-            f"{ca_file(folder)} is no CA certificate with its key ({str(error)[:80]}): move it "
-            "away, and a new one is made"
-        ) from None
-    return with_bundle(ca)
-
-
 def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
     """The bundle beside a CA certificate, written if it is not right. `extra`: more files whose certificates
     it has to hold; then it has a name of its own.

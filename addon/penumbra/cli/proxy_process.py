@@ -8,21 +8,17 @@ then `{"ended": …}` with the totals. Prints of mitmproxy go to standard error.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import ipaddress
 import os
 import queue
-import shlex
 import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -30,182 +26,9 @@ from urllib.parse import unquote, urlsplit
 import orjson
 
 from penumbra import __version__
-from penumbra.cli.certificates import Certificates
 from penumbra.cli.command import Failure
 from penumbra.errors import one_line
 from penumbra.metrics import running
-
-_BASES = {
-    "api.anthropic.com": ("ANTHROPIC_BASE_URL", ""),
-    "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
-    "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
-}
-"""Variables that agents read their base URL from, and the path behind it."""
-_ALL_TRAFFIC = ("transparent", "wireguard", "tun")
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """One mode of the proxy, as it runs."""
-
-    kind: str
-    """`regular`, `reverse`, `local` …"""
-    data: str = ""
-    """What stands behind the colon: a URL, the names of programs."""
-    host: str = ""
-    """The address it listens on; empty if it listens on none."""
-    port: int = 0
-
-    @property
-    def place(self) -> str:
-        """Host and port as another program on this machine writes them."""
-        return f"{_reachable(self.host)}:{self.port}"
-
-
-def hints(servers: Iterable[Server], certificates: Certificates) -> str:
-    """What the user is told, line by line."""
-    lines = [f"CA certificate: {certificates.ca}"]
-    proxies = [server for server in servers if server.kind in ("regular", "upstream")]
-    for server in servers:
-        if server in proxies[:1]:
-            lines += _proxy(server, certificates)
-        elif server in proxies:
-            lines.append(f"Another one: export HTTPS_PROXY=http://{server.place}")
-        else:
-            lines += _other(server)
-    return "\n".join(lines)
-
-
-def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Lines to be pasted into any shell, so without comments: an interactive zsh takes them for words."""
-    ca = shlex.quote(str(certificates.ca))
-    lines = [
-        "Point an agent at Penumbra, in the shell that starts the agent:",
-        f"  export HTTPS_PROXY=http://{server.place}",
-        f"  export NODE_EXTRA_CA_CERTS={ca}",
-        f"  export CODEX_CA_CERTIFICATE={ca}",
-    ]
-    if certificates.bundle is not None:
-        lines.append(f"  export SSL_CERT_FILE={shlex.quote(str(certificates.bundle))}")
-    lines.append("NODE_EXTRA_CA_CERTS is for Claude Code, Gemini CLI and other Node agents,")
-    if certificates.bundle is None:
-        return [*lines, f"CODEX_CA_CERTIFICATE for Codex; none for Python SDKs: {certificates.problem}"]
-    return [*lines, "CODEX_CA_CERTIFICATE for Codex, SSL_CERT_FILE for Python SDKs."]
-
-
-def _other(server: Server) -> list[str]:
-    if server.kind == "reverse":
-        return _reverse(server)
-    if server.kind == "local":
-        programs = server.data or "all programs"
-        return [
-            f"Captured on this machine: {programs}. They must trust the CA certificate; nothing else to set."
-        ]
-    if server.kind == "socks5":
-        return [
-            "Point an agent that speaks SOCKS at Penumbra, and let it trust the CA certificate:",
-            f"  export ALL_PROXY=socks5h://{server.place}",
-        ]
-    if server.kind in _ALL_TRAFFIC:
-        where = f" at {server.place}" if server.host else ""
-        return [
-            f"Mode {server.kind}{where}: lead traffic there, from programs that trust the CA certificate."
-        ]
-    return [f"Mode {server.kind} at {server.place}."]
-
-
-def _reverse(server: Server) -> list[str]:
-    scheme, _, rest = server.data.rpartition("://")
-    host = rest.partition("/")[0].partition(":")[0]
-    if scheme not in ("http", "https", ""):
-        return [f"{server.place} leads to {server.data}."]
-    variable, path = _BASES.get(host, ("", ""))
-    if variable:
-        return [
-            f"Point an agent at Penumbra by its base URL, {host} behind it:",
-            f"  export {variable}=http://{server.place}{path}",
-        ]
-    return [f"Base URL http://{server.place} leads to {server.data}."]
-
-
-def _reachable(host: str) -> str:
-    """The address by which a program on this machine reaches a listener."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host or "127.0.0.1"
-    if address.is_unspecified:
-        return "127.0.0.1"
-    return f"[{address}]" if address.version == 6 else str(address)
-
-
-_PROXIES = ("regular", "upstream")
-
-
-class _Wrap:
-    """Who waits at the other end."""
-
-    is_wrap = True
-
-    def __init__(self, report: int) -> None:
-        self._report = report
-
-    def tell(self, **line: Any) -> None:
-        """A line; whoever has gone needs none."""
-        with contextlib.suppress(OSError):
-            os.write(self._report, orjson.dumps(line) + b"\n")
-
-    def listens(self, servers: Sequence[Server], certificates: Certificates, hosts: Sequence[str]) -> None:
-        """Where, by which CA, and for which hosts beside the known ones."""
-        from mitmproxy import ctx
-
-        end = partial(asyncio.get_running_loop().call_soon_threadsafe, ctx.master.shutdown)
-        threading.Thread(target=_wait, args=(end,), daemon=True).start()
-        proxy = next((server.place for server in servers if server.kind in _PROXIES), "")
-        web = ""
-        if "web_port" in ctx.options:
-            web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
-        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web, "hosts": list(hosts)})
-
-    def ended(self, totals: Mapping[str, Any]) -> None:
-        """What it has done."""
-        self.tell(ended=totals)
-
-
-def _wait(end: Callable[[], object]) -> None:
-    """Call `end` at the end of standard input, by a thread: not every event loop can wait for it."""
-    while os.read(0, 4096):
-        pass
-    # The loop may have ended first.
-    with contextlib.suppress(RuntimeError):
-        end()
-
-
-def main(_: Sequence[str]) -> int:
-    """Runs the proxy; 0, 1 if it could not start, or 2 if arguments or settings are wrong."""
-    wrap = _Wrap(os.dup(1))
-    os.dup2(2, 1)
-    # Not through a buffer: the rest is waited for elsewhere.
-    asked = orjson.loads(_line(0))
-    try:
-        from penumbra.cli import start
-
-        code = start.start(asked["command"], asked["arguments"], starter=wrap)
-    except Failure as failure:
-        wrap.tell(failed=str(failure), code=failure.code)
-        return failure.code
-    if code:
-        # Said where mitmproxy says it: in what is now the log.
-        wrap.tell(failed="", code=code)
-    return code
-
-
-def _line(descriptor: int) -> bytes:
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
-        line += byte
-    return line
-
 
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -213,8 +36,8 @@ _CONNECT_SECONDS = 1.0
 _RUN = """\
 import sys
 sys.path.append(sys.argv[1])
-from penumbra.cli.wrapped_proxy import main
-raise SystemExit(main(sys.argv[2:]))
+from penumbra.cli.start import serve_wrapped
+raise SystemExit(serve_wrapped())
 """
 """Started with `-P`: modules of the folder where the user is have no business in the proxy."""
 _ROOT = str(Path(__file__).resolve().parents[2])

@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import errno
 import io
+import ipaddress
 import logging
+import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
+import orjson
 from mitmproxy import ctx, exceptions, http, options, optmanager
 from mitmproxy.addons import errorcheck
+from mitmproxy.certs import CertStore
 from mitmproxy.master import Master
 from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.tools import cmdline, dump
@@ -26,9 +35,9 @@ from mitmproxy.tools.web.master import WebMaster
 from penumbra.addon import Penumbra
 from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, wrap_instead
 from penumbra.cli.advisories import Hole, holes
-from penumbra.cli.ca import provider_hosts, read
+from penumbra.cli.ca import make, provider_hosts, read
+from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
-from penumbra.cli.proxy_process import Server, hints
 from penumbra.config.declaration import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.config.option import PREFIX
 from penumbra.config.options import groups
@@ -173,9 +182,7 @@ class Starter(Protocol):
     is_wrap: bool
     """It is for one program, and ends with it."""
 
-    def listens(
-        self, servers: Sequence[Server], trusted: certificates.Certificates, hosts: Sequence[str]
-    ) -> None:
+    def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         """It listens; called in its event loop. `hosts`: those that count among LLM hosts by the settings."""
         ...
 
@@ -189,9 +196,7 @@ class User:
 
     is_wrap = False
 
-    def listens(
-        self, servers: Sequence[Server], trusted: certificates.Certificates, hosts: Sequence[str]
-    ) -> None:
+    def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         """Says so."""
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
@@ -203,7 +208,7 @@ class User:
 class _Greeting:
     """The ports are known once all addons run, also those that the system chose."""
 
-    def __init__(self, starter: Starter, trusted: certificates.Certificates, hosts: Sequence[str]) -> None:
+    def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
         self._certificates = trusted
         self._hosts = hosts
@@ -303,11 +308,11 @@ class _Face:
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)
 
-    def _certificates(self) -> certificates.Certificates:
+    def _certificates(self) -> Certificates:
         """The CA in use, which may sign for the hosts that are decrypted. Raises Failure."""
         settings, confdir = self.addon.settings, ctx.options.confdir
         any_host = settings.intercept == "all"
-        trusted = certificates.prepare(confdir, hosts=None if any_host else settings.hosts)
+        trusted = prepare_ca(confdir, hosts=None if any_host else settings.hosts)
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
@@ -321,6 +326,35 @@ class _Face:
                 "these. `penumbra ca make --again` makes one that may, to be trusted anew."
             )
         return trusted
+
+
+def prepare_ca(
+    confdir: str = certificates.DEFAULT,
+    environment: Mapping[str, str] = os.environ,
+    hosts: Iterable[str] | None = (),
+) -> Certificates:
+    """Makes the CA if there is none, and the bundle if it is not right. Raises Failure.
+
+    `hosts`: globs that a CA of our own may sign for beside those of the rules; None: any host.
+    """
+    folder = certificates.folder_in_use(confdir, environment)
+    ca = certificate_file(folder)
+    try:
+        if folder == own_folder(environment) and not ca_file(folder).exists():
+            make(folder, hosts)
+        CertStore.from_store(folder, NAME, 2048)
+        ca.read_bytes()
+    except OSError as error:
+        raise Failure(
+            f"the CA certificate can't be made or read in {folder} ({error.strerror or error}): name "
+            "another folder with --set confdir=FOLDER"
+        ) from None
+    except ValueError as error:
+        raise Failure(
+            f"{ca_file(folder)} is no CA certificate with its key ({str(error)[:80]}): move it "
+            "away, and a new one is made"
+        ) from None
+    return certificates.with_bundle(ca)
 
 
 class _Done(Exception):
@@ -434,3 +468,171 @@ def _too_open(hole: Hole) -> str:
         f"{hole.remedy[0].upper()}{hole.remedy[1:]}; or add {I_KNOW}: "
         "Penumbra leads nobody to mitmweb's port, but can't vouch for the rest"
     )
+
+
+_BASES = {
+    "api.anthropic.com": ("ANTHROPIC_BASE_URL", ""),
+    "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
+    "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
+}
+"""Variables that agents read their base URL from, and the path behind it."""
+_ALL_TRAFFIC = ("transparent", "wireguard", "tun")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One mode of the proxy, as it runs."""
+
+    kind: str
+    """`regular`, `reverse`, `local` …"""
+    data: str = ""
+    """What stands behind the colon: a URL, the names of programs."""
+    host: str = ""
+    """The address it listens on; empty if it listens on none."""
+    port: int = 0
+
+    @property
+    def place(self) -> str:
+        """Host and port as another program on this machine writes them."""
+        return f"{_reachable(self.host)}:{self.port}"
+
+
+def hints(servers: Iterable[Server], certificates: Certificates) -> str:
+    """What the user is told, line by line."""
+    lines = [f"CA certificate: {certificates.ca}"]
+    proxies = [server for server in servers if server.kind in ("regular", "upstream")]
+    for server in servers:
+        if server in proxies[:1]:
+            lines += _proxy(server, certificates)
+        elif server in proxies:
+            lines.append(f"Another one: export HTTPS_PROXY=http://{server.place}")
+        else:
+            lines += _other(server)
+    return "\n".join(lines)
+
+
+def _proxy(server: Server, certificates: Certificates) -> list[str]:
+    """Lines to be pasted into any shell, so without comments: an interactive zsh takes them for words."""
+    ca = shlex.quote(str(certificates.ca))
+    lines = [
+        "Point an agent at Penumbra, in the shell that starts the agent:",
+        f"  export HTTPS_PROXY=http://{server.place}",
+        f"  export NODE_EXTRA_CA_CERTS={ca}",
+        f"  export CODEX_CA_CERTIFICATE={ca}",
+    ]
+    if certificates.bundle is not None:
+        lines.append(f"  export SSL_CERT_FILE={shlex.quote(str(certificates.bundle))}")
+    lines.append("NODE_EXTRA_CA_CERTS is for Claude Code, Gemini CLI and other Node agents,")
+    if certificates.bundle is None:
+        return [*lines, f"CODEX_CA_CERTIFICATE for Codex; none for Python SDKs: {certificates.problem}"]
+    return [*lines, "CODEX_CA_CERTIFICATE for Codex, SSL_CERT_FILE for Python SDKs."]
+
+
+def _other(server: Server) -> list[str]:
+    if server.kind == "reverse":
+        return _reverse(server)
+    if server.kind == "local":
+        programs = server.data or "all programs"
+        return [
+            f"Captured on this machine: {programs}. They must trust the CA certificate; nothing else to set."
+        ]
+    if server.kind == "socks5":
+        return [
+            "Point an agent that speaks SOCKS at Penumbra, and let it trust the CA certificate:",
+            f"  export ALL_PROXY=socks5h://{server.place}",
+        ]
+    if server.kind in _ALL_TRAFFIC:
+        where = f" at {server.place}" if server.host else ""
+        return [
+            f"Mode {server.kind}{where}: lead traffic there, from programs that trust the CA certificate."
+        ]
+    return [f"Mode {server.kind} at {server.place}."]
+
+
+def _reverse(server: Server) -> list[str]:
+    scheme, _, rest = server.data.rpartition("://")
+    host = rest.partition("/")[0].partition(":")[0]
+    if scheme not in ("http", "https", ""):
+        return [f"{server.place} leads to {server.data}."]
+    variable, path = _BASES.get(host, ("", ""))
+    if variable:
+        return [
+            f"Point an agent at Penumbra by its base URL, {host} behind it:",
+            f"  export {variable}=http://{server.place}{path}",
+        ]
+    return [f"Base URL http://{server.place} leads to {server.data}."]
+
+
+def _reachable(host: str) -> str:
+    """The address by which a program on this machine reaches a listener."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host or "127.0.0.1"
+    if address.is_unspecified:
+        return "127.0.0.1"
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+_PROXIES = ("regular", "upstream")
+
+
+class _Wrap:
+    """Reports to the process that has started this proxy for one program."""
+
+    is_wrap = True
+
+    def __init__(self, report: int) -> None:
+        self._report = report
+
+    def tell(self, **line: Any) -> None:
+        """A line; whoever has gone needs none."""
+        with contextlib.suppress(OSError):
+            os.write(self._report, orjson.dumps(line) + b"\n")
+
+    def listens(self, servers: Sequence[Server], certificates: Certificates, hosts: Sequence[str]) -> None:
+        """Where, by which CA, and for which hosts beside the known ones."""
+        end = partial(asyncio.get_running_loop().call_soon_threadsafe, ctx.master.shutdown)
+        threading.Thread(target=_wait, args=(end,), daemon=True).start()
+        proxy = next((server.place for server in servers if server.kind in _PROXIES), "")
+        web = ""
+        if "web_port" in ctx.options:
+            web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
+        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web, "hosts": list(hosts)})
+
+    def ended(self, totals: Mapping[str, Any]) -> None:
+        """What it has done."""
+        self.tell(ended=totals)
+
+
+def _wait(end: Callable[[], object]) -> None:
+    """Call `end` at the end of standard input, by a thread: not every event loop can wait for it."""
+    while os.read(0, 4096):
+        pass
+    # The loop may have ended first.
+    with contextlib.suppress(RuntimeError):
+        end()
+
+
+def serve_wrapped() -> int:
+    """Run a wrapped program's proxy on the pipes that `proxy_process` describes, and return its exit code."""
+    wrap = _Wrap(os.dup(1))
+    os.dup2(2, 1)
+    # Not through a buffer: the rest is waited for elsewhere.
+    asked = orjson.loads(_line(0))
+    try:
+        code = start(asked["command"], asked["arguments"], starter=wrap)
+    except Failure as failure:
+        wrap.tell(failed=str(failure), code=failure.code)
+        return failure.code
+    if code:
+        # Said where mitmproxy says it: in what is now the log.
+        wrap.tell(failed="", code=code)
+    return code
+
+
+def _line(descriptor: int) -> bytes:
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+        line += byte
+    return line

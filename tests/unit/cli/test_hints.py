@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penumbra.cli.certificates import Certificates
-from penumbra.cli.proxy_process import Server, hints
+from penumbra.cli.start import Server, hints
 from support.cases import each
 
 CA = Path("/c/mitmproxy-ca-cert.pem")
