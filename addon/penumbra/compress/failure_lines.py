@@ -28,7 +28,7 @@ from penumbra.compress.critical_lines import (
     severity,
     severity_unless_passing,
 )
-from penumbra.compress.size import counted, encode, head, size
+from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_end
 
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
@@ -448,9 +448,9 @@ def _noted(kind: Kind) -> str:
     line = kind.line.rstrip()
     noted = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
-        cut = head(noted, _SHOWN)
-        cut += f" [{counted(len(line) - size(cut), 'byte')} left out]"
-        noted = cut if size(cut) < len(line) else noted
+        shown = noted[: word_end(noted, len(head(noted, _SHOWN)))]
+        gone = len(line) - size(shown)
+        noted = f"{shown} [{counted(gone, 'byte')} left out]" if gone >= LEAST_CUT else noted
     if kind.above:
         noted = f"{kind.above.decode('utf-8', 'surrogatepass')}: {noted.lstrip()}"
     if kind.count == 1:

@@ -39,7 +39,7 @@ _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
     r"<<<SHADOW:shadow_[0-9a-f]{18,32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
     r"|\[(?:every [12]0th|not every) line is numbered\]\n"
-    r"|\[[^\n;]{1,400} in part; [0-9]+ bytes?, |\[[0-9]+ lines of JSON; "
+    r"|\[[^\n;]{1,400} in part; [0-9]+ bytes?[],;]|\[[0-9]+ lines of JSON; "
     r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
 )
 """How texts begin that went through a pipeline before."""

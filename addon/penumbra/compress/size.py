@@ -1,6 +1,12 @@
-"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines; and how a number of them is said."""
+"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines; how a number of them is said, and
+how a text is cut to a size."""
 
 from __future__ import annotations
+
+LEAST_CUT = 40
+"""Characters or bytes below which nothing is cut out of a line: the mark takes nearly as many."""
+_NEAR = 24
+"""Characters within which a cut moves to where a word ends."""
 
 
 def size(text: str) -> int:
@@ -26,6 +32,31 @@ def exceeds(text: str, limit: int) -> bool:
 def encode(text: str) -> bytes:
     """UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def word_end(text: str, at: int) -> int:
+    """The place at or shortly before a position where a word ends; the position itself if there is none."""
+    places = range(at, max(0, at - _NEAR), -1) if at < len(text) else ()
+    blank = next((place for place in places if text[place].isspace()), None)
+    if blank is not None:
+        return blank
+    return next((place for place in places if not (_is_word(text[place - 1]) and _is_word(text[place]))), at)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def cut(text: str, first: int, last: int = 0) -> str:
+    """Return about so many characters of a text's beginning and end, in whole words where possible, around
+    the number of those left out: `Born in [812 characters left out] of May`. A text of which fewer than
+    `LEAST_CUT` would be left out is returned as it is."""
+    start = word_end(text, first)
+    end = len(text) - word_end(text[::-1], last) if last else len(text)
+    if end - start < LEAST_CUT:
+        return text
+    behind = f" {text[end:]}" if last else ""
+    return f"{text[:start]} [{counted(end - start, 'character')} left out]{behind}"
 
 
 def head(text: str, limit: int) -> str:

@@ -21,6 +21,8 @@ _CONTEXT = 1_400
 """Bytes of a window, if there is room: a sixth of it in front of the critical line."""
 _NEAR = 400
 """Bytes within which a line end is near enough to cut there."""
+_NEAR_BLANK = 40
+"""The same for a blank."""
 Span = tuple[int, int]
 
 
@@ -146,20 +148,24 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _line_end(data: bytes, position: int) -> int:
-    """A cut at or before `position`: behind a line end if one is near, else between characters."""
+    """A cut at or before `position`: behind a line end or a blank if one is near, else between characters."""
     position = max(0, min(position, len(data)))
-    end = data.rfind(b"\n", max(0, position - _NEAR), position)
-    return end + 1 if end >= 0 else boundary(data, position)
+    for mark, near in ((b"\n", _NEAR), (b" ", _NEAR_BLANK)):
+        end = data.rfind(mark, max(0, position - near), position)
+        if end >= 0 and position < len(data):
+            return end + 1
+    return boundary(data, position)
 
 
 def _line_start(data: bytes, position: int) -> int:
-    """A cut at or after `position`: at a line's start if one is near, else between characters."""
+    """A cut at or after `position`: where a line or word starts if one is near, else between characters."""
     position = max(0, min(position, len(data)))
     if position == 0 or data[position - 1 : position] == b"\n":
         return position
-    end = data.find(b"\n", position, position + _NEAR)
-    if end >= 0:
-        return end + 1
+    for mark, near in ((b"\n", _NEAR), (b" ", _NEAR_BLANK)):
+        end = data.find(mark, position, position + near)
+        if end >= 0:
+            return end + 1
     while position < len(data) and data[position] & 0xC0 == 0x80:
         position += 1
     return position

@@ -12,8 +12,8 @@ from penumbra.compress.calls.envelope import with_cut_noted
 from penumbra.compress.calls.log_files import is_data, is_unedited
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.compress.size import line_count
-from penumbra.compress.stages import binary, diff_hunks
+from penumbra.compress.size import LEAST_CUT, cut, line_count
+from penumbra.compress.stages import binary, diff_hunks, json_prune
 from penumbra.compress.stages.outline import outline
 from penumbra.compress.stages.terminal import render
 
@@ -30,8 +30,92 @@ def test_an_excerpt_says_how_many_lines_there_were() -> None:
     """A line end at the end begins no further line, for the expansion's numbers neither."""
     for end in ("", "\n"):
         text = "\n".join(f"{n} a line of its own, {n * 7919 % 1000}" for n in range(3000)) + end
-        assert f"; {len(text)} bytes, 3000 lines" in run(text, command="cat numbers").text
+        assert f"; {len(text)} bytes, lines 1 to 3000]" in run(text, command="cat numbers").text
+        assert f"; {len(text)} bytes, 3000 lines]" in run(text, command="./numbers").text
     assert [line_count(text) for text in ("", "\n", "a", "a\n", "a\n\n", "a\nb")] == [0, 1, 1, 1, 2, 2]
+
+
+def test_one_line_with_escapes_is_not_said_to_be_one() -> None:
+    text = json.dumps({"title": "a report", "body": "\n".join(f"{n} of its lines" for n in range(2_000))})
+    heading = run(text, command="gh issue view 7 --json title,body").text.split("\n")[0]
+    assert heading.startswith(f"[JSON in part; {len(text)} bytes")
+    assert "line" not in heading
+
+
+@pytest.mark.parametrize("first", [1, 1_201])
+def test_a_page_of_a_file_is_said_by_its_numbers(first: int) -> None:
+    """How many lines the file has, a page does not say."""
+    page = "\n".join(f"{n}\tdef f{n}(): return {n * 7919}  # {'x' * 30}" for n in range(first, first + 1_000))
+    heading = run(page, "Read", file_path="/a/b.py", offset=first, limit=1_000).text.split("\n")[0]
+    assert heading.endswith(f"lines {first} to {first + 999}; counts below are of its shortened form]")
+
+
+def test_hits_of_an_output_that_was_cut_are_the_least() -> None:
+    hits = [f"src/a{n // 45}.py:{n}:def total_{n}(cart, rate): return {n * 7919}" for n in range(400)]
+    whole = run("\n".join(hits), command="rg total src").text
+    assert "[400 hits in 9 files" in whole
+    hits[200] = hits[200][:30] + "…8681 tokens truncated…" + hits[200][-9:]
+    cut = run("\n".join(hits), command="rg total src").text
+    assert "+ hits in 9+ files" in cut
+    assert re.search(r"src/a[0-9]\.py: [0-9]+\+ hits", cut)
+    assert not re.search(r"[0-9] hits", cut)
+
+
+# --- cuts within lines --------------------------------------------------------------------------
+@pytest.mark.parametrize("length", [61, 75, 99, 100, 140, 300, 4_000])
+@pytest.mark.parametrize("last", [0, 20])
+@pytest.mark.parametrize("word", ["rope ", "keel_of_mast/", "xyz", "élève "])
+def test_a_cut_hides_at_least_what_it_costs_and_splits_no_word(length: int, last: int, word: str) -> None:
+    text = (word * length)[:length]
+    shown = cut(text, 60, last)
+    if shown == text:
+        assert length - 60 - last < LEAST_CUT
+        return
+    first, count, end = re.fullmatch(r"(.*) \[([0-9]+) characters left out\] ?(.*)", shown).groups()  # type: ignore[union-attr]
+    assert len(first) + int(count) + len(end) == length
+    assert int(count) >= LEAST_CUT
+    assert text.startswith(first)
+    assert text.endswith(end)
+    assert len(shown) < length
+    if " " in word:
+        assert text[len(first)] == " "
+        assert not end or text[-len(end) - 1] == " "
+
+
+def test_json_is_cut_between_words_and_stays_json() -> None:
+    words = [f"keel{n}" for n in range(900)]
+    rows = [
+        {"id": f"r-{n}", "note": {"by": "x", "text": " ".join(words[n:]), "at": f"p/{n}.py"}}
+        for n in range(30)
+    ]
+    lines = "\n".join(json.dumps(row) for row in rows)
+    for text in (json.dumps(rows), json.dumps(rows[0] | {"all": rows}), lines):
+        shown = run(text, command="./report --json").text
+        assert set(re.findall(r"keel[0-9]*", shown)) <= set(words)
+        assert re.search(r"characters left out\]", shown)
+
+
+# --- records ------------------------------------------------------------------------------------
+def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -> None:
+    api = "https://api.example.com/users/7"
+    user = {f"{name}_url": f"{api}/{name}" for name in ("keys", "gists", "events", "teams", "orgs")}
+    user |= {"follow_url": f"{api}/follow{{/other}}", "url": api, "html_url": "https://example.com/ada"}
+    user |= {"id": 7, "login": "ada", "is_admin": False}
+    record = {"body": "tide and keel " * 40, "user": user, "path": "src/a.py", "id": 4711}
+    pruned = json.loads(json_prune.prune(json.dumps(record, separators=(",", ":")), 500) or "")
+    assert (pruned["id"], pruned["path"]) == (4711, "src/a.py")
+    assert pruned["user"] == {
+        "url": api,
+        "html_url": "https://example.com/ada",
+        "id": 7,
+        "login": "ada",
+        "is_admin": False,
+        "[more keys]": 6,
+    }
+    deep = json.dumps(
+        {"a": {"b": {"c": {"d": {"text": "x y " * 99, "name": "deep", "id": 9}}}}, "z": "y " * 999}
+    )
+    assert '"name":"deep","id":9,"[more keys]":1' in (json_prune.prune(deep, 200) or "")
 
 
 # --- binaries -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 
 from penumbra.compress import failure_lines, stated_failures, windows
-from penumbra.compress.calls import log_files
+from penumbra.compress.calls import envelope, log_files
 from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
@@ -29,6 +29,7 @@ from penumbra.compress.stage import Shape, Source, is_readable
 from penumbra.compress.stages import (
     diff_hunks,
     json_prune,
+    line_numbers,
     names_left_out,
     new_facts,
     row_sample,
@@ -311,8 +312,7 @@ def limit_of(kind: Kind, source: Source) -> int:
 
 
 def _heading(kind: Kind, source: Source) -> str:
-    bare = source.bare()
-    facts = [f"{kind} in part", f"{counted(size(bare), 'byte')}, {counted(line_count(bare), 'line')}"]
+    facts = [f"{kind} in part", _extent(source.bare(), kind, source)]
     if source.shortened():
         facts.append("counts below are of its shortened form")
     if kind in _OF_FILES and source.call.path:
@@ -320,6 +320,20 @@ def _heading(kind: Kind, source: Source) -> str:
     if not source.policy.overhead and (artifact := source.artifact()):
         facts.append(f"artifact {artifact}")
     return f"[{'; '.join(facts)}]"
+
+
+def _extent(text: str, kind: Kind, source: Source) -> str:
+    """Return `1234 bytes, 40 lines`; `lines 81 to 120` for a file whose numbers are known, since the text may
+    be a page of it. One line is not counted: its text may have many more in escapes."""
+    lines = line_count(text)
+    extent = counted(size(text), "byte")
+    numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
+    first, last = next(filter(None, numbers), 0), max(numbers, default=0)
+    if not first and kind in _OF_FILES and source.call.first_line:
+        first, last = source.call.first_line, source.call.first_line + lines - 1
+    if first < last:
+        return f"{extent}, lines {first} to {last}"
+    return f"{extent}, {lines} lines" if lines > 1 else extent
 
 
 class _Parts:
@@ -406,7 +420,8 @@ def _body(text: str, kind: Kind, room: int, source: Source, found: FailureLines,
     elif kind is Kind.HITS:
         return web_hits.sample(text, room)
     elif kind is Kind.SEARCH:
-        sample = search_hits.sample(text, room, source.mentioned(), parts.asked)
+        is_cut = envelope.is_cut(source.original)
+        sample = search_hits.sample(text, room, source.mentioned(), parts.asked, is_cut=is_cut)
     elif kind is Kind.JSON:
         sample = row_sample.sample(text, room, source.mentioned()) or json_prune.prune(text, room)
     elif kind is Kind.DIFF:

@@ -3,21 +3,30 @@
     {"users":[{"id":1,"bio":"Born in [812 characters left out] of May"},"[41 more items]"],"total":42}
 
 Numbers keep their spelling. What is cut is said by a string in its place. Several measures are
-tried, from generous to strict, until the result fits.
+tried, from generous to strict, until the result fits. Of an object, numbers and names without blanks (ids,
+keys, paths) come before all else; addresses that only continue another of its addresses, and templates of
+addresses, are left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from penumbra.compress.size import counted, encode, size
+from penumbra.compress.size import cut, encode, size
 
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STRING = msgspec.json.Decoder(str)
+_ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
+_LONGEST_NAME = 120
+"""Characters of a value that may name its object."""
+_NAMES = 4
+"""Members of an object that stay where nothing else of it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +101,52 @@ def _array(source: str, measure: _Measure, depth: int) -> str:
 
 
 def _object(source: str, measure: _Measure, depth: int) -> str:
-    members = _MEMBERS.decode(encode(source))
+    members = {key: _text(value) for key, value in _MEMBERS.decode(encode(source)).items()}
+    names = [key for key, value in members.items() if _is_name(value)]
     if depth >= measure.depth:
-        return f'"[object of {len(members)} keys]"'
+        if not names:
+            return f'"[object of {len(members)} keys]"'
+        wanted = names[:_NAMES]
+    else:
+        derived = _derived(members)
+        wanted = [*names, *(key for key in members if key not in names and key not in derived)][
+            : measure.keys
+        ]
+    shown = frozenset(wanted)
     kept = [
-        f"{_quote(key)}:{_value(_text(value), measure, depth + 1)}"
-        for key, value in list(members.items())[: measure.keys]
+        f"{_quote(key)}:{_value(value, measure, depth + 1)}" for key, value in members.items() if key in shown
     ]
-    if len(members) > measure.keys:
-        kept.append(f'"[more keys]":{len(members) - measure.keys}')
+    if len(members) > len(shown):
+        kept.append(f'"[more keys]":{len(members) - len(shown)}')
     return "{" + ",".join(kept) + "}"
+
+
+def _is_name(value: str) -> bool:
+    """Whether a value may say which object it is of: a number, or a string without blanks, and no address."""
+    if value[0] != '"':
+        return value[0] in "-0123456789"
+    return 2 < len(value) <= _LONGEST_NAME and " " not in value and "://" not in value
+
+
+def _derived(members: Mapping[str, str]) -> frozenset[str]:
+    """The keys of addresses that continue another one of the same object, or are templates."""
+    addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
+    derived: set[str] = set()
+    base = ""
+    for address, key in addresses:
+        behind = address[len(base) :]
+        if "{" in address or (base and address.startswith(base) and behind[:1] in ("/", "?", "#")):
+            derived.add(key)
+        else:
+            base = address
+    return frozenset(derived) if len(derived) < len(addresses) else frozenset()
 
 
 def _string(source: str, measure: _Measure) -> str:
     text = _STRING.decode(encode(source))
-    if len(text) <= measure.characters:
-        return source
-    start, end = measure.characters - measure.characters // 4, measure.characters // 4
-    gone = len(text) - start - end
-    return _quote(f"{text[:start]} [{counted(gone, 'character')} left out] {text[-end:]}")
+    last = measure.characters // 4
+    shown = cut(text, measure.characters - last, last) if len(text) > measure.characters else text
+    return source if shown is text else _quote(shown)
 
 
 def _text(value: msgspec.Raw) -> str:

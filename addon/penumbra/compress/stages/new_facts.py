@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
 from penumbra.compress.result import Told
-from penumbra.compress.size import encode
+from penumbra.compress.size import LEAST_CUT, encode
 from penumbra.compress.windows import Span
 
 LONGEST = 200_000
@@ -343,7 +343,7 @@ class _Chosen:
         for unit, (start, end) in enumerate(self.spans):
             if not self.kept[unit]:
                 continue
-            if spans and start - spans[-1][1] <= _MARKER:
+            if spans and start - spans[-1][1] < LEAST_CUT:
                 spans[-1] = (spans[-1][0], end)
             else:
                 spans.append((start, end))

@@ -16,8 +16,8 @@ from statistics import median
 from types import MappingProxyType
 
 from penumbra.compress import failure_lines
-from penumbra.compress.size import counted, encode, size
-from penumbra.compress.stages import json_table
+from penumbra.compress.size import counted, cut, encode, size
+from penumbra.compress.stages import json_prune, json_table
 from penumbra.compress.stages.new_facts import Facts
 
 _ENDS = 3
@@ -55,6 +55,8 @@ class _Table:
     rows: list[str]
     apart: Sequence[int] = ()
     """Lines among them that are no rows, each run with the row in front of it; the last ones first."""
+    whole: list[str] = field(default_factory=list)
+    """The rows before long ones were cut."""
     chosen: set[int] = field(default_factory=set)
     notes: int = 0
     """How often it was counted that something is said about others."""
@@ -184,7 +186,8 @@ def _every_row(tables: Sequence[_Table], room: int) -> list[list[str]] | None:
     """All rows by table, cells cut; None if they are too many, or have too many cells."""
     each = room // max(1, sum(len(table.rows) for table in tables))
     for cells in (1, 2, 4) if each >= _FEW else ():
-        rows = [[_short(row, each - cells * (_NOTE + 3)) for row in table.rows] for table in tables]
+        longest = each - cells * (_NOTE + 3)
+        rows = [[_in_part(row, _short(row, longest)) for row in table.rows] for table in tables]
         if sum(size(row) + 1 for inside in rows for row in inside) <= room:
             return rows
     return None
@@ -194,7 +197,7 @@ def _some_rows(tables: Sequence[_Table], room: int, mentioned: Mapping[str, floa
     """The lines of each table with the rows that are chosen; None if there are none."""
     longest = _longest(sum(len(table.rows) for table in tables), room)
     for table in tables:
-        table.rows = [_short(row, longest) for row in table.rows]
+        table.whole, table.rows = table.rows, [_short(row, longest) for row in table.rows]
     differing = (
         [table.apart for table in tables],
         [failure_lines.ranked(table.rows) for table in tables],
@@ -335,7 +338,7 @@ def _written(table: _Table) -> Iterator[str]:
         if at > last + 1:
             yield f"[{counted(at - last - 1, 'line' if table.apart else 'row')} left out]"
         if at < len(table.rows):
-            yield table.rows[at]
+            yield _in_part(table.whole[at], table.rows[at])
         last = at
 
 
@@ -356,11 +359,15 @@ def _short(row: str, longest: int) -> str:
         if length > most:
             break
         left -= length
-    return "\t".join(_cut(cell, max(most, _SHORTEST)) for cell in cells)
+    most = max(most, _SHORTEST)
+    return "\t".join(cut(cell, most - most // 4, most // 4) if len(cell) > most else cell for cell in cells)
 
 
-def _cut(cell: str, most: int) -> str:
-    if len(cell) <= most + _NOTE:
-        return cell
-    start, end = cell[: most - most // 4], cell[-(most // 4) :]
-    return f"{start} [{counted(len(cell) - len(start) - len(end), 'character')} left out] {end}"
+def _in_part(row: str, short: str) -> str:
+    """Return a row that was cut to `short`; its cells of JSON keep their form where there is room for it."""
+    if short == row:
+        return row
+    pairs = zip(row.split("\t"), short.split("\t"), strict=True)
+    return "\t".join(
+        cell if cell == part else json_prune.prune(cell, size(part)) or part for cell, part in pairs
+    )

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.size import counted, encode, head, size
+from penumbra.compress.size import counted, cut, encode, head, size
 from penumbra.compress.stages.new_facts import Facts
 from penumbra.compress.stages.passages import NAME
 
@@ -93,11 +93,13 @@ def sample(
     room: int,
     mentioned: Mapping[str, float] = MappingProxyType({}),
     asked: Container[str] = (),
+    is_cut: bool = False,
 ) -> str | None:
     """The hits that fit into `room` bytes; None if the text is not grouped by file.
 
     `mentioned`: the names that the conversation has used before, and how much each weighs; `asked`: those
-    that the search looks for.
+    that the search looks for. `is_cut`: some of the search's output did not come, so there may be more hits
+    of each file.
     """
     grouped = _files(text)
     if grouped is None:
@@ -108,13 +110,14 @@ def sample(
     room -= sum(size(line) + 1 for line in notes)
     named = _named(files, room // 2)
     room -= sum(size(file.name) + _NOTE for file in named)
-    more = _others(files[len(named) :], room - room // 4)
+    plus = "+" if is_cut else ""
+    more = _others(files[len(named) :], room - room // 4, plus)
     room -= size(more)
     numbers = min(_NUMBER_ROOM, max(0, room // 4) // (_NUMBER * len(named)))
     room = _fill(named, room - numbers * _NUMBER * len(named), mentioned, asked)
     _fill(named, room, mentioned, asked, around=True)
-    lines = [line for file in named for line in _shown(file, numbers)]
-    return "\n".join([_counted(files), *notes, *lines, *([more] if more else [])])
+    lines = [line for file in named for line in _shown(file, numbers, plus)]
+    return "\n".join([_counted(files, plus), *notes, *lines, *([more] if more else [])])
 
 
 def heading(line: str, before: str, following: str) -> str:
@@ -141,24 +144,25 @@ def headings(text: str) -> dict[int, int]:
     return above
 
 
-def _counted(files: Sequence[_File]) -> str:
+def _counted(files: Sequence[_File], plus: str) -> str:
     hits = sum(len(file.hits) for file in files)
-    where = counted(len(files), "file")
+    where = _at_least(len(files), "file", plus)
     if not hits:
         return f"[lines of {where}]"
     around = "; of the lines around them only some" if any(len(f.lines) > len(f.hits) for f in files) else ""
-    return f"[{_hits(hits)} in {where}{around}]"
+    return f"[{_at_least(hits, 'hit', plus)} in {where}{around}]"
 
 
-def _hits(count: int) -> str:
-    return counted(count, "hit")
+def _at_least(count: int, noun: str, plus: str) -> str:
+    """`12 hits`; `12+ hits` where there may be more."""
+    return f"{count}{plus} {noun}s" if plus else counted(count, noun)
 
 
 def _first(lines: Sequence[str], room: int) -> list[str]:
     """The first of the lines that name no file, and how many there are besides."""
     kept: list[str] = []
     for line in lines:
-        room -= min(size(line), 2 * _LONGEST) + 1
+        room -= size(_short(line)) + 1
         if room < 0 and kept:
             break
         kept.append(_short(line))
@@ -230,7 +234,7 @@ def _named(files: list[_File], room: int) -> list[_File]:
     return named
 
 
-def _others(files: Sequence[_File], room: int) -> str:
+def _others(files: Sequence[_File], room: int, plus: str) -> str:
     """Names of further files with their numbers of hits, by folder, as far as they fit."""
     if not files:
         return ""
@@ -239,7 +243,7 @@ def _others(files: Sequence[_File], room: int) -> str:
     left = room - _NOTE
     for file in files:
         cut = max(file.name.rfind("/"), file.name.rfind("\\")) + 1
-        count = f" {len(file.hits)}" if file.hits else ""
+        count = f" {len(file.hits)}{plus}" if file.hits else ""
         folder, name = file.name[:cut], f"{file.name[cut:]}{count}"
         left -= size(name) + 2 + (0 if folder in told else size(folder) + 3)
         if left < 0:
@@ -248,8 +252,8 @@ def _others(files: Sequence[_File], room: int) -> str:
     names = [f"{folder}{{{', '.join(inside)}}}" for folder, inside in told.items()]
     unnamed = len(files) - sum(map(len, told.values()))
     end = f"; {unnamed} of them are not named" if names and unnamed else ""
-    where = counted(len(files), "more file")
-    return f"[{_hits(hits)} in {where}{': ' if names else ''}{' '.join(names)}{end}]"
+    where = _at_least(len(files), "more file", plus)
+    return f"[{_at_least(hits, 'hit', plus)} in {where}{': ' if names else ''}{' '.join(names)}{end}]"
 
 
 def _fill(
@@ -266,7 +270,7 @@ def _fill(
         for position in (sorted({*range(len(file.lines))} - {*file.hits}) if around else file.hits)
     ]
     contents = [encode(_HIT.sub("", file.lines[position], count=1)[:_LONGEST]) for file, position in lines]
-    costs = [min(size(file.lines[position]), 2 * _LONGEST) + 1 for file, position in lines]
+    costs = [size(_short(file.lines[position])) + 1 for file, position in lines]
     for index in Facts.of(contents, mentioned, asked).fill(costs, room):
         file, position = lines[index]
         file.shown.add(position)
@@ -274,10 +278,10 @@ def _fill(
     return room
 
 
-def _shown(file: _File, most: int) -> list[str]:
+def _shown(file: _File, most: int, plus: str) -> list[str]:
     """The lines chosen of one file, and at most that many numbers of the hits that were not."""
     missing = [position for position in file.hits if position not in file.shown]
-    lines = [f"{file.name}: {_hits(len(file.hits))}" if missing else f"{file.name}:"]
+    lines = [f"{file.name}: {_at_least(len(file.hits), 'hit', plus)}" if missing else f"{file.name}:"]
     lines += [_short(file.lines[position]) for position in sorted(file.shown, key=file.number)]
     numbers = [found[1] for position in missing[:most] if (found := _HIT.match(file.lines[position]))]
     if missing:
@@ -291,6 +295,4 @@ def _shown(file: _File, most: int) -> list[str]:
 def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
-    kept = head(line[:_LONGEST], 2 * _LONGEST)
-    short = f"{kept} [{counted(len(line) - len(kept), 'character')} left out]"
-    return short if len(short) < len(line) else line
+    return cut(line, len(head(line[:_LONGEST], 2 * _LONGEST)))

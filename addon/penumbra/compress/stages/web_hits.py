@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from penumbra.compress.size import counted, head, size
+from penumbra.compress.size import counted, cut, head, size
 
 _HEAD = re.compile(
     r"[ \t]{0,8}(?:(?:#{1,6}|[-*•]|[0-9]{1,3}[.)]) {1,4})?(?:\[[^\]\n]{1,400}\]\(https?://[^\s)]{1,800}\)"
@@ -102,6 +102,4 @@ def _written(hit: _Hit) -> list[str]:
 def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
-    kept = head(line[: _LONGEST - 60], 2 * _LONGEST)
-    short = f"{kept} [{counted(len(line) - len(kept), 'character')} left out]"
-    return short if len(short) < len(line) else line
+    return cut(line, len(head(line[: _LONGEST - 60], 2 * _LONGEST)))
