@@ -1,11 +1,13 @@
-"""A server of any protocol: keeps all bytes that arrive, and answers what looks like the head of a request."""
+"""A server of any protocol: keeps all bytes that arrive, and answers what looks like a request."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 
+_LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]+)", re.IGNORECASE)
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -51,6 +53,8 @@ class Sink:
             while data := stream.recv(65_536):
                 said += data
                 self.got += data
-                if b"\r\n\r\n" in said:
+                head, end, body = said.partition(b"\r\n\r\n")
+                length = _LENGTH.search(head)
+                if end and len(body) >= int(length[1] if length else 0):
                     stream.sendall(_ANSWER)
                     said = b""
