@@ -145,8 +145,11 @@ _MEDIA_TYPE = re.compile(
     r"(?:application|audio|font|image|message|model|multipart|text|video)/[a-z0-9][\w.+-]{1,80}"
     r"(?:; ?charset=[\w-]{3,20})?$"
 )
-_TRACE = re.compile(r"(?:[0-9a-f]{2}-)?[0-9a-f]{32}-[0-9a-f]{16}(?:-[0-9a-f]{1,2})?$")
-"""A trace and a span of it: `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`."""
+_TRACE = re.compile(
+    r"(?:[0-9a-f]{2}-)?[0-9a-f]{32}-[0-9a-f]{16}(?:-[0-9a-f]{1,2})?$|eyJ2IjpbMCwx[A-Za-z0-9+/]*={0,2}$"
+)
+"""A trace and a span of it, `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, or both as New Relic
+sends them: base64 of `{"v":[0,1…`."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")

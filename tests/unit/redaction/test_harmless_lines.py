@@ -7,6 +7,15 @@ import re
 from penumbra.redaction.redactor import Redactor
 
 LINES = r"""
+SHA256 (src/password.txt) = 9bcfbe07fae17389034ec2c2920d33fd9bcfbe07fae17389034ec2c2920d33fd
+MD5(secrets.env)= 59002f3cef558c1bcd0f159e5e845212
+SecretHash: ea4ebc4252e38c8180b7bf753dcec437c6b375c5:app/config.py:aws-access-token:12
+syn keyword luaFunc passwd auth sha256 print2 uint8_t exp2
+x-datadog-trace-id: k3bi1JDVpy1pXZQsjC86sVOcAweMYUrwc9aGnUvLYIgE=
+X-Newrelic-Transaction: 9ceqz77oS05LIerv1pqP8l4qb3Y7AvQrdE8OlwVpc4Bc=
+newrelic: eyJ2IjpbMCwxXSwiZCI6eyJ0eSI6IkFwcCIsImFjIjoiMTM0OTk1NCIsImFwIjoiMTgzMzc2ODE5In19
+sentry-trace_id=4bf92fa577b34da6,sentry-public_key=dd735a35b7564ad3a0f0408f0484f2fb
+'pass', 'double2', 'float64', 'key', 'sha256'
 LOCAL_MODEL_PROXY_API_KEY=local-proxy
 DB_USERNAME=postgres DB_PASSWORD=postgres
 Testing API Key: AIzaS...xSFh8

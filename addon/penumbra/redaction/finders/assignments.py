@@ -118,6 +118,9 @@ _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
 """What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
+_DIGEST_OF = late(
+    rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"
+)
 _LONGEST_PATH = 120
 _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
@@ -297,10 +300,13 @@ def _is_other_name(data: bytes, start: int) -> bool:
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Whether the name is of the file that a line is of, as `grep` puts it in front: `.pgpass:3:`."""
-    if not _LINE_NUMBER.match(data, end):
+    """Whether the name is of the file that a line is of, as `grep` puts it, `.pgpass:3:`, or what makes
+    digests: `SHA256 (password.txt) = `."""
+    if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
+    if data[end : end + 1] == b")":
+        return _DIGEST_OF.search(before) is not None
     return not before or before[-1:] in b"\n\"'"
 
 

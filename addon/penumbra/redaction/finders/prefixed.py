@@ -31,10 +31,10 @@ _DOTTED = (
     ),
     # An id and a secret: of Zhipu and its like.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
-    # An id and a digest: of Airtable.
-    re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
     # An application, a key of it and its secret: of Ably.
     re.compile(rb"(?<![\w.+/-])[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![\w.+/-])"),
+    # An id and a digest: of Airtable.
+    re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
     # Three numbers: of Mailgun.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
@@ -78,7 +78,7 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
     for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
         for token in pattern.finditer(data) if may_be.search(data) else ():
-            if pattern is _DOTTED[-1] or kinds(token[0].decode("ascii")) == 3:
+            if pattern in _DOTTED[-2:] or kinds(token[0].decode("ascii")) == 3:
                 yield Span(*token.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 
 

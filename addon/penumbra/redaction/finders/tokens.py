@@ -305,6 +305,13 @@ MAY_GO_ON = bytes(behind != _BEGINS for behind in _BEHIND)
 """For each byte whether a word may run into what stands behind it."""
 
 
+_TRACED = re.compile(
+    rb"(?i)(?:(?:trace|span|parent|request|transaction)(?:[_-]?(?:id|parent|state|context))?|x-[a-z]{2,20}-id)"
+    rb"[\"']{0,2}[:=][ \"']{0,3}\Z"
+)
+"""What says that a request can be followed by a value."""
+
+
 def begins_word(data: bytes, start: int) -> bool:
     """No word runs into what begins at `start`; an escape in front of it is no word.
 
@@ -337,6 +344,8 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
     if end <= start:
         return None
     if rule.boundary and not begins_word(data, start):
+        return None
+    if rule.value == "certain" and _TRACED.search(data[max(0, start - 60) : start]):
         return None
     if rule.exact and end < len(data) and data[end] in _WORD:
         return None

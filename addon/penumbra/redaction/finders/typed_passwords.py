@@ -26,6 +26,7 @@ _BELOW = re.compile(
 )
 _FIGURES = b"0123456789"
 _NAME_OF_SEVERAL = re.compile(rb"([A-Za-z]{2,20})[_.:-][A-Za-z0-9_.:-]{1,80}")
+_HUMPS = re.compile(rb"([a-z]{2,8})(?:[A-Z][a-z]+){2,}[A-Z0-9]{0,6}")
 _CONSTANT = re.compile(rb"[A-Z]{1,14}[0-9]?(?:_[A-Z]{1,14}[0-9]?)+")
 _COMMIT = re.compile(rb"[0-9a-f]{40}")
 _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
@@ -52,7 +53,8 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
 def _is_next_name(name: bytes, below: bytes) -> bool:
     """Return whether a line goes on a list of names that the one above it is of: both begin with one word, or
     both are written as constants are."""
-    first, second = _NAME_OF_SEVERAL.fullmatch(name), _NAME_OF_SEVERAL.fullmatch(below)
-    if first and second and first[1] == second[1]:
-        return True
+    for form in (_NAME_OF_SEVERAL, _HUMPS):
+        first, second = form.fullmatch(name), form.fullmatch(below)
+        if first and second and first[1] == second[1]:
+            return True
     return name.isupper() and _CONSTANT.fullmatch(below) is not None
