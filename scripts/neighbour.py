@@ -123,6 +123,7 @@ CASES: dict[str, Callable[[], list[bytes]]] = {
         conversation(["\n".join(f"password_{n} = '{n * 7919:x}Zq!{n:o}'" for n in range(30_000))])
     ],
     "20,000 results": lambda: [conversation([f"result {number}\nok\n" for number in range(20_000)])],
+    "a result of 30 MB": lambda: [conversation(["line of a log that says ok\n" * 1_150_000])],
     "a result of 60 MB": lambda: [conversation(["line of a log that says ok\n" * 2_300_000])],
     "a result of 120 MB": lambda: [conversation(["line of a log that says ok\n" * 4_600_000])],
     "8 callers, 4 MB of new lines each": lambda: [

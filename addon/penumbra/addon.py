@@ -262,6 +262,10 @@ class Penumbra(Guarded):
 
     # Life of a flow
 
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """A body that is too large is not kept."""
+        self.requests.begins(flow)
+
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite a recognised request."""
         if flow.metadata:

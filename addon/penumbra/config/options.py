@@ -353,7 +353,7 @@ class Settings:
         "", TEXT, "File to append one JSON line per request and per expansion to, without any content."
     )
     max_body_bytes: int = row(
-        128 * 1024**2,
+        64 * 1024**2,
         size(1024),
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
     )

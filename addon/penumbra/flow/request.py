@@ -44,7 +44,7 @@ from penumbra.flow.state import FlowState
 from penumbra.flow.websocket_lanes import Socket
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.wire import content_encoding, own_calls
+from penumbra.wire import content_encoding, own_calls, sigv4
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
 """Says what is ambiguous in some headers; empty: nothing."""
@@ -72,6 +72,25 @@ class RequestWay:
         self._observation = observation
         self._signing = Signing(journal)
         self.others = OtherRequests(lease, self._signing, journal)
+
+    def begins(self, flow: http.HTTPFlow) -> None:
+        """Have a body thrown away as it arrives once its request is sure to be refused for its size."""
+        request, settings = flow.request, self._current.settings
+        api = recognise.by_request_line(request.method, request.path)
+        says_json = recognise.claims_json(request.headers.get("content-type", ""))
+        # These may ask for no search, or be left alone.
+        names = (SWITCH_HEADER, own_calls.HEADER)
+        if (
+            api is None
+            or any(name in request.headers for name in names)
+            or sigv4.covers_body(request.headers)
+        ):
+            return
+        if self.must_search(flow) and (says_json or llm_hosts.is_provider(flow, settings.hosts)):
+            most = settings.max_body_bytes
+            refused = refusal.of_failure(flow, api, TooLarge(f"its body: more than {most:,} bytes"))
+            refuse = partial(refusal.refuse, flow, refused, self.journal)
+            request_bodies.BOUNDS[flow] = request_bodies.Bound(most, refuse)
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""

@@ -1,12 +1,29 @@
-"""Bodies of mitmproxy's requests, taken out of their content coding and put back into it."""
+"""Bodies of mitmproxy's requests: bounded while they arrive, taken out of their content coding and put back
+into it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from penumbra.wire import content_encoding
+
+
+class Bound(NamedTuple):
+    """For the body of a request that is refused if its body is larger."""
+
+    most: int
+    """Bytes as they arrive."""
+    refuse: Callable[[], None]
+    """Answers the request."""
+
+
+BOUNDS: WeakKeyDictionary[http.HTTPFlow, Bound] = WeakKeyDictionary()
+"""Those of requests that are arriving."""
 
 
 async def decoded(request: http.Request, limit: int) -> bytes:

@@ -35,6 +35,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 from wsproto.frame_protocol import CloseReason
 
 from penumbra.errors import place
+from penumbra.flow import request_bodies
 from penumbra.flow import state as states
 from penumbra.flow.splice_hooks import (
     Guard,
@@ -92,6 +93,8 @@ class SpliceStream(HttpStream):
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
     """When they, and the head in front of them, go out at the latest."""
+    too_large: request_bodies.Bound | None = None
+    """The bound that the request's body has passed."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if self.parent_id is None:
@@ -148,6 +151,21 @@ class SpliceStream(HttpStream):
         yield from super()._handle_event(event)
         if first and self.session is not None and self._is_live():
             yield from self._wake_later()
+
+    def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """What arrives of a body that is refused for its size is let go at once."""
+        bound = self.too_large or request_bodies.BOUNDS.get(self.flow)
+        if bound is not None and isinstance(event, RequestData):
+            if self.too_large is None and len(self.request_body_buf) + len(event.data) > bound.most:
+                self.too_large = bound
+                self.request_body_buf.clear()
+            if self.too_large is not None:
+                return
+        if isinstance(event, RequestEndOfMessage):
+            request_bodies.BOUNDS.pop(self.flow, None)
+            if self.too_large is not None:
+                self.too_large.refuse()
+        yield from super().state_consume_request_body(event)
 
     # A response that is a refusal
 
@@ -427,6 +445,7 @@ def _stack(top: layer.Layer | None) -> Iterator[layer.Layer]:
 _STREAM_METHODS = (
     "handle_event",
     "_handle_event",
+    "state_consume_request_body",
     "state_stream_response_body",
     "state_consume_response_body",
     "state_wait_for_response_headers",

@@ -18,7 +18,7 @@ from penumbra.rule_schemas import RuleError as RuleError
 if TYPE_CHECKING:
     from penumbra.redaction.redactor import Redactor
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 32 << 20
 """Default limit of one text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
 """Key of the fingerprints that `redact` and `redact_many` make. It is public: a proxy that
