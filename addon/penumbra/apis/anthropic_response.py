@@ -54,6 +54,8 @@ _ERRORS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_WHOLE = ("type", "encrypted_content")
+"""Members of a delta that take the place of what was there; other texts go on."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 
@@ -77,7 +79,7 @@ class AnthropicBlock(Block):
         for key, value in delta.items():
             if key == "citation":
                 self._citations.append(value)
-            elif key != "type" and isinstance(value, str):
+            elif key not in _WHOLE and isinstance(value, str):
                 self._texts.setdefault(key, []).append(value)
             elif key != "type":
                 self._others[key] = value
