@@ -36,7 +36,7 @@ from penumbra.conversation import compose, read
 from penumbra.conversation.cache_price import Forecast, prices
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.expand import tool
+from penumbra.expand import reference
 from penumbra.expand.reference import References
 from penumbra.redaction import default
 from penumbra.store.conversations import ConversationState
@@ -136,10 +136,10 @@ class Forwarder:
         if request is None:
             return data
         wire = FORMATS[api.format]
-        name = tool.name_for(wire.tools(request.document))
+        name = reference.name_for(wire.tools(request.document))
         if name is not None:
-            wire.declare(request.document, tool.tool(name))
-        references = References(b"k" * 32, b"c" * 32, name or tool.NAMES[0], True)
+            wire.declare(request.document, reference.tool(name))
+        references = References(b"k" * 32, b"c" * 32, name or reference.NAMES[0], True)
         made, line = compose.compose(
             Inputs(request, self._known, self._redact, references), self._past, None, self._line_indexes
         )

@@ -40,10 +40,8 @@ from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.websocket_way import WebSocketWay
-from penumbra.metrics.asked_originals import ExpansionMetrics
-from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.running import StatsFile, own_file
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics, Metrics
 
 if TYPE_CHECKING:
     from penumbra.flow.splice_hooks import Refused, TurnEnd

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 
 from penumbra import yaml_bounds
-from penumbra.rule_schemas import RuleError, schema_of
+from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -53,7 +53,8 @@ def load(name: str) -> Any:
     """The content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with what the
     user adds to it. Raises RuleError if it is not what its schema allows."""
     content = _ours(name)
-    convert(schema_of(name), content, name)
+    if has_schema(name):
+        convert(schema_of(name), content, name)
     return _joined(_users[name], content) if name in _users else content
 
 

@@ -8,11 +8,7 @@ from zlib import crc32
 import pytest
 
 from penumbra.apis.formats import FORMATS
-from penumbra.wire.event_stream import MessageReader
-from penumbra.wire.framing import MOST_BLANK_BYTES, Piece
-from penumbra.wire.json_array import ArrayReader
-from penumbra.wire.ndjson import LineReader
-from penumbra.wire.sse import SseReader
+from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, MessageReader, Piece, SseReader
 from support.cases import each
 
 READERS = [SseReader, LineReader, ArrayReader]

@@ -7,9 +7,8 @@ from typing import Any
 
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
-from penumbra.expand.prepared import Answered
-from penumbra.metrics.asked_originals import ExpansionMetrics
-from penumbra.metrics.totals import counted_as
+from penumbra.expand.hidden_exchanges import Answered
+from penumbra.metrics.totals import ExpansionMetrics, counted_as
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.shown_names import shown_names
 from support.by_hand import tunnelled

@@ -15,13 +15,11 @@ from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.metrics.events import EventLog
 from penumbra.store.database import Database
-from penumbra.store.database_file import MOVED_ID, WARNING_ID
-from penumbra.store.database_format import VERSION
+from penumbra.store.database_file import MOVED_ID, VERSION, WARNING_ID
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
-from penumbra.store.key_file import installation_key
-from penumbra.store.seal import Seal
+from penumbra.store.key_file import Seal, installation_key
 from penumbra.store.stores import Stores
 from support.engines import APIS, HIDDEN, Callers, database
 from support.tenants import ASK, CALL, LOG, begun, result

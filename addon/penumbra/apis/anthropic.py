@@ -16,8 +16,7 @@ from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.result_blocks import reads_result
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.

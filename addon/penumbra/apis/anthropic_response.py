@@ -22,9 +22,8 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece
+from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
 from penumbra.wire.json_values import encode
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 _FROM_LAST_CALL = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 USAGE = UsageTable(

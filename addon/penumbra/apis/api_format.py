@@ -22,7 +22,7 @@ from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.results import Pairing, Results
 from penumbra.wire.document import Document
-from penumbra.wire.stand_ins import Fold
+from penumbra.wire.value_memory import Fold
 
 
 class ApiFormat(ABC):

@@ -17,8 +17,7 @@ from penumbra.apis.anthropic import AnthropicFormat
 from penumbra.apis.base import InjectedCall, Said, Tool, Tools
 from penumbra.apis.parts import string_values
 from penumbra.apis.prompt import Kind, Part
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 
 _DROP_BETA = b"thinking-binding-controls"

@@ -21,7 +21,7 @@ from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.event_stream import MessageReader, StreamMessage
+from penumbra.wire.framing import MessageReader, StreamMessage
 from penumbra.wire.json_values import NotJson
 
 USAGE = replace(

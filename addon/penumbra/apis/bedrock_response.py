@@ -25,7 +25,7 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.framing import MessageReader, StreamMessage, message_bytes
 from penumbra.wire.json_values import NotJson, decode, encode
 
 _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")

@@ -21,8 +21,7 @@ from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.linear import utf8
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")

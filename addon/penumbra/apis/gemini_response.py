@@ -25,10 +25,17 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.framing import MOST_BLANK_BYTES, Piece, Reader
-from penumbra.wire.json_array import ArrayItem, ArrayReader
+from penumbra.wire.framing import (
+    MOST_BLANK_BYTES,
+    ArrayItem,
+    ArrayReader,
+    Piece,
+    Reader,
+    SseEvent,
+    SseReader,
+    event_bytes,
+)
 from penumbra.wire.json_values import decode, encode
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 USAGE = UsageTable(
     inputs=(

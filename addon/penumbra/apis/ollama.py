@@ -15,8 +15,7 @@ from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.linear import utf8
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import decode, encode
 
 

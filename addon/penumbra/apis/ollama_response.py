@@ -24,8 +24,8 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
+from penumbra.wire.framing import JsonLine, LineReader
 from penumbra.wire.json_values import encode
-from penumbra.wire.ndjson import JsonLine, LineReader
 
 USAGE = UsageTable(
     inputs=("prompt_eval_count",),

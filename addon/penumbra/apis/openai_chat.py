@@ -17,8 +17,7 @@ from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.openai_chat_message import call_token
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 
 

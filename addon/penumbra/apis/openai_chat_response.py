@@ -31,9 +31,8 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece
+from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 USAGE = UsageTable(
     inputs=("prompt_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),

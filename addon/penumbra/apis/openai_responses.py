@@ -20,8 +20,7 @@ from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Vis
 from penumbra.apis.parts import PastCall, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.result_blocks import reads_result
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 
 CALLS = {

@@ -28,9 +28,8 @@ from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece
+from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
 from penumbra.wire.json_values import encode
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 USAGE = UsageTable(
     inputs=("input_tokens", "input_tokens_details"),

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
-from penumbra.wire.stand_ins import Fold
+from penumbra.wire.value_memory import Fold
 
 _WAY = frozenset(
     (

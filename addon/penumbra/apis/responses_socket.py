@@ -18,8 +18,8 @@ from penumbra.apis.openai_responses_response import ResponsesResponses, Response
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.wire.document import Document
+from penumbra.wire.framing import SseEvent
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.sse import SseEvent
 
 CREATE = "response.create"
 STEER = "response.steer"

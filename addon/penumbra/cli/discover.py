@@ -19,7 +19,7 @@ from penumbra.projection.figures import Figures
 from penumbra.projection.from_logs import LogProjection
 from penumbra.session_logs import agents
 from penumbra.session_logs.agents import AGENTS, Agent
-from penumbra.session_logs.log_lines import LogCounts
+from penumbra.session_logs.log_entries import LogCounts
 
 USAGE = f"""\
 usage: penumbra discover [--since TIME] [--agent NAME] [--json] [--html FILE] [PATH …]

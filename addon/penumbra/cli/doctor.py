@@ -49,8 +49,8 @@ from penumbra.config.settings import (
 )
 from penumbra.errors import one_line
 from penumbra.metrics import running
-from penumbra.store import read_only
-from penumbra.store.database_format import VERSION
+from penumbra.store import database_file
+from penumbra.store.database_file import VERSION
 
 
 class State(IntEnum):
@@ -93,7 +93,7 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
             State.NOTE, _STORE, f"store {path} can't be written: all is kept in memory", _chown(path)
         )
     try:
-        with closing(read_only.connect(path)) as connection:
+        with closing(database_file.connect(path)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except (sqlite3.Error, ValueError) as error:
         return Check(State.NOTE, _STORE, f"store {path} can't be read ({error}); it is begun anew at a start")

@@ -13,7 +13,7 @@ from penumbra.cli.command import Failure, Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import running
-from penumbra.store.database_format import APPLICATION
+from penumbra.store.database_file import APPLICATION
 
 USAGE = """\
 usage: penumbra forget [--all]

@@ -18,8 +18,7 @@ import orjson
 from penumbra.cli.command import WRONG, Failure, counted, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.errors import one_line
-from penumbra.projection import summary_json
-from penumbra.projection.figures import Figures, LargeResult, Requests, Sums
+from penumbra.projection.figures import Figures, LargeResult, Requests, Sums, summary
 from penumbra.projection.projector import Projector, settings_of
 from penumbra.redaction import RuleError, ruleset
 
@@ -300,7 +299,7 @@ def show(
         except OSError as error:
             raise Failure(f"--html: {page}: {error.strerror}") from None
     if as_json:
-        content = summary_json.content(figures, dict(counts))
+        content = summary(figures, dict(counts))
         print(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
         return
     for line in lines(figures, list(read)):

@@ -17,7 +17,7 @@ from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.conversation.incoming import Incoming
 from penumbra.errors import one_line
 from penumbra.projection.figures import Figures
-from penumbra.projection.from_requests import RequestProjection
+from penumbra.projection.projector import RequestProjection
 from penumbra.wire import content_encoding
 
 USAGE = """\

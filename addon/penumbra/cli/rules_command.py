@@ -34,7 +34,7 @@ from penumbra.config.settings import Settings
 from penumbra.errors import one_line
 from penumbra.expand import reference
 from penumbra.redaction import default
-from penumbra.rule_schemas import RuleError, schema_of
+from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
@@ -301,7 +301,10 @@ def _of_ours() -> Iterator[str]:
         name = path.relative_to(rules.directory()).as_posix()
         try:
             content = rules.parse(path, name)
-            told = list(problems(schema_of(name), content)) or list(broken_patterns(schema_of(name), content))
+            kind = schema_of(name) if has_schema(name) else None
+            told = (
+                [] if kind is None else list(problems(kind, content)) or list(broken_patterns(kind, content))
+            )
         except RuleError as error:
             yield str(error)
             continue

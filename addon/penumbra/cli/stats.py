@@ -14,7 +14,7 @@ from penumbra import __version__
 from penumbra.cli.command import Failure, Parser, counted, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import comparison, html_report, list_prices, overview, running
+from penumbra.metrics import amounts, comparison, html_report, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.comparison import Compared
 from penumbra.metrics.totals import expiry_lines
@@ -159,7 +159,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     unpriced = (
         f"; {counted(week.unpriced, 'request')} without a known price not counted" if week.unpriced else ""
     )
-    yield f"money       at list prices ({list_prices.as_of()}){unpriced}"
+    yield f"money       at list prices ({amounts.as_of()}){unpriced}"
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from penumbra.config.parsers import DURATION, meant
 from penumbra.config.strategy_check import provider
 from penumbra.config.tool_compaction import NAMES
 from penumbra.errors import one_line
-from penumbra.rule_schemas.own_tables import Strategies
+from penumbra.rule_schemas.providers import Strategies
 
 
 def remarks(settings: Settings) -> Iterator[str]:

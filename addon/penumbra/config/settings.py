@@ -27,8 +27,8 @@ from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.config.parsers import meant
 from penumbra.config.services import Api as Api
 from penumbra.config.services import Provider as Provider
-from penumbra.store import store_key
-from penumbra.store.store_key import SharedPlace
+from penumbra.store import key_file
+from penumbra.store.key_file import SharedPlace
 
 _FILE_VARIABLE = f"{VARIABLE}CONFIG"
 _LONGEST_LINE = 2_000
@@ -124,8 +124,8 @@ def _has_opentelemetry() -> bool:
 def shared_place(settings: Settings) -> SharedPlace | None:
     """The store that several proxies share; None: there is none. Raises SettingsError."""
     try:
-        return store_key.place(settings.store, settings.store_key)
-    except store_key.StoreKeyError as error:
+        return key_file.place(settings.store, settings.store_key)
+    except key_file.StoreKeyError as error:
         raise SettingsError(f"penumbra_store_key: got {error}") from None
 
 

@@ -13,7 +13,7 @@ from penumbra import rules
 from penumbra.config.options import Settings
 from penumbra.config.parsers import shown
 from penumbra.config.services import Api, Provider
-from penumbra.rule_schemas.own_tables import Strategies
+from penumbra.rule_schemas.providers import Strategies
 from penumbra.wire.request_path import is_loopback
 
 _AUTHS = ("", "api_key", "oauth")

@@ -15,7 +15,7 @@ from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.errors import RedactionError
 from penumbra.expand.reference import References
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision

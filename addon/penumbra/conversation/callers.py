@@ -7,7 +7,7 @@ from penumbra.apis.identity import Identity
 from penumbra.conversation import workers
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
-from penumbra.expand.caller import Caller
+from penumbra.expand.reference import Caller
 from penumbra.wire.document import Document
 
 

@@ -9,7 +9,7 @@ from functools import cache, cached_property, partial
 from penumbra.conversation import result_text
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Rewritten, Shown
-from penumbra.expand.prepared import Original, Prepared
+from penumbra.expand.hidden_exchanges import Original, Prepared
 from penumbra.expand.reference import References
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import Conversations

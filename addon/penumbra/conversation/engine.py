@@ -50,11 +50,11 @@ from penumbra.conversation.refused import Refused, unsearched
 from penumbra.conversation.request_reader import RequestReader
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import RedactionError
-from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.prepared import Prepared, Terms
+from penumbra.expand.hidden_exchanges import Prepared, Terms
+from penumbra.expand.reference import Caller
 from penumbra.linear import utf8
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store import history, trial
@@ -62,8 +62,8 @@ from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
+from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
-from penumbra.store.tool_calls import ToolCallCache
 
 if TYPE_CHECKING:
     from penumbra.store.shared_store import SharedStore

@@ -11,7 +11,7 @@ from pathlib import Path
 from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.expand.query import page_bytes
 from penumbra.redaction.gitleaks import Loaded
-from penumbra.store.store_key import SharedPlace
+from penumbra.store.key_file import SharedPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from penumbra.conversation import dedup, dropped_history
 from penumbra.conversation.call_names import Clean, ShownTexts, call_name
 from penumbra.conversation.earlier_texts import HELD
 from penumbra.conversation.model import Request, Rewritten, Shown
-from penumbra.expand.prepared import Prepared
+from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.exchanges import HeldResult
 

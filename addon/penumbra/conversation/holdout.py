@@ -13,9 +13,9 @@ from dataclasses import replace
 from penumbra.config.settings import Settings
 from penumbra.conversation import read
 from penumbra.conversation.model import Arm, Request
-from penumbra.expand.caller import Caller
-from penumbra.store.arms import HELD_OUT, NEITHER, SHORTENED, Arms
+from penumbra.expand.reference import Caller
 from penumbra.store.conversations import Conversations
+from penumbra.store.records import HELD_OUT, NEITHER, SHORTENED, Arms
 
 _WHOLE = 1 << 64
 

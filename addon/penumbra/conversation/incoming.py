@@ -12,8 +12,8 @@ from penumbra.apis.recognise import Api
 from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
 from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.conversation.usage_scale import UsageScale
-from penumbra.expand.caller import Caller
-from penumbra.expand.prepared import Find, Prepared
+from penumbra.expand.hidden_exchanges import Find, Prepared
+from penumbra.expand.reference import Caller
 from penumbra.store.decisions import Decision
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.late_declaration import shows_references
 from penumbra.conversation.model import Request
-from penumbra.expand.prepared import Terms
+from penumbra.expand.hidden_exchanges import Terms
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 

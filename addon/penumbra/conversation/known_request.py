@@ -11,7 +11,7 @@ from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.request_reader import Arrived
 from penumbra.conversation.restored_values import RestoredValues
-from penumbra.expand.caller import Caller
+from penumbra.expand.reference import Caller
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision

@@ -32,8 +32,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.conversation.shrunk_request import request_facts
-from penumbra.expand.reference import SAMPLE, prefix
-from penumbra.expand.tool import NAMES, name_for, tool
+from penumbra.expand.reference import NAMES, SAMPLE, name_for, prefix, tool
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 

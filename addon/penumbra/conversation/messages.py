@@ -23,7 +23,7 @@ from penumbra.apis.user_text import Passage, Passages
 from penumbra.conversation import searched
 from penumbra.conversation.items import Item, Keys
 from penumbra.wire.document import Document
-from penumbra.wire.stand_ins import Fold
+from penumbra.wire.value_memory import Fold
 
 _ENTRY_BYTES = 200
 """What a thing that was read takes, roughly."""

@@ -16,9 +16,9 @@ from penumbra.conversation.searched import Searched
 from penumbra.errors import one_line
 from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.structured import Structured
-from penumbra.store.arms import HELD_OUT
 from penumbra.store.conversations import NO_LIMITS, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
+from penumbra.store.records import HELD_OUT
 from penumbra.wire.document import Document
 
 

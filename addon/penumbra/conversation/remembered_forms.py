@@ -14,7 +14,7 @@ from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Shown
 from penumbra.store.decisions import Decision
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Edit
 
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000

@@ -28,13 +28,12 @@ from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import Unreadable
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision
+from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
-from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.known_values import Known
 from penumbra.wire.parsed_text import known_beginning
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.value_memory import Known, ValueMemory
 
 T = TypeVar("T")
 _LONG = 30_000

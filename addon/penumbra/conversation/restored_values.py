@@ -11,7 +11,7 @@ from penumbra.conversation import callers
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
-from penumbra.expand.caller import Caller
+from penumbra.expand.reference import Caller
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.stores import Stores
 

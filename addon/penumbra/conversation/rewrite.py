@@ -17,7 +17,7 @@ from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.conversation.remembered_forms import Forms
 from penumbra.conversation.searched import Searched
 from penumbra.store.decisions import Decision, Facts
-from penumbra.wire.stand_ins import Fold
+from penumbra.wire.value_memory import Fold
 
 
 def rewrite(

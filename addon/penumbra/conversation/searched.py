@@ -25,8 +25,7 @@ from penumbra.conversation import adoption
 from penumbra.conversation.items import Item
 from penumbra.redaction import structured
 from penumbra.store.decisions import Decision, Facts
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 
 
 class Searched(Protocol):

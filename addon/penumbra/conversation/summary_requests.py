@@ -21,8 +21,7 @@ from penumbra.apis.parts import is_elsewhere
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.compress.size import size
 from penumbra.conversation import shrink_result
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024

@@ -27,18 +27,14 @@ from penumbra.compress.size import size
 from penumbra.errors import place
 from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
-from penumbra.expand import tool as injected_tool
-from penumbra.expand.caller import Caller
-from penumbra.expand.hidden_exchanges import History
+from penumbra.expand.hidden_exchanges import Answered, Find, History, Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Done
-from penumbra.expand.prepared import Answered, Find, Original, Prepared, Terms
-from penumbra.expand.reference import References
+from penumbra.expand.reference import Caller, References
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
 from penumbra.store.keyed_values import KeyedValues
-from penumbra.store.originals import Originals
-from penumbra.store.tool_calls import ToolCallCache
+from penumbra.store.records import Originals, ToolCallCache
 from penumbra.wire.document import Document
 
 _DROP_BETA = "thinking-binding-controls"
@@ -123,15 +119,15 @@ class Expansions:
         tools = wire.tools(document)
         owner = _owner(format_name, caller)
         history, held = await self._history(wire, document, caller, owner, before)
-        if injected_tool.name_for(tools) is None and not history.is_elsewhere:
+        if reference.name_for(tools) is None and not history.is_elsewhere:
             return None
         past = await self._exchanges.get(history.all_keys())
         if held is not None:
             past[history.keys[0]] = held
-        name = injected_tool.name_for(tools) or (held.tool if held else "")
+        name = reference.name_for(tools) or (held.tool if held else "")
         if not name:
             return None
-        if injected_tool.name_for(tools) is None and (tools.own or not tools.continuable):
+        if reference.name_for(tools) is None and (tools.own or not tools.continuable):
             # Nothing may be asked for in this response, and yet the provider holds what was asked before.
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
@@ -143,12 +139,12 @@ class Expansions:
         if latest is not None and latest.tool not in tools.names:
             name = latest.tool
         elif latest is None and terms.editing and not terms.held:
-            name = injected_tool.editing_name(name, tools)
+            name = reference.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
         declared_at = b""
         if not terms.counting and tools.own:
             chain = before or prefix_hash.of(document)
-            declared_at = _declare(wire, document, injected_tool.tool(name), latest, chain, terms)
+            declared_at = _declare(wire, document, reference.tool(name), latest, chain, terms)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""

@@ -1,17 +1,27 @@
-"""A request for people: what was done, new results before and after, the conversation, earlier results."""
+"""A request for people: what was done, new results before and after, the conversation, and earlier results.
+
+Messages are shown as lines: words, calls, reasoning, and the places of results. Two forms of a text are
+compared line by line, with removed and added lines marked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from msgspec import Raw
 
 from penumbra.apis.parts import Conversation, ResultText
-from penumbra.apis.prompt import Part
+from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.recognise import Api, model_in
-from penumbra.explain import differences
-from penumbra.explain.message_text import HIDDEN, beginning_of_call, outline
 from penumbra.explain.result_facts import ResultFacts
 from penumbra.explain.text_lines import (
+    LONGEST_SEARCHED,
     MOST_LINES,
     TOO_MUCH_TO_READ,
     Line,
@@ -22,10 +32,226 @@ from penumbra.explain.text_lines import (
     head,
     is_too_much,
     note,
+    plain,
     said,
     wrapped,
 )
 from penumbra.wire.document import Document
+
+_MOST_LINES = 2_000
+"""Of each text: comparing takes time that grows with the square."""
+_LONGEST = 2_000
+"""Characters of a line."""
+_NO_LETTERS = re.compile(r"[\W\d_]")
+_LEAST_LETTERS = 4
+"""Letters of a line that is looked for at the ends of longer ones."""
+_MOST_MATCHED = 200_000
+"""Pairs of different lines that are compared by their ends."""
+_AROUND = 3
+"""Equal lines that stay in sight on either side of a difference."""
+Row = list[Any]
+"""Kind, number and text on the left, number and text on the right; `gap` has a count of rows instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`kind` of a row: `same`, `changed`, `removed`, `added` or `gap`."""
+
+    rows: list[Row]
+    is_cut: bool
+    """There is more than is shown."""
+
+
+def compare(before: str, after: str) -> Comparison:
+    """The rows of both texts."""
+    left, right = before.split("\n"), after.split("\n")
+    is_cut = max(len(left), len(right)) > _MOST_LINES
+    left, right = left[:_MOST_LINES], right[:_MOST_LINES]
+    rows: list[Row] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, left, right).get_opcodes():
+        if kind == "equal":
+            rows += _equal(left, a, b, c, first=a == 0, last=b == len(left))
+            continue
+        for old, new in _pairs(left[a:b], right[c:d]):
+            name = "removed" if new is None else "added" if old is None else "changed"
+            old, new = old and old + a, new and new + c
+            rows.append([name, *_side(left, old), *_side(right, new)])
+    return Comparison(rows, is_cut)
+
+
+def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
+    """Pair different lines, by 1-based number: a line of the right with one that ends in the same letters.
+    Other lines of the right, such as a mark of what is left out, begin beside the first line they replace."""
+    before, after = ([_NO_LETTERS.sub("", line) for line in lines] for lines in (left, right))
+    endings = dict.fromkeys(before)
+    if len(endings) * len(set(after)) <= _MOST_MATCHED:
+        whole = {key: next((each for each in endings if each.endswith(key)), key) for key in set(after)}
+        after = [whole[key] if len(key) >= _LEAST_LETTERS else key for key in after]
+    for _, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        yield from zip_longest(range(a + 1, b + 1), range(c + 1, d + 1))
+
+
+def _equal(left: list[str], a: int, b: int, c: int, *, first: bool, last: bool) -> list[Row]:
+    rows: list[Row] = [["same", n + 1, _line(left[n]), n - a + c + 1, _line(left[n])] for n in range(a, b)]
+    head, tail = (0 if first else _AROUND), (0 if last else _AROUND)
+    hidden = len(rows) - head - tail
+    if hidden <= 1:
+        return rows
+    return [*rows[:head], ["gap", hidden], *(rows[-tail:] if tail else [])]
+
+
+def _side(lines: list[str], index: int | None) -> Row:
+    return [None, None] if index is None else [index, _line(lines[index - 1])]
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+_BLOCK = 60
+"""Lines of one block that differs on one side."""
+
+
+def difference_lines(before: str, after: str) -> list[Line]:
+    """What became of a text, both without their secrets."""
+    compared = compare(before, after)
+    shown: list[Line] = []
+    left: list[Line] = []
+    right: list[Line] = []
+    for row in compared.rows:
+        if row[0] in ("same", "gap"):
+            shown += _block(left, right)
+            left, right = [], []
+            shown.append(_equal_lines(row))
+            continue
+        _, number, old, other, new = row
+        if number is not None:
+            left.append(Line(Mark.REMOVED, f"  - {number:>5} {plain(old)}"))
+        if other is not None:
+            right.append(Line(Mark.ADDED, f"  + {other:>5} {plain(new)}"))
+    shown += _block(left, right)
+    if compared.is_cut:
+        shown.append(note("        … the rest is not compared"))
+    return shown
+
+
+def _equal_lines(row: Row) -> Line:
+    if row[0] == "gap":
+        return note(f"        … {row[1]:,} lines that are the same")
+    return Line(Mark.TEXT, f"    {row[3]:>5} {plain(row[4])}")
+
+
+def _block(left: list[Line], right: list[Line]) -> list[Line]:
+    return [
+        *bounded(left, _BLOCK, "lines of the original"),
+        *bounded(right, 2 * _BLOCK, "lines that were sent"),
+    ]
+
+
+_BEGINNING = 240
+"""Characters of a part in an outline."""
+_MOST_ARGUMENTS = 100
+"""Lines of a call's arguments, where they are shown in full."""
+_MOST_PARTS = 1_000
+"""Of one message."""
+_DEEPEST = 20
+"""Levels of arguments that are indented."""
+_MOST_TEXT = 2_000
+"""Lines of a text that is shown in full."""
+HIDDEN = "hidden from the client"
+Result = Callable[[Part], list[str]]
+"""What is said of a result: a line for each of its texts."""
+
+
+def outline(
+    document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
+) -> list[Line]:
+    """A message in short. `hidden`: the injected tool's name, empty if there is none."""
+    lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
+    for part in message.parts[:_MOST_PARTS]:
+        if part.kind is Kind.CALL:
+            mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
+            call = search.beginning(_written(document, part.arguments), _BEGINNING)
+            lines.append(said(f"    call {show(part.name)} {show(part.id)}{mark}: {call}"))
+        elif part.kind is Kind.RESULT:
+            lines += [said(f"    result {line}") for line in result(part)]
+        elif part.kind is Kind.REASONING:
+            lines.append(note(f"    reasoning, {len(document.source(part.block)):,} bytes"))
+        else:
+            for text in part.texts:
+                words = document.string(text) or ""
+                size = f" ({len(words):,} characters)" if len(words) > _BEGINNING else ""
+                lines.append(said(f"    {one_paragraph(search.beginning(words, _BEGINNING))}{size}"))
+    return lines + _left_out(message)
+
+
+def in_full(document: Document, message: Message, search: Search, show: Show, hidden: str) -> list[Line]:
+    """A message that the model wrote, whole."""
+    lines: list[Line] = []
+    for part in message.parts[:_MOST_PARTS]:
+        if part.kind is Kind.CALL:
+            mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
+            lines.append(note(f"call {show(part.name)} {show(part.id)}{mark}"))
+            arguments = search.text(_pretty(document, part.arguments)).split("\n")
+            lines += bounded([said(f"    {line}") for line in arguments], _MOST_ARGUMENTS)
+        elif part.kind is Kind.REASONING:
+            lines.append(note(f"reasoning, {len(document.source(part.block)):,} bytes"))
+            words = document.string(document.members(part.block).get("thinking")) or ""
+            lines += [said(f"    {line}") for line in search.text(words).split("\n")] if words else []
+        else:
+            for text in part.texts:
+                words = search.text(document.string(text) or "")
+                lines += bounded([said(line) for line in words.split("\n")], _MOST_TEXT)
+    return lines + _left_out(message)
+
+
+def _left_out(message: Message) -> list[Line]:
+    """What is said of parts that are not shown."""
+    more = len(message.parts) - _MOST_PARTS
+    return [note(f"    … {more:,} more parts")] if more > 0 else []
+
+
+def beginning_of_call(document: Document, arguments: Raw | None, search: Search) -> str:
+    """A call's arguments in one line."""
+    return search.beginning(_written(document, arguments), _BEGINNING)
+
+
+def one_paragraph(text: str) -> str:
+    """A text whose lines stand in one."""
+    return " ".join(text.split())
+
+
+def _written(document: Document, arguments: Raw | None) -> str:
+    if arguments is None:
+        return ""
+    if (text := document.string(arguments)) is not None:
+        return text
+    return document.source(arguments).decode("utf-8", "replace")
+
+
+def _pretty(document: Document, arguments: Raw | None) -> str:
+    written = _written(document, arguments)
+    if len(written) > LONGEST_SEARCHED:
+        return written
+    try:
+        value: Any = json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    if not isinstance(value, dict | list) or not _is_small(value):
+        return written
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it may be indented: what is deep takes many times its own size."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return True
+    return False
+
 
 _MOST_READ = 10_000
 """Messages of a request that is read here."""
@@ -248,7 +474,7 @@ def _text(result: _Result, context: RequestContext, search: Search, budget: _Bud
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:
         if budget.takes(pair):
-            return differences.lines(*pair)
+            return difference_lines(*pair)
         return [note("    not compared here: there is too much in this request"), *_sent(sent)]
     if facts is None or facts.is_as_it_came or pair is not None or context.originals:
         return _sent(sent)

@@ -1,13 +1,15 @@
-"""A response for people: the message that its events make, its calls, what it took."""
+"""Responses and WebSocket frames for people, as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from penumbra.apis import responses_socket
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Turn
-from penumbra.explain.message_text import in_full
+from penumbra.apis.formats import FORMATS
+from penumbra.explain.request_text import in_full
 from penumbra.explain.text_lines import (
     MOST_LINES,
     TOO_MUCH_TO_READ,
@@ -73,3 +75,51 @@ def _message(wire: ApiFormat, turn: Turn, search: Search, show: Show, hidden: st
     if not shown:
         shown = [said(line) for line in search.text(turn.text).split("\n")] if turn.text else []
     return shown or [note("There is no message in it.")]
+
+
+_FORMAT = "openai_responses_socket"
+
+
+def is_shown(frame: bytes) -> bool:
+    """Whether a frame belongs to a response that is no error: those say best themselves what they are."""
+    envelope = responses_socket.envelope(frame)
+    return envelope is not None and not envelope.fails
+
+
+def is_end(frame: bytes) -> bool:
+    """Whether a frame is the last one of a response."""
+    envelope = responses_socket.envelope(frame)
+    return envelope is not None and envelope.ends
+
+
+def is_request(frame: bytes) -> bool:
+    """Whether a client's frame asks for a response."""
+    envelope = responses_socket.envelope(frame)
+    return envelope is not None and envelope.type == responses_socket.CREATE
+
+
+def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Show) -> list[Line]:
+    """`earlier`: the frames before it that the client has got too, the latest first."""
+    envelope = responses_socket.envelope(frame)
+    if envelope is None:
+        return [note("Penumbra: this is no event of a response.")]
+    if not envelope.ends:
+        return [note(f"{show(envelope.type)}: a part of a response; its last frame shows the message.")]
+    wire = FORMATS[_FORMAT]
+    reader = wire.stream("")
+    for piece in reversed(_response(frame, envelope.lane, earlier)):
+        reader.feed(piece)
+    return of_turn(wire, reader.end_turn(), ResponseContext(), search, show)
+
+
+def _response(frame: bytes, lane: str, earlier: Iterable[bytes]) -> Sequence[bytes]:
+    """The frames of the response that a frame ends, the latest first."""
+    pieces = [frame]
+    for piece in earlier:
+        envelope = responses_socket.envelope(piece)
+        if envelope is None or envelope.lane != lane:
+            continue
+        pieces.append(piece)
+        if envelope.type == responses_socket.BEGIN:
+            break
+    return pieces

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from cachetools import LRUCache
 
-from penumbra.metrics.shown import ShownResult
+from penumbra.metrics.events import ShownResult
 
 _MOST = 20_000
 _REDACTION = "redaction"

@@ -23,9 +23,9 @@ from penumbra.external import prices, response_check
 from penumbra.external.limiter import Breaker, Limits
 from penumbra.external.response_key import key
 from penumbra.external.strategy import Failure, Response, Strategy, Task
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction import RedactionError
-from penumbra.store.compressed import Compressed
+from penumbra.store.records import Compressed
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures that say something about the service and not only about one text."""

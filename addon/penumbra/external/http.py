@@ -24,7 +24,7 @@ import httpx
 import orjson
 
 from penumbra.external.strategy import Failure
-from penumbra.wire import content_encoding, content_stream, own_calls
+from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
 Listening = Callable[[], Collection[int]]
@@ -70,15 +70,15 @@ class Http:
 
     async def _post(self, call: Call, limit: int) -> bytes:
         number = secrets.token_hex(16)
-        accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_stream.SUPPORTED)}
-        headers = {**call.headers, own_calls.HEADER: number, **accepted}
+        accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_encoding.SUPPORTED)}
+        headers = {**call.headers, request_path.HEADER: number, **accepted}
         client = self._connected()
         request = client.build_request("POST", call.url, json=call.body, headers=headers)
-        own_calls.under_way.add(number)
+        request_path.under_way.add(number)
         try:
             return await self._received(await client.send(request, stream=True), limit)
         finally:
-            own_calls.under_way.discard(number)
+            request_path.under_way.discard(number)
 
     async def _received(self, response: httpx.Response, limit: int) -> bytes:
         try:

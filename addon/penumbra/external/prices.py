@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penumbra.metrics.list_prices import MILLION, price, table
+from penumbra.metrics.amounts import MILLION, price, table
 
 
 @dataclass(frozen=True, slots=True)

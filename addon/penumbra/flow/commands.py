@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from mitmproxy import command, ctx
 
-from penumbra.metrics.asked_originals import ExpansionMetrics
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.totals import ExpansionMetrics, Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import ExternalMetrics
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.errors import place
-from penumbra.explain import frame_text, request_text, response_text
+from penumbra.explain import request_text, response_text
 from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
@@ -80,7 +80,7 @@ class Explainer:
             return self._made(partial(request_text.lines, api, body, context))
         if message.dropped:
             return [note(_HIDDEN_FRAME)]
-        return self._made(partial(frame_text.lines, body, _earlier(flow, message)))
+        return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
         """Its request and its response; of a WebSocket the latest ones."""
@@ -94,10 +94,10 @@ class Explainer:
     def _of_socket(self, flow: http.HTTPFlow, messages: Sequence[WebSocketMessage]) -> list[Line]:
         shown: list[Line] = []
         for message in reversed(messages):
-            is_end = not message.from_client and not message.dropped and frame_text.is_end(message.content)
+            is_end = not message.from_client and not message.dropped and response_text.is_end(message.content)
             if is_end and not shown:
                 shown = [said(""), head("RESPONSE"), *self.lines(flow, message, message.content)]
-            elif message.from_client and not message.injected and frame_text.is_request(message.content):
+            elif message.from_client and not message.injected and response_text.is_request(message.content):
                 return [*self.lines(flow, message, message.content), *shown]
         return shown
 
@@ -105,7 +105,7 @@ class Explainer:
         if (api := _api(flow)) is None or not self._is_llm(flow):
             return False
         if isinstance(message, WebSocketMessage):
-            return message.from_client or frame_text.is_shown(message.content)
+            return message.from_client or response_text.is_shown(message.content)
         if isinstance(message, http.Response):
             is_sound = message.status_code == 200 and flow.websocket is None
             return is_sound and _reader(api) is not None

@@ -21,11 +21,11 @@ from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request, Shown
-from penumbra.expand import tool as injected_tool
-from penumbra.metrics import kept_reasons, list_prices
+from penumbra.expand import reference
+from penumbra.metrics import amounts, events
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
+from penumbra.metrics.events import Totals
 from penumbra.metrics.journal import NewResult, SentRequest
-from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates
 from penumbra.metrics.tool_use import DeclaredTool
 from penumbra.wire.document import Document
@@ -55,7 +55,7 @@ def of(
     request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
-    rates = _rates(list_prices.price(model), prices)
+    rates = _rates(amounts.price(model), prices)
     prepared = accepted.prepared
     return SentRequest(
         conversation=accepted.conversation,
@@ -102,7 +102,7 @@ def _new(request: Request, entry: Shown) -> NewResult:
     said = request.document.source(call.arguments) if call and call.arguments is not None else b""
     digest = hashlib.blake2b(entry.item.digest + entry.tool.encode("utf-8", "replace"), digest_size=16)
     digest.update(b"\0" + said)
-    kept = kept_reasons.reason(entry.tool, entry.facts, request.settings)
+    kept = events.reason(entry.tool, entry.facts, request.settings)
     return NewResult(entry, digest.digest(), kept, _file(entry, request) if request.arm.name else b"")
 
 
@@ -174,15 +174,15 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
     return hashlib.blake2b(source, digest_size=8).digest()
 
 
-def _rates(known: list_prices.Price | None, prices: Prices) -> Rates:
+def _rates(known: amounts.Price | None, prices: Prices) -> Rates:
     if known is None:
         return Rates()
-    once = known.input / list_prices.MILLION
+    once = known.input / amounts.MILLION
     return Rates(
         once,
         once * prices.read,
         once * prices.write,
-        known.output / list_prices.MILLION,
+        known.output / amounts.MILLION,
         _rates(known.long, prices) if known.long is not None else None,
         known.above,
     )
@@ -202,7 +202,7 @@ def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> f
 
 
 def _declared(name: str) -> int:
-    declared = injected_tool.tool(name)
+    declared = reference.tool(name)
     return len(declared.name) + len(declared.description) + len(declared.parameters)
 
 

@@ -13,17 +13,17 @@ from mitmproxy import http
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure
 from penumbra.errors import one_line, place
+from penumbra.expand.hidden_exchanges import Answered
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.expand.prepared import Answered
 from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.report import add_note
-from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
 from penumbra.metrics.events import WriteEvent, recovery_event
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import TurnRecord
+from penumbra.metrics.totals import ExpansionMetrics, expansion_event
 from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 

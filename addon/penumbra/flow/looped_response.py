@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from penumbra.conversation.incoming import Accepted
 from penumbra.expand.expansions import Expansions
+from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Done, ToolLoop
-from penumbra.expand.prepared import Answered, Find, Prepared
 from penumbra.flow.engines import Lease
 from penumbra.retry.portions import Portions
 

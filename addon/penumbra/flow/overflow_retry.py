@@ -30,7 +30,7 @@ from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict
 from penumbra.retry.refusals import Refusal
 from penumbra.retry.retry import Retry
-from penumbra.wire import content_encoding, content_stream
+from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
     from penumbra.flow.splice_hooks import Refused
@@ -76,7 +76,7 @@ class WatchedRequest:
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
         if self.events is None:
-            decode = content_stream.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
+            decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
         verdict = self.events.feed(data)
         return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR

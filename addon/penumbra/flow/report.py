@@ -22,10 +22,9 @@ from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
 from penumbra.flow.state import FlowState
-from penumbra.metrics import events, kept_reasons
-from penumbra.metrics.request_totals import Totals
+from penumbra.metrics import events
+from penumbra.metrics.events import Summary, Totals
 from penumbra.metrics.sessions import ResultRecord, TurnRecord
-from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics
 
 MARK = ":new_moon:"
@@ -78,7 +77,7 @@ class Reports:
         )
         changed = rewritten.body is not incoming.body
         new = [
-            ResultFacts.of(entry, kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings))
+            ResultFacts.of(entry, events.reason(entry.tool, entry.facts, accepted.request.settings))
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
@@ -237,7 +236,7 @@ class Reports:
             if facts is None:
                 if is_known or entry.new or position < first:
                     continue
-                kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
+                kept = events.reason(entry.tool, entry.facts, accepted.request.settings)
                 facts = ResultFacts.of(entry, kept)
             self._memory.put(session, facts, sent(entry), number)
 

@@ -44,7 +44,7 @@ from penumbra.flow.state import FlowState
 from penumbra.flow.websocket_lanes import Socket
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.wire import content_encoding, own_calls, sigv4
+from penumbra.wire import content_encoding, request_path, sigv4
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
 """Says what is ambiguous in some headers; empty: nothing."""
@@ -79,7 +79,7 @@ class RequestWay:
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
         # These may ask for no search, or be left alone.
-        names = (SWITCH_HEADER, own_calls.HEADER)
+        names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None
             or any(name in request.headers for name in names)
@@ -94,9 +94,9 @@ class RequestWay:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
-        if own_calls.is_ours(flow.request.headers.get(own_calls.HEADER, "")):
+        if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
             # A strategy's own call, come back to us over some proxy.
-            del flow.request.headers[own_calls.HEADER]
+            del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.hidden_request is not None:
             signing.sign_now(flow.request, state.lease.settings)

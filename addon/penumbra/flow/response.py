@@ -28,9 +28,9 @@ from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.usage_scaling import UsageScaling
-from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
+from penumbra.metrics.totals import ExpansionMetrics
 
 _log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from mitmproxy import http
 from penumbra.apis import bedrock_invoke, upstream_error
 from penumbra.apis.base import Failure
 from penumbra.errors import place
+from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.expand.loop import Done
-from penumbra.expand.prepared import Prepared
 from penumbra.flow import destination
 from penumbra.flow.state import FlowState
-from penumbra.wire import content_encoding, content_stream, framing
+from penumbra.wire import content_encoding, framing
 
 _PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 def ask_for_codings(request: http.Request) -> None:
     """The provider may use no content coding that can't be undone as it arrives."""
     if codings := request.headers.get("accept-encoding"):
-        request.headers["accept-encoding"] = content_stream.acceptable(codings)
+        request.headers["accept-encoding"] = content_encoding.acceptable(codings)
 
 
 def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
@@ -55,7 +55,7 @@ def pass_live(response: http.Response) -> None:
 
 
 def stream_continuation(response: http.Response, body: bytearray, state: FlowState) -> None:
-    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
+    decode = content_encoding.decoder(response.headers.pop("content-encoding", ""))
     decoded = LiveDecoding(decode, state) if decode is not None else None
 
     def take(data: bytes) -> bytes | list[bytes]:
@@ -79,7 +79,7 @@ class LiveDecoding:
     """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
     comes of it is too much, the response breaks off for the client."""
 
-    def __init__(self, decode: content_stream.Decode, state: FlowState) -> None:
+    def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
         """`state`: of the response's flow."""
         self._decode = decode
         self._state = state
@@ -105,7 +105,7 @@ def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
     assert flow.response is not None
     try:
         return content_encoding.decode(
-            body, flow.response.headers.get("content-encoding", ""), content_stream.MOST_BYTES
+            body, flow.response.headers.get("content-encoding", ""), content_encoding.MOST_BYTES
         )
     except content_encoding.NotDecodable as error:
         _log.warning(f"penumbra: a response of {destination.shown(flow)} could not be read: {error}")

@@ -22,7 +22,7 @@ from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.wire import content_stream
+from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration
@@ -76,7 +76,7 @@ class SecretRestoration(Step):
         is_stream = response.status_code == 200 and response_bodies.is_stream(flow)
         if restored.looped is response or not is_stream:
             return
-        decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if decode is None:
             return
         shown = restored.live = bytearray()

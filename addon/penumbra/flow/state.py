@@ -10,8 +10,8 @@ from mitmproxy import http
 
 from penumbra.config.settings import Settings
 from penumbra.flow.engines import Lease
+from penumbra.metrics.events import Summary
 from penumbra.metrics.sessions import TurnRecord
-from penumbra.metrics.summary import Summary
 
 if TYPE_CHECKING:
     from penumbra.flow.hidden_requests import HiddenRequest

@@ -26,7 +26,7 @@ from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.wire import content_stream
+from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
     from penumbra.flow.splice_hooks import TurnEnd
@@ -100,7 +100,7 @@ class ToolLoopStep(Step):
         wire, tool, before = looped.prepared.wire, looped.prepared.tool, looped.prepared.before
         read = self._filtered(flow, state, wire.stream(tool, before)) if stream else wire.body(tool, before)
         looped.loop = ToolLoop(wire, read, looped.body)
-        decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if stream and looped.spliceable and decode is not None:
             looped.live = True
             response_bodies.stream_plainly(flow, response)

@@ -22,7 +22,7 @@ from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.wire import content_stream
+from penumbra.wire import content_encoding
 
 METADATA = "penumbra_context_guard"
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class UsageScaling(Step):
         scaled = state.usage_scaling
         if scaled is None or scaled.is_looped or not callable(response.stream):
             return
-        decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if decode is not None:
             decoded = response_bodies.LiveDecoding(decode, state)
             response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))

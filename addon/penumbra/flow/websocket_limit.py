@@ -12,7 +12,7 @@ from typing import Any
 from wsproto import extensions
 from wsproto.frame_protocol import FrameDecoder, FrameProtocol, Opcode, RsvBits
 
-from penumbra.wire.content_stream import MOST_BYTES
+from penumbra.wire.content_encoding import MOST_BYTES
 
 _BEGINS_A_MESSAGE = (Opcode.TEXT, Opcode.BINARY)
 

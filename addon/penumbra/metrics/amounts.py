@@ -1,11 +1,20 @@
-"""The sums that are shown and kept: of all, a day, a conversation, an agent. Counts, never content."""
+"""Sums that are shown and kept: of everything, a day, a conversation, an agent, a tool or a family; and
+list prices.
+
+Sums hold counts, never content. Prices are those of the providers' lists in `rules/dollars.yaml`.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from typing import Any
+
+from penumbra import rules
+from penumbra.errors import one_line
 
 _MOST_NAMES = 60
 """Of a counter that is kept: names come from rules, from providers' statuses and from us."""
@@ -142,3 +151,110 @@ class Amounts:
 
 
 NAMES = tuple(member.name for member in fields(Amounts))
+
+
+MOST, _LONGEST = 200, 60
+OTHERS = "(others)"
+
+
+@dataclass(slots=True)
+class ResultSums:
+    """New results of one kind; tokens are estimated."""
+
+    results: int = 0
+    changed: int = 0
+    before: int = 0
+    after: int = 0
+    asked: int = 0
+    """Originals that the model asked for."""
+    missing: int = 0
+    """Those of them that were not there any more."""
+    read_again: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    """Results that went as they came, by reason."""
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "results": self.results,
+            "changed": self.changed,
+            "before": self.before,
+            "after": self.after,
+            "asked": self.asked,
+            "missing": self.missing,
+            "read_again": self.read_again,
+            "kept": dict(self.kept),
+        }
+
+
+class Groups:
+    """Sums by name; names come from clients, so there is a bound to them."""
+
+    def __init__(self) -> None:
+        self._sums = defaultdict[str, ResultSums](ResultSums)
+
+    def of(self, name: str) -> ResultSums:
+        """The sums of a name, to be counted on."""
+        name = label(name)
+        if name not in self._sums and len(self._sums) >= MOST:
+            name = OTHERS
+        return self._sums[name]
+
+    def items(self) -> list[tuple[str, ResultSums]]:
+        """The largest first."""
+        return sorted(self._sums.items(), key=lambda each: -each[1].before)
+
+
+def label(name: str) -> str:
+    """A name of somebody else's, fit to be shown."""
+    return one_line(name[:_LONGEST]) or "(unknown)"
+
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    long: Price | None = None
+    """Of requests whose prompt has more than `above` tokens; None: they cost the same."""
+    above: int = 0
+
+    def at(self, prompt: int) -> Price:
+        """Return the price of a request whose prompt has so many tokens."""
+        return self.long if self.long is not None and prompt > self.above else self
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The content of rules/dollars.yaml."""
+    loaded: dict[str, Any] = rules.load("dollars.yaml")
+    return loaded
+
+
+@lru_cache(256)
+def price(model: str) -> Price | None:
+    """The price of a model; None if it is not known."""
+    name = model.lower()
+    for entry in table()["models"]:
+        if fnmatchcase(name, entry["glob"]):
+            longer = entry.get("long")
+            long = Price(longer["input"], longer["output"]) if longer else None
+            return Price(entry["input"], entry["output"], long, longer["above"] if longer else 0)
+    return None
+
+
+def as_of() -> str:
+    """Return the dates between which the prices were read, in words for people, and the models whose prices
+    were not found in a list since."""
+    sources = table()["sources"]
+    old = {name: str(each["date"]) for name, each in sources.items() if each.get("is_unchecked")}
+    dates = sorted(str(each["date"]) for name, each in sources.items() if name not in old)
+    said = f"prices of {dates[0]} to {dates[-1]}"
+    names = [
+        each["glob"].replace("*", " ").strip(" -_") for each in table()["models"] if each["source"] in old
+    ]
+    return f"{said}; not checked since {max(old.values())}: {', '.join(names)}" if names else said

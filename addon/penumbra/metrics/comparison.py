@@ -14,7 +14,7 @@ from statistics import NormalDist, fmean, median, variance
 from typing import Any
 
 from penumbra.metrics.amounts import Amounts
-from penumbra.store.arms import HELD_OUT, SHORTENED
+from penumbra.store.records import HELD_OUT, SHORTENED
 
 LEAST = 20
 """Conversations of a side; with fewer, no number is given."""

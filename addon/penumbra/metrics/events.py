@@ -1,6 +1,8 @@
-"""One JSON line per request with results, per expansion, per recovery: what was decided, not what was said.
+"""The outcome of one request: its results and totals, a summary in a line, and one JSON line for an event
+file.
 
-Every field stands in docs/options.md.
+Names of tools and rules, sizes and counts are recorded, never content. docs/options.md describes every
+field.
 """
 
 from __future__ import annotations
@@ -8,15 +10,233 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from penumbra.metrics.request_totals import Totals
-from penumbra.metrics.shown import ShownResult
+from penumbra.compress.calls import tools
+from penumbra.config.settings import Settings
+from penumbra.errors import one_line
+from penumbra.store.decisions import Facts
+
+
+class ShownResult(Protocol):
+    """Names, sizes and counts; never content."""
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool; empty if unknown."""
+        ...
+
+    @property
+    def call_id(self) -> str: ...
+
+    @property
+    def facts(self) -> Facts: ...
+
+    @property
+    def new(self) -> bool:
+        """It got its form in this request."""
+        ...
+
+
+SAME = ("kept", "adopted")
+"""How results came to the form that they had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """One request: its results as the client sent them, and as they were forwarded."""
+
+    results: int
+    changed: int
+    bytes_before: int
+    bytes_after: int
+    tokens_before: int
+    tokens_after: int
+    redactions: int
+
+    @classmethod
+    def of(cls, shown: Iterable[ShownResult]) -> Totals:
+        """The sums over a request's results, past decisions included."""
+        results = changed = bytes_before = bytes_after = tokens_before = tokens_after = redactions = 0
+        for entry in shown:
+            facts = entry.facts
+            results += 1
+            changed += facts.how not in SAME
+            bytes_before += facts.bytes_before
+            bytes_after += facts.bytes_after
+            tokens_before += facts.tokens_before
+            tokens_after += facts.tokens_after
+            if facts.redactions:
+                redactions += sum(facts.redactions.values())
+        return cls(results, changed, bytes_before, bytes_after, tokens_before, tokens_after, redactions)
+
+
+SEEN = "the provider had it already"
+LATE = "out of time"
+SKIPPED = "its tool is skipped"
+OFF = "switched off"
+SMALL = "small"
+QUOTED = "quoted later: only what loses nothing"
+NOTHING = "nothing to leave out"
+
+
+def reason(tool: str, facts: Facts, settings: Settings) -> str:
+    """Why nothing of a result was left out; empty if something was done to it."""
+    if facts.how == "adopted":
+        return SEEN
+    if facts.how != "kept":
+        return ""
+    if "request_budget" in facts.skipped:
+        return LATE
+    if not settings.shortens:
+        return OFF
+    if tools.skips(tool, settings.skip_tools):
+        return SKIPPED
+    if facts.bytes_before <= settings.min_bytes:
+        return SMALL
+    if tools.category(tool) in ("read", "edit"):
+        return QUOTED
+    return LATE if facts.skipped else NOTHING
+
+
+_MOST_NAMES = 8
+_LONGEST_NAME = 60
+"""Characters: a client may call its tools anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts that can be added up."""
+
+    results: int = 0
+    changed: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    tools: Counter[str] = field(default_factory=Counter)
+    """Of the results that changed."""
+    stages: Counter[str] = field(default_factory=Counter)
+    secrets: Counter[str] = field(default_factory=Counter)
+    """Redactions by rule, within results and outside of them."""
+    declared: str = ""
+    """The name of the injected tool, if the request declares it."""
+    put_back: int = 0
+    """Hidden exchanges of earlier responses."""
+
+    @classmethod
+    def of(
+        cls,
+        shown: Iterable[ShownResult],
+        outside: Mapping[str, int],
+        declared: str = "",
+        put_back: int = 0,
+        totals: Totals | None = None,
+    ) -> Summary:
+        """`outside`: secrets that were found outside of tool results, by rule; `totals`: of these results, if
+        they are known."""
+        shown = list(shown)
+        totals = totals or Totals.of(shown)
+        # A long conversation has thousands of results, which are counted with every request.
+        changed = [entry for entry in shown if entry.facts.how not in SAME]
+        tools = Counter([entry.tool for entry in changed])
+        # What was decided about whole calls has no stage.
+        stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
+        secrets = Counter(outside)
+        for redactions in [entry.facts.redactions for entry in shown if entry.facts.redactions]:
+            secrets.update(redactions)
+        stages.pop("shortened", None)
+        named: Counter[str] = Counter()
+        for name, count in tools.items():
+            named[_name(name) or "(unknown)"] += count
+        return cls(
+            totals.results,
+            totals.changed,
+            totals.tokens_before,
+            totals.tokens_after,
+            named,
+            stages,
+            secrets,
+            _name(declared),
+            put_back,
+        )
+
+    def __add__(self, other: Summary) -> Summary:
+        return Summary(
+            self.results + other.results,
+            self.changed + other.changed,
+            self.tokens_before + other.tokens_before,
+            self.tokens_after + other.tokens_after,
+            self.tools + other.tools,
+            self.stages + other.stages,
+            self.secrets + other.secrets,
+            other.declared or self.declared,
+            self.put_back + other.put_back,
+        )
+
+    def line(self, new: Summary | None = None) -> str:
+        """Such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
+        3 secrets redacted (password 3)`. With `new`, what is summed up of new results, only their names are
+        named: a request carries all earlier results again, and would name more with every turn."""
+        named, mark = (self, "") if new is None else (new, "new: ")
+        parts = []
+        if self.results:
+            parts.append(f"{self.changed:,} of {self.results:,} results changed{_names(named.tools, mark)}")
+        if self.tokens_after < self.tokens_before:
+            share = (self.tokens_before - self.tokens_after) / self.tokens_before
+            parts.append(f"about {self.tokens_before:,} -> {self.tokens_after:,} tokens (-{share:.0%})")
+        # Of secrets it is said below.
+        if stages := Counter({name: count for name, count in named.stages.items() if name != "redaction"}):
+            parts.append(f"by {_counted(stages)}")
+        if self.secrets:
+            count = self.secrets.total()
+            noun = "secret" if count == 1 else "secrets"
+            parts.append(f"{count:,} {noun} redacted{_names(named.secrets, mark)}")
+        if self.put_back:
+            noun = "exchange" if self.put_back == 1 else "exchanges"
+            parts.append(f"{self.put_back:,} hidden {noun} put back")
+        if self.declared and not self.changed:
+            parts.append(f"tool {self.declared} declared")
+        return ", ".join(parts) or "changed"
+
+    def metadata(self) -> dict[str, object]:
+        """For mitmproxy's filters and saved flows."""
+        return {
+            "results": self.results,
+            "results_changed": self.changed,
+            "result_tokens": [self.tokens_before, self.tokens_after],
+            "tools": dict(self.tools),
+            "stages": dict(self.stages),
+            "secrets": dict(self.secrets),
+            "declared": self.declared,
+            "put_back": self.put_back,
+        }
+
+
+def _name(text: str) -> str:
+    """What a client calls something, fit for one line of a terminal."""
+    text = one_line(text)
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+
+
+def _names(counts: Counter[str], mark: str = "") -> str:
+    return f" ({mark}{_counted(counts)})" if counts else ""
+
+
+def _counted(counts: Counter[str]) -> str:
+    """The most frequent first, those of one count by name, so that equal requests read alike."""
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
+    if len(ordered) > _MOST_NAMES:
+        parts.append(f"{len(ordered) - _MOST_NAMES} more")
+    return ", ".join(parts)
+
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
 """Takes what makes an event, which is asked where events are written."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from penumbra import __version__
-from penumbra.metrics.groups import ResultSums
+from penumbra.metrics.amounts import ResultSums
 from penumbra.metrics.journal import SECONDS, Journal
 from penumbra.metrics.totals import Metrics
 

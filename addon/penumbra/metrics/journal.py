@@ -14,15 +14,12 @@ from dataclasses import dataclass, field, replace
 from penumbra.apis.base import Turn
 from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.apis.ending import NOT_READ
-from penumbra.expand.prepared import Answered
+from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import cache_miss
-from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.cache_miss import Prompt
-from penumbra.metrics.groups import MOST, OTHERS, Groups, label
-from penumbra.metrics.prompts import Prompts
-from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.amounts import MOST, OTHERS, Amounts, Groups, label
+from penumbra.metrics.cache_miss import Prompt, Prompts
+from penumbra.metrics.events import ShownResult, Totals
 from penumbra.metrics.sessions import Rates, ResultRecord, Session, Sessions, TurnRecord
-from penumbra.metrics.shown import ShownResult
 from penumbra.metrics.tool_use import DeclaredTool, ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

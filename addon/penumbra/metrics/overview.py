@@ -1,17 +1,153 @@
-"""The figures for the page and for export: names and numbers, ready for JSON."""
+"""Figures for the page and for export: names and numbers ready for JSON, and advice on what can be
+improved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from penumbra.metrics import list_prices, tool_use
-from penumbra.metrics.advice import advice
-from penumbra.metrics.amounts import Amounts
+from penumbra.metrics import cache_miss, tool_use
+from penumbra.metrics.amounts import Amounts, Groups, as_of
 from penumbra.metrics.journal import SECONDS, Journal
 from penumbra.metrics.sessions import Session
 from penumbra.redaction.ruleset import in_words
 from penumbra.store.history import added_up
+
+_LEAST_RESULTS = 5
+_ASKED_OFTEN = 0.1
+"""Part of a tool's shortened results from which on asking back means that too much is left out."""
+_SLOW = 1.0
+"""Seconds a request."""
+_WAYS = {
+    cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
+    cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",
+    cache_miss.TOOLS: "The tools stand first in the prompt: declare the same ones from the first request on.",
+    cache_miss.SYSTEM: "The system prompt stands in front of all else: what changes belongs behind it.",
+    cache_miss.MESSAGES: "The client has edited its history, as compaction does.",
+    cache_miss.REWRITTEN: "Older results were made smaller because that pays over the turns to come.",
+    cache_miss.BROKEN: "Penumbra changed what the provider had seen: please report it, with the places.",
+    cache_miss.UNKNOWN: "The prompt was the same: the provider has let it go, or routed it elsewhere.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing."""
+
+    level: str
+    """`act` (it costs or loses something), `look` or `note`."""
+    about: str
+    title: str
+    text: str
+
+    def record(self) -> dict[str, str]:
+        """For JSON."""
+        return {"level": self.level, "about": self.about, "title": self.title, "text": self.text}
+
+
+def advice(journal: Journal) -> list[Advice]:
+    """The most pressing first."""
+    order = ("act", "look", "note")
+    return sorted(_all(journal), key=lambda each: order.index(each.level))
+
+
+def _all(journal: Journal) -> Iterator[Advice]:
+    sums = journal.amounts
+    yield from _net(sums)
+    yield from _misses(sums)
+    yield from _asked_back(journal)
+    yield from _troubles(sums)
+    if sums.secrets:
+        listed = sums.secrets.most_common(5)
+        rest = sums.secrets.total() - sum(count for _, count in listed)
+        listed += [("others", rest)] if rest else []
+        top = ", ".join(f"{in_words(rule)} {count:,}" for rule, count in listed)
+        yield Advice(
+            "look",
+            "secrets",
+            f"{counted(sums.secrets.total(), 'secret')} taken out",
+            f"{top}. They stand where tools print them: whoever has that output has them.",
+        )
+    if sums.requests and sums.seconds / sums.requests > _SLOW:
+        yield Advice(
+            "look",
+            "seconds",
+            f"{sums.seconds / sums.requests:.1f} seconds are added to a request",
+            "penumbra_stage_budget and penumbra_request_budget bound them.",
+        )
+    if sums.unpriced:
+        yield Advice(
+            "note",
+            "prices",
+            f"{counted(sums.unpriced, 'request')} without a known price of the model",
+            "Counted in tokens only; rules/dollars.yaml holds the prices.",
+        )
+
+
+def _net(sums: Amounts) -> Iterator[Advice]:
+    if sums.requests and sums.net < 0:
+        yield Advice(
+            "act",
+            "net",
+            f"Penumbra has cost {-sums.net:,} tokens more than it saved",
+            f"{sums.declared:,} for the tool's declaration, {sums.hidden_tokens + sums.put_back:,} for "
+            f"originals that were asked for, {sums.read_again_tokens:,} for results that were fetched "
+            "again. Small sessions do that; penumbra_enable_expand_context=false takes the tool away.",
+        )
+
+
+def _misses(sums: Amounts) -> Iterator[Advice]:
+    for cause, count in sums.misses.most_common():
+        level = "note" if cause in (cache_miss.REWRITTEN, cache_miss.UNKNOWN) else "act"
+        title = f"{counted(count, 'miss', 'misses')} of the provider's cache: {cause}"
+        yield Advice(level, "misses", title, _WAYS[cause])
+
+
+def _asked_back(journal: Journal) -> Iterator[Advice]:
+    yield from _often("tool", journal.tools, "penumbra_skip_tools leaves its results alone.")
+    yield from _often("family", journal.families, "A rule of its family can keep more.")
+    missing = sum(sums.missing for _, sums in journal.tools.items())
+    if missing:
+        yield Advice(
+            "act",
+            "asked",
+            f"{counted(missing, 'original')} asked for and not there any more",
+            "penumbra_originals_ttl and penumbra_carried_originals_ttl say how long they are kept.",
+        )
+
+
+def _often(what: str, groups: Groups, way: str) -> Iterator[Advice]:
+    for name, sums in groups.items():
+        again = sums.asked + sums.read_again
+        if sums.changed >= _LEAST_RESULTS and again >= sums.changed * _ASKED_OFTEN:
+            yield Advice(
+                "act",
+                "asked",
+                f"{again:,} of {sums.changed:,} changed results of {what} {name} were asked for again",
+                f"Too much is left out of them. {way}",
+            )
+
+
+def _troubles(sums: Amounts) -> Iterator[Advice]:
+    if sums.refused:
+        yield Advice(
+            "act",
+            "errors",
+            f"{counted(sums.refused, 'request')} not sent",
+            "They could not be searched for secrets. The log says why, and penumbra_redaction_failure what "
+            "becomes of such requests.",
+        )
+    for status, count in sums.errors.most_common(5):
+        if status[:1].isdigit():
+            text = f"{counted(count, 'response')} with status {status}"
+            yield Advice("look", "errors", text, "Its own words went to the client as they came.")
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A count with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
 
 Record = dict[str, Any]
 
@@ -28,7 +164,7 @@ def overview(journal: Journal) -> Record:
         "untouched": dict(journal.untouched),
         "seconds": seconds(journal),
         "sessions": len(journal.sessions),
-        "prices": list_prices.as_of(),
+        "prices": as_of(),
         "timeline": {"step": journal.timeline.step, "points": journal.timeline.points},
         "kinds": {kind: in_words(kind) for kind in journal.amounts.secrets},
     }

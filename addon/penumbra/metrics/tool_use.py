@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.metrics.groups import label
+from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
 """Requests of a project and agent before a tool counts as one that is never called."""

@@ -1,19 +1,61 @@
-"""What was done since the start, added up."""
+"""Sums since the start: requests and results, calls of external strategies, and originals that the model
+asked for.
+
+Each original that is asked for is a sign of too much shortening. Calls of external strategies have a bill of
+their own, which no client sees.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from penumbra.errors import one_line
+from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import comparison
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.events import ShownResult
 from penumbra.metrics.journal import Journal
-from penumbra.metrics.shown import ShownResult
 from penumbra.redaction.ruleset import in_words
+
+
+@dataclass(slots=True)
+class ExternalMetrics:
+    """Running sums since the start."""
+
+    hits: int = 0
+    """Texts whose answer was there already."""
+    misses: int = 0
+    """Texts that were shortened by asking."""
+    shared: int = 0
+    """Texts that waited for the same question of somebody else."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Texts that got no answer, by kind."""
+    calls: int = 0
+    """Calls made, whatever became of them."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+
+    def lines(self) -> list[str]:
+        """The figures as text, one fact a line; none if nobody was asked."""
+        if not (self.hits or self.misses or self.failures):
+            return []
+        unanswered = sum(self.failures.values())
+        spent = f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out, about ${self.dollars:.4f}"
+        lines = [
+            f"strategy    {self.hits:,} hits, {self.misses:,} misses, {unanswered:,} without an answer",
+            f"its cost    {self.calls:,} calls ({self.shared:,} shared), {spent}",
+        ]
+        if self.failures:
+            top = ", ".join(f"{kind} {count:,}" for kind, count in self.failures.most_common(12))
+            lines.append(f"no answer   {top}")
+        return lines
+
 
 _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
@@ -141,3 +183,121 @@ def counted_as(counter: Counter[str], tool: str) -> str:
 def _change(before: int, after: int) -> str:
     share = f" (-{(before - after) / before:.1%})" if before > after else ""
     return f"{before:,} -> {after:,}{share}"
+
+
+_CONVERSATIONS = 200
+
+_MOST_FIGURES = 200
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sums over responses."""
+
+    responses: int = 0
+    """Answers in which the model asked at least once."""
+    asked: int = 0
+    found: int = 0
+    sent: int = 0
+    """Bytes given to the model."""
+    calls: int = 0
+    """Upstream calls that the client did not make."""
+    tokens: Counter[str] = field(default_factory=Counter)
+    """Token figures of the responses that the client did not see, by the providers' names."""
+
+    def add(self, answered: Sequence[Answered], calls: int, tokens: Sequence[Mapping[str, int]]) -> None:
+        """Count one response."""
+        self.responses += 1
+        self.asked += len(answered)
+        self.found += sum(answer.found for answer in answered)
+        self.sent += sum(answer.sent for answer in answered)
+        self.calls += calls
+        for turn in tokens:
+            # Names come from the upstream.
+            known = {name: count for name, count in turn.items() if name in self.tokens}
+            self.tokens.update(turn if len(self.tokens) < _MOST_FIGURES else known)
+
+    def line(self) -> str:
+        """The sums as text."""
+        tokens = ", ".join(f"{name} {count:,}" for name, count in self.tokens.most_common(6))
+        return (
+            f"{self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
+            f"{self.asked - self.found:,} missed, {self.sent:,} bytes given, {self.calls:,} extra calls"
+            + (f" ({tokens})" if tokens else "")
+        )
+
+
+@dataclass(slots=True)
+class ExpansionMetrics:
+    """Counts of all conversations, of the latest ones each, and by tool and family."""
+
+    all: Counts = field(default_factory=Counts)
+    conversations: OrderedDict[str, Counts] = field(default_factory=OrderedDict)
+    """By the first letters of the conversation's keyed hash."""
+    by_tool: Counter[str] = field(default_factory=Counter)
+    by_family: Counter[str] = field(default_factory=Counter)
+    recovered: Counter[str] = field(default_factory=Counter)
+    """Requests that were refused as too large and then taken, by rule and by how often they were sent."""
+
+    def add(
+        self,
+        conversation: bytes,
+        answered: Sequence[Answered],
+        calls: int,
+        tokens: Sequence[Mapping[str, int]],
+    ) -> None:
+        """Count one response."""
+        name = conversation.hex()[:8]
+        counts = self.conversations.pop(name, None) or Counts()
+        self.conversations[name] = counts
+        while len(self.conversations) > _CONVERSATIONS:
+            self.conversations.popitem(last=False)
+        for target in (self.all, counts):
+            target.add(answered, calls, tokens)
+        for answer in answered:
+            self.by_tool[counted_as(self.by_tool, answer.tool)] += 1
+        self.by_family.update(answer.family or "(none)" for answer in answered)
+
+    def lines(self) -> list[str]:
+        """The figures as text, one fact a line; the latest conversations last."""
+        recovered = ", ".join(f"{name} {count:,}" for name, count in self.recovered.most_common(12))
+        lines = [f"recovered   {recovered}"] if recovered else []
+        if not self.all.responses:
+            return [*lines, "Penumbra: the model has not asked for an original yet."]
+        lines.append(f"expansions  {self.all.line()}")
+        for title, counter in (("by tool", self.by_tool), ("by family", self.by_family)):
+            top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
+            lines.append(f"{title:<11} {top}")
+        latest = list(self.conversations.items())[-20:]
+        return [*lines, "the latest conversations:", *(f"{name:<11} {one.line()}" for name, one in latest)]
+
+
+def expansion_event(
+    *,
+    flow_id: str,
+    conversation: bytes,
+    answered: Sequence[Answered],
+    calls: int,
+    tokens: Sequence[Mapping[str, int]],
+    sound: bool,
+) -> dict[str, Any]:
+    """The event of one response in which the model asked for originals."""
+    return {
+        "event": "expansion",
+        "time": round(time.time(), 3),
+        "flow": flow_id,
+        "conversation": conversation.hex()[:8],
+        "sound": sound,
+        "extra_calls": calls,
+        "extra_tokens": [dict(turn) for turn in tokens],
+        "asked": [
+            {
+                "ref": answer.ref,
+                "found": answer.found,
+                "bytes": answer.sent,
+                "tool": answer.tool,
+                "family": answer.family,
+            }
+            for answer in answered
+        ],
+    }

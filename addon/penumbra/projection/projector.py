@@ -1,4 +1,5 @@
-"""Requests through the engine that a proxy uses: in this process, its database in memory, nothing sent."""
+"""Recorded requests through the engine that a proxy uses: in this process, with a database in memory,
+nothing sent."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from types import TracebackType
 from penumbra.apis import arguments, recognise
 from penumbra.apis.recognise import Api
 from penumbra.compress.calls.classify import classify
-from penumbra.compress.token_estimate import estimate
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN, estimate
 from penumbra.config.settings import Settings
+from penumbra.conversation import cache_price
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Shown
-from penumbra.expand import tool
-from penumbra.projection.figures import LargeResult
+from penumbra.expand import reference
+from penumbra.metrics import amounts
+from penumbra.projection.figures import Figures, LargeResult, Requests
 from penumbra.redaction import placeholder
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.store.decisions import Facts
@@ -128,7 +131,7 @@ def api_of(format_name: str, method: str, path: str) -> Api:
 
 
 def _declared(name: str) -> int:
-    declared = tool.tool(name)
+    declared = reference.tool(name)
     return estimate(f"{declared.name} {declared.description} {declared.parameters.decode()}")
 
 
@@ -151,3 +154,70 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
         original=item.text,
         text=decision.text if decision is not None else None,
     )
+
+
+class RequestProjection:
+    """State: the figures, and how long each conversation was when it was last seen."""
+
+    def __init__(self, projector: Projector, figures: Figures) -> None:
+        self.projector = projector
+        self.figures = figures
+        self._sizes: dict[bytes, int] = {}
+
+    async def add(self, incoming: Incoming, source: str) -> None:
+        """One request. `source`: the file that holds it."""
+        projected = await self.projector.request(incoming)
+        if projected is None:
+            self.figures.failed += 1
+            return
+        if incoming.api.kind != "messages":
+            return
+        accepted = projected.accepted
+        document, model = accepted.request.document, accepted.request.conversation.model
+        cache, price = cache_price.of_request(incoming.api.format, model, document), amounts.price(model)
+        size = _tokens(incoming, projected)
+        dollars = price.at(size).input / amounts.MILLION if price is not None else 0.0
+        requests = self._requests(incoming, projected, cache, dollars, is_priced=price is not None)
+        self.figures.add_requests(incoming.api.id, requests)
+        self.figures.secrets.update(projected.hidden)
+        for form in projected.forms:
+            if form.is_new:
+                self.figures.secrets.update(form.facts.redactions)
+                self.figures.values |= form.values
+            if form.is_result:
+                each = (cache.write if form.is_new else cache.read) * dollars
+                row = (form.tool, form.kind)
+                again = int(not form.is_new)
+                self.figures.add_result(incoming.api.id, row, form.facts, again, each, is_new=form.is_new)
+                if form.is_new and self.figures.is_large(form.facts.tokens_before):
+                    self.figures.add_large(await self.projector.large(form, source))
+
+    def _requests(
+        self,
+        incoming: Incoming,
+        projected: Projected,
+        cache: cache_price.Prices,
+        dollars: float,
+        *,
+        is_priced: bool,
+    ) -> Requests:
+        conversation = projected.accepted.conversation
+        before = self._sizes.get(conversation)
+        self.figures.conversations += before is None
+        size = self._sizes[conversation] = _tokens(incoming, projected)
+        held = min(before or 0, size)
+        return Requests(
+            count=1,
+            input=size,
+            dollars=(held * cache.read + (size - held) * cache.write) * dollars,
+            declared=projected.declared,
+            declared_dollars=projected.declared * (cache.write if before is None else cache.read) * dollars,
+            unpriced=int(not is_priced),
+        )
+
+
+def _tokens(incoming: Incoming, projected: Projected) -> int:
+    """Of a request: of results as they are estimated, for what is saved is a part of them; else by bytes."""
+    results = [form.facts for form in projected.forms if form.is_result]
+    rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
+    return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

@@ -27,8 +27,7 @@ from penumbra.redaction import Unreadable
 from penumbra.redaction.json_text import still_json
 from penumbra.redaction.structured import leaves, surrounded
 from penumbra.short_texts import remembered
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 
 _MEMORY_BYTES = 16_000_000

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from penumbra.wire.json_array import ArrayReader
+from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
-from penumbra.wire.ndjson import LineReader
-from penumbra.wire.sse import SseReader
 
 _MOST_HELD = 65_536
 """Bytes that are held before the stream goes on whatever it is."""

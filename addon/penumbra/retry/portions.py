@@ -15,11 +15,10 @@ from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
 from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.expand.expansions import Expansions
+from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Ask, ToolLoop
-from penumbra.expand.prepared import Answered, Find, Prepared
 from penumbra.expand.query import LEAST_BYTES
-from penumbra.retry.refusals import Kind, Refusal
-from penumbra.retry.refused_size import learned_from, room_after
+from penumbra.retry.refusals import Kind, Refusal, learned_from, room_after
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3

@@ -19,8 +19,7 @@ from penumbra.conversation.model import Plan
 from penumbra.conversation.shrink_to_fit import Need
 from penumbra.redaction.unsearchable import Redact
 from penumbra.retry import refusals
-from penumbra.retry.refusals import Kind, Refusal
-from penumbra.retry.refused_size import learned_from, need
+from penumbra.retry.refusals import Kind, Refusal, learned_from, need
 from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 

@@ -227,3 +227,39 @@ class UserResults(Strict, frozen=True):
     commands: Regex
     transcripts: tuple[TranscriptRule, ...]
     examples: tuple[UserResultExample, ...]
+
+
+class Summariser(Strict, frozen=True):
+    """A provider that can be asked for a summary."""
+
+    contract: str
+    endpoint: str
+    model: str
+    logins: str = ""
+    """Clients whose logins this provider refuses, where they have others than keys."""
+
+
+class ReferenceMarker(Strict, frozen=True):
+    """A reference in an answer that means nothing."""
+
+    start: Regex
+    whole: Regex
+
+
+class StrategyExamples(Strict, frozen=True):
+    """Texts, and what is left of them, or whether they are taken."""
+
+    injected: tuple[tuple[str, str], ...]
+    markers: tuple[tuple[str, str, bool], ...]
+
+
+class Strategies(Strict, frozen=True):
+    """`strategies.yaml`."""
+
+    providers: dict[str, Summariser]
+    other: str
+    reserve: dict[str, Size]
+    instruction: str
+    injected: tuple[str, ...]
+    markers: tuple[ReferenceMarker, ...]
+    examples: StrategyExamples

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penumbra.session_logs import claude_code, codex, copilot_cli, gemini_cli, opencode
-from penumbra.session_logs.log_entries import LoggedConversation
-from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs.log_entries import LogCounts, LoggedConversation, objects
 
 _LINES_LOOKED_AT = 20
 

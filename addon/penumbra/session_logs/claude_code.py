@@ -21,15 +21,21 @@ from typing import Any
 
 from penumbra.session_logs.log_entries import (
     Entry,
+    LogCounts,
     LoggedCall,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
     LoggedResult,
     LoggedUsage,
+    mapping,
+    objects,
+    objects_in,
+    seconds,
+    text,
+    texts_of,
+    whole,
 )
-from penumbra.session_logs.log_lines import LogCounts, objects
-from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of, whole
 
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)

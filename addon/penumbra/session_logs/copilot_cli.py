@@ -21,14 +21,19 @@ from typing import Any
 
 from penumbra.session_logs.log_entries import (
     Entry,
+    LogCounts,
     LoggedCall,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
     LoggedResult,
+    mapping,
+    objects,
+    objects_in,
+    seconds,
+    text,
+    texts_of,
 )
-from penumbra.session_logs.log_lines import LogCounts, objects
-from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of
 
 NAME = "copilot-cli"
 PATTERNS = ("**/*.jsonl",)

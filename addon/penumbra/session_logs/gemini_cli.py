@@ -23,15 +23,21 @@ import orjson
 
 from penumbra.session_logs.log_entries import (
     Entry,
+    LogCounts,
     LoggedCall,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
     LoggedResult,
     LoggedUsage,
+    mapping,
+    objects,
+    objects_in,
+    seconds,
+    text,
+    texts_of,
+    whole,
 )
-from penumbra.session_logs.log_lines import LogCounts, objects
-from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of, whole
 
 NAME = "gemini-cli"
 PATTERNS = ("**/chats/**/*.jsonl", "**/chats/**/*.json")

@@ -30,16 +30,20 @@ from urllib.parse import quote
 import orjson
 
 from penumbra.session_logs.log_entries import (
+    LONGEST_LINE,
     Entry,
+    LogCounts,
     LoggedCall,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
     LoggedResult,
     LoggedUsage,
+    mapping,
+    seconds,
+    text,
+    whole,
 )
-from penumbra.session_logs.log_lines import LONGEST_LINE, LogCounts
-from penumbra.session_logs.log_values import mapping, seconds, text, whole
 
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from penumbra.store.keyed_values import KeyedValues, News, Schema
-from penumbra.store.steady_time import Clock
+from penumbra.store.table import Clock
 
 _MEMORY = 4_000
 """Conversations."""

@@ -1,8 +1,9 @@
-"""Where the rows live now: in the file, or in memory while the file can't be opened or written.
+"""The connection to the database: in the file, or in memory while the file can't be opened or written.
 
-What the file has is read from it meanwhile, one warning with a constant id says so, and once it can be
-written, what is new is. A file that is damaged, or not ours, is moved aside and a new one begun; where one
-was removed, too. What is asked for moves over to the new one. The file and its folder are the user's alone.
+Meanwhile rows of the file are read from it, one warning with a constant id says so, and new rows are written
+once it can be. A file that is damaged, or not ours, is moved aside and a new one begun; likewise where a
+file was removed. Rows that are asked for move over to the new file. Rows of a format that this release can't
+read are dropped. The file and its folder are the user's alone.
 """
 
 from __future__ import annotations
@@ -13,15 +14,228 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Collection
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from penumbra.store import older_rows
-from penumbra.store.database_format import BUSY_MILLISECONDS, Foreign, Readable, prepared, unusable
-from penumbra.store.eviction import Eviction
-from penumbra.store.older_rows import Merge, OlderRows
-from penumbra.store.private_file import make_private, open_private
+from penumbra.store.eviction import COLUMNS, Eviction, pragma, tables
+from penumbra.store.key_file import make_private, open_private
+
+_WAIT_SECONDS = 2
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """To read from. Raises sqlite3.Error.
+
+    SQLite makes files beside a database with a write-ahead log, and whoever only reads leaves them there.
+    Where no log is, nobody has it open: it is read as what does not change.
+    """
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    address = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    return sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS)
+
+
+VERSION = 2
+"""Of the tables. Those of an earlier release that have other columns are dropped: what is in them is worth
+a day at most."""
+_SEALED = 1
+"""The version from which on nothing in a file can be read without the key."""
+APPLICATION = 0x50454E55
+"""What a file of ours says in SQLite's `application_id`."""
+BUSY_MILLISECONDS = 2_000
+"""So long another program may write."""
+_CHECKED_BYTES = 32_000_000
+"""Files up to this size are read through at the start; of larger ones damage is found when it is met."""
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOG_BYTES = 4_000_000
+_LOG_SHARE = 8
+"""The write-ahead log is kept below one part in so many of the file's size."""
+
+
+class Foreign(Exception):
+    """The file is an SQLite database, and none of ours."""
+
+
+class Readable(Foreign):
+    """It is ours, damaged or a later release's: what can be read of it holds."""
+
+
+def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
+    """As it has to be, with what is in it looked at. Closed, where that raises: Foreign,
+    sqlite3.DatabaseError.
+
+    `names`: of the tables that a file without marks may have. `max_bytes`: of the file.
+    """
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _look(connection, names)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        log = min(_LOG_BYTES, max_bytes // _LOG_SHARE)
+        connection.execute(f"PRAGMA journal_size_limit = {log}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
+        marks = (("application_id", APPLICATION), ("user_version", VERSION))
+        # Somebody else may be writing.
+        if any(pragma(connection, name) != value for name, value in marks):
+            with connection:
+                for name, value in marks:
+                    connection.execute(f"PRAGMA {name} = {value}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def unusable(error: Exception) -> str:
+    """Why the file can never be used; empty if it may be, another time."""
+    if isinstance(error, Foreign):
+        return str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return f"it is damaged ({error})" if code in _CORRUPT else ""
+
+
+def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
+    """Whose file it is, and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
+    # In one view of the file: another first start may be making it.
+    connection.execute("BEGIN")
+    application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
+    there = tables(connection)
+    connection.rollback()
+    if application not in (0, APPLICATION) or (application == 0 and not there <= set(names)):
+        raise Foreign("it is another program's")
+    if version > VERSION:
+        raise Readable("it is a later release's")
+    if there and version < _SEALED:
+        _empty(connection, there)
+    elif version < VERSION:
+        _drop_others(connection, there)
+    if pragma(connection, "page_count") * pragma(connection, "page_size") <= _CHECKED_BYTES:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise Readable("it is damaged")
+
+
+def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
+    """Nothing of what an earlier release wrote stays readable."""
+    connection.execute("PRAGMA secure_delete = ON")
+    with connection:
+        for name in tables:
+            connection.execute(f'DROP TABLE "{name}"')
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _drop_others(connection: sqlite3.Connection, names: set[str]) -> None:
+    """Of what an earlier release wrote, only what this one can read stays."""
+    with connection:
+        for name in names:
+            columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
+            if columns != COLUMNS:
+                connection.execute(f"DROP TABLE {name}")
+
+
+T = TypeVar("T")
+Row = tuple[bytes, int, bytes]
+"""Key, time of last use in seconds, record."""
+Merge = Callable[[bytes, bytes, bytes], bytes]
+"""Of a key, the record that was there and the one that comes behind it: what holds then."""
+_BATCH = 400
+"""Keys of one look-up."""
+
+
+def find(
+    connection: sqlite3.Connection, table: str, keys: Sequence[bytes], since: float, record: str = "record"
+) -> Iterator[Row]:
+    """The rows under these keys that were used since then. `record`: what of it; `''`: nothing."""
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        marks = ",".join("?" * len(batch))
+        query = f"SELECT key, used, {record} FROM {table} WHERE used >= ? AND key IN ({marks})"
+        yield from connection.execute(query, (since, *batch)).fetchall()
+
+
+def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    """Put rows in the place of those that were there."""
+    connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", rows)
+
+
+def carry_over(
+    source: sqlite3.Connection, target: sqlite3.Connection, tables: Mapping[str, Merge | None]
+) -> int:
+    """Write all rows of one database into another one. How many."""
+    count = 0
+    for table, merge in tables.items():
+        for key, used, record in source.execute(f"SELECT key, used, record FROM {table}"):
+            there = list(find(target, table, [key], 0)) if merge is not None else []
+            whole = merge(key, there[0][2], record) if merge is not None and there else record
+            write(target, table, [(key, used, whole)])
+            count += 1
+    return count
+
+
+class OlderRows:
+    """They are only read. What can't be read is not there: nothing here raises."""
+
+    def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
+        """Of the file itself, for as long as it can't be written; or of a copy, which goes with them."""
+        self._connection = connection
+        self._is_copy = is_copy
+
+    @classmethod
+    def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
+        """Those of a file that has to be let go of, in a private one that the system removes with its end."""
+        copy = sqlite3.connect("", check_same_thread=False)
+        try:
+            connection.backup(copy)
+        except sqlite3.DatabaseError:
+            copy.close()
+            return None
+        return cls(copy, is_copy=True)
+
+    @classmethod
+    def lying(cls, path: Path) -> OlderRows | None:
+        """Of a file that can't be opened to be written. Without room for what SQLite puts beside it, what is
+        in its log is left out."""
+        has_log = path.with_name(f"{path.name}-wal").exists()
+        # What is read as never changing has no lock, which would keep it open for as long as the file is.
+        for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
+            address = f"{path.absolute().as_uri()}?{options}"
+            try:
+                connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+            except sqlite3.DatabaseError:
+                continue
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.DatabaseError:
+                connection.close()
+                continue
+            return cls(connection, is_copy=True)
+        return None
+
+    def find(self, table: str, keys: Sequence[bytes], since: float) -> list[Row]:
+        """See the function. A page that is damaged takes along its own rows, not all that were asked for."""
+        try:
+            return list(find(self._connection, table, keys, since))
+        except sqlite3.DatabaseError:
+            found: list[Row] = []
+            for key in keys:
+                with suppress(sqlite3.DatabaseError):
+                    found += find(self._connection, table, [key], since)
+            return found
+
+    def read(self, work: Callable[[sqlite3.Connection], T], default: T) -> T:
+        """What `work` reads there."""
+        try:
+            return work(self._connection)
+        except sqlite3.DatabaseError:
+            return default
+
+    def close(self) -> None:
+        if self._is_copy:
+            self._connection.close()
+
 
 WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
 MOVED_ID = "PENUMBRA_DATABASE_MOVED"
@@ -229,7 +443,7 @@ class DatabaseFile:
         with file:
             for name in self._forgotten:
                 file.execute(f"DELETE FROM {name}")
-            count = older_rows.carry_over(memory, file, {name: self._tables[name] for name in created})
+            count = carry_over(memory, file, {name: self._tables[name] for name in created})
         file.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         return count
 

@@ -20,12 +20,11 @@ from typing import Any
 import orjson
 import zstandard
 
-from penumbra.store import read_only
+from penumbra.store import database_file
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
-from penumbra.store.seal import Seal
-from penumbra.store.steady_time import Clock
-from penumbra.store.table import compress, decompress
+from penumbra.store.key_file import Seal
+from penumbra.store.table import Clock, compress, decompress
 
 TABLE = "history"
 DAYS = 92
@@ -113,7 +112,7 @@ def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> di
 def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
     """The records of the last days in a database that this process does not have open. Raises
     sqlite3.Error."""
-    with closing(read_only.connect(path)) as connection:
+    with closing(database_file.connect(path)) as connection:
         return read(connection, key, days(time.time(), count))
 
 

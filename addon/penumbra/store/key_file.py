@@ -1,13 +1,54 @@
-"""The installation's key: 32 random bytes in a file that nobody else could have read or written."""
+"""The installation's key, and the keys derived from it that seal rows and identify a shared store.
+
+The key is 32 random bytes in a file that nobody else could have read or written: no link, no pipe, owned by
+the user. Each table has a key of its own; each record is bound to its table and row, so that no record can
+take the place of another. A record that can't be opened counts as absent: another key wrote it, or it was
+changed.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
+import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from penumbra.store.private_file import open_private, others_may_use
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+_IS_POSIX = hasattr(os, "geteuid")
+"""Elsewhere files have no such owners and modes."""
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a regular file of the user's own, not through a link; one that is made is mode 0600.
+
+    Raises OSError.
+    """
+    descriptor = os.open(path, flags | _SAFE, 0o600)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and (not _IS_POSIX or status.st_uid == os.geteuid()):
+        return descriptor
+    os.close(descriptor)
+    raise OSError("it is no regular file of this user")
+
+
+def others_may_use(descriptor: int) -> bool:
+    """Whether anybody but its owner may read or write a file."""
+    return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
+
+
+def make_private(descriptor: int) -> None:
+    """Nobody but its owner may use the file any more."""
+    if _IS_POSIX:
+        os.fchmod(descriptor, 0o600)
+
 
 WARNING_ID = "PENUMBRA_KEY_UNUSABLE"
 _BYTES = 32
@@ -73,3 +114,79 @@ def _create(path: Path, *, replace: bool) -> None:
         pass
     finally:
         draft.unlink(missing_ok=True)
+
+
+NONCE_BYTES = 12
+"""Random ones, with which a sealed record begins."""
+
+
+class Seal:
+    """Encrypts the records of one table with AES-GCM. Safe between threads."""
+
+    def __init__(self, key: bytes, table: str) -> None:
+        self._table = table.encode()
+        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"penumbra " + self._table)
+        self._cipher = AESGCM(derived.derive(key))
+
+    def close(self, row: bytes, record: bytes) -> bytes:
+        """A record as it is written into a row."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
+
+    def open(self, row: bytes, data: bytes) -> bytes | None:
+        """The record in a row; None if it was not written there with this key."""
+        try:
+            return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound(row))
+        except (InvalidTag, ValueError, TypeError):
+            return None
+
+    def _bound(self, row: bytes) -> bytes:
+        return len(self._table).to_bytes(1, "big") + self._table + row
+
+
+HOW = "64 hexadecimal digits, or a file with them (`openssl rand -hex 32` makes some)"
+_DIGITS = re.compile(r"[0-9a-fA-F]{64}")
+_MOST_BYTES = 1_000
+
+
+class StoreKeyError(ValueError):
+    """There is no key. One line, without what was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """Where the store is, and what is kept in it under which key."""
+
+    url: str = field(repr=False)
+    """May have a password in it."""
+    key: bytes = field(repr=False)
+
+    def installation_key(self) -> bytes:
+        """In the place of a machine's own: all proxies hash alike."""
+        return self.derived("installation")
+
+    def derived(self, purpose: str) -> bytes:
+        """32 bytes for one purpose, the same at every proxy."""
+        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
+        return derived.derive(self.key)
+
+
+def place(url: str, key: str) -> SharedPlace | None:
+    """Where an operator's settings put the store; None: nowhere. `key`: see `HOW`. Raises StoreKeyError."""
+    return SharedPlace(url, _key(key)) if url else None
+
+
+def _key(given: str) -> bytes:
+    if not given:
+        raise StoreKeyError(f"nothing, needed: {HOW}")
+    if _DIGITS.fullmatch(given):
+        return bytes.fromhex(given)
+    path = Path(os.path.expanduser(given))
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise StoreKeyError(f"a file that can't be read ({error.strerror}), needed: {HOW}") from None
+    if not _DIGITS.fullmatch(text):
+        raise StoreKeyError(f"a file without a key, needed: {HOW}")
+    return bytes.fromhex(text)

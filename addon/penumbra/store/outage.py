@@ -1,16 +1,25 @@
-"""Whether a shared store can be relied on now, and when it is tried again.
-
-Requests never try a store that has failed: one task of the process does, after pauses that grow and differ
-from proxy to proxy.
-"""
+"""Outages of the shared store: rows to be written later, checks that a store is fit, and news of other
+proxies' writes."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import random
 import time
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+from cachetools import LRUCache
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+
+from penumbra.errors import one_line
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
@@ -89,3 +98,264 @@ class Outage:
     def is_recent(self) -> bool:
         """It failed not long ago: other proxies may not have written yet what they sent meanwhile."""
         return self.reach is not Reach.WHOLE or self.clock() - self._ended < _RECENT_SECONDS
+
+
+_MOST_BYTES = 64_000_000
+"""Of what is owed; beyond it the oldest is forgotten."""
+_OWED_SECONDS = 10.0
+"""So long what was written may not have been kept, by a store that is killed or that a replica takes over."""
+_RECENT_BYTES = 8_000_000
+_ROW_BYTES = 100
+Command = tuple[Any, ...]
+
+
+class Row(NamedTuple):
+    """A record as it is written. `milliseconds`: how long it stays."""
+
+    name: bytes
+    record: bytes
+    milliseconds: int
+
+    def put(self) -> Command:
+        """In the place of what is there."""
+        return "SET", self.name, self.record, "PX", self.milliseconds
+
+    def add(self) -> Command:
+        """Where nothing is."""
+        return (*self.put(), "NX")
+
+    def weigh(self) -> int:
+        """Bytes that it takes, roughly."""
+        return len(self.record) + _ROW_BYTES
+
+
+Owed = tuple[Row, bool]
+"""A row, and whether it is put in the place of what is there."""
+
+
+@dataclass(slots=True)
+class OwedRows:
+    """State: what is owed by name, and what was written last."""
+
+    clock: Callable[[], float] = time.monotonic
+    forgotten: int = 0
+    """Rows that were owed and are lost."""
+    _owed: OrderedDict[bytes, Owed] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _recent: deque[tuple[float, Row]] = field(default_factory=deque)
+    """And when each was written."""
+    _recent_bytes: int = 0
+
+    def __len__(self) -> int:
+        return len(self._owed)
+
+    def owe(self, rows: Iterable[Row], *, over: bool) -> None:
+        """They could not be written."""
+        for row in rows:
+            before, was_over = self._owed.pop(row.name, (None, False))
+            if before is not None:
+                self._bytes -= before.weigh()
+            self._owed[row.name] = row, over or was_over
+            self._bytes += row.weigh()
+        while self._bytes > _MOST_BYTES:
+            _, (row, _over) = self._owed.popitem(last=False)
+            self._bytes -= row.weigh()
+            self.forgotten += 1
+
+    def first(self, count: int) -> list[Owed]:
+        """So many of those that are owed longest."""
+        return [owed for owed, _ in zip(self._owed.values(), range(count), strict=False)]
+
+    def paid(self, rows: Sequence[Owed]) -> None:
+        """They were written."""
+        for row, over in rows:
+            # A later one may have come in its place meanwhile.
+            if self._owed.get(row.name) == (row, over):
+                del self._owed[row.name]
+                self._bytes -= row.weigh()
+
+    def written(self, rows: Iterable[Row]) -> None:
+        """The store says that it has them."""
+        now = self.clock()
+        for row in rows:
+            self._recent.append((now, row))
+            self._recent_bytes += row.weigh()
+        begun = now - _OWED_SECONDS
+        while self._recent and (self._recent[0][0] < begun or self._recent_bytes > _RECENT_BYTES):
+            self._recent_bytes -= self._recent.popleft()[1].weigh()
+
+    def owe_recent(self) -> None:
+        """The store has failed: what it was given last is added again where it is not there any more."""
+        begun = self.clock() - _OWED_SECONDS
+        rows = [row for when, row in self._recent if when >= begun and row.name not in self._owed]
+        self._recent.clear()
+        self._recent_bytes = 0
+        self.owe(rows, over=False)
+
+
+EVICTION_ID = "PENUMBRA_STORE_EVICTS"
+OTHER_KEY_ID = "PENUMBRA_STORE_OTHER_KEY"
+INFO: tuple[tuple[str, str], ...] = (("INFO", "server"), ("INFO", "memory"))
+_LEAST = (6, 2)
+_MODES = {
+    "cluster": "it is part of a cluster, needed: a Redis or Valkey alone",
+    "sentinel": "it is a Sentinel, needed: the address of the Redis that it watches",
+}
+_ADVICE = (
+    ("rediss", "no answer within", "rediss:// speaks TLS: does that port?"),
+    ("rediss", "WRONG_VERSION_NUMBER", "rediss:// speaks TLS: does that port?"),
+    ("rediss", "CERTIFICATE_VERIFY_FAILED", "?ssl_ca_certs=FILE names a CA of your own"),
+    ("rediss", "CERTIFICATE_REQUIRED", "?ssl_certfile=FILE&ssl_keyfile=FILE names what it asks for"),
+    (
+        "rediss",
+        "Connection reset",
+        "where it asks for a certificate, ?ssl_certfile=FILE&ssl_keyfile=FILE names one",
+    ),
+    ("redis", "Connection lost", "where it speaks TLS, the address begins with rediss://"),
+    ("redis", "Connection closed", "where it speaks TLS, the address begins with rediss://"),
+    ("redis", "Connection reset", "where it speaks TLS, the address begins with rediss://"),
+    ("", "Protocol Error", "no Redis answers there"),
+    (
+        "",
+        "AuthenticationError",
+        "needed: USER:PASSWORD@ in front of the host, or :PASSWORD@ for the default user",
+    ),
+    ("", "out of range", "needed: a database that is there behind the last /, 0 always is"),
+    ("", "SELECT is not allowed in cluster", _MODES["cluster"]),
+    ("", "MovedError", _MODES["cluster"]),
+    ("", "ClusterDownError", _MODES["cluster"]),
+    ("", "NoPermissionError", "needed: the rights that docs/deploy.md names"),
+    ("", "ReadOnlyError", "needed: the one that it is a replica of"),
+)
+"""What helps where an address has this scheme, and what is said of it has these words."""
+_ARGUMENTS = ", with args beginning"
+"""What a store says of a command that it does not know ends in what was to be kept."""
+
+
+class UnfitStore(exceptions.RedisError):
+    """It can't be shared, now or later."""
+
+
+def told(replies: Sequence[Any]) -> dict[str, str]:
+    """What a store says of itself to `INFO`; nothing where it does not say so to this user."""
+    says: dict[str, str] = {}
+    for reply in replies:
+        if isinstance(reply, Mapping):
+            says.update((str(name), str(value)) for name, value in reply.items())
+    return says
+
+
+def check(says: Mapping[str, str]) -> None:
+    """Raises UnfitStore."""
+    if lacking := _MODES.get(says.get("redis_mode", "")):
+        raise UnfitStore(lacking)
+    version = says.get("redis_version", "")
+    parts = version.split(".")[:2]
+    if all(part.isdecimal() for part in parts) and tuple(map(int, parts)) < _LEAST:
+        raise UnfitStore(f"it is Redis {one_line(version)}, needed: 6.2 or later, or Valkey")
+
+
+def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
+    """What else its operator has to know. `key`: what tells this proxy's key from others; `latest_key`: that
+    of the proxy that was there before."""
+    lines = []
+    policy = says.get("maxmemory_policy", "")
+    if policy not in ("", "noeviction"):
+        lines.append(
+            f"{EVICTION_ID}: maxmemory-policy is {one_line(policy)}, needed: noeviction, since a decision "
+            "that leaves changes what the provider has cached"
+        )
+    if latest_key not in (None, key):
+        lines.append(
+            f"{OTHER_KEY_ID}: a proxy with another penumbra_store_key was there: those with different keys "
+            "share nothing, and what one has sent the other sends anew"
+        )
+    return lines
+
+
+def at_start(error: BaseException, url: str) -> str:
+    """Why it can't be asked, and what its operator may have meant instead."""
+    said, scheme = why(error), url.partition(":")[0].lower()
+    advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and words in said)
+    return "; ".join((said, *itertools.islice(advice, 1)))
+
+
+def why(error: BaseException) -> str:
+    """One line, without anything that was to be kept."""
+    said = str(error).partition(_ARGUMENTS)[0]
+    return one_line(said if isinstance(error, UnfitStore) else f"{type(error).__name__}: {said}")
+
+
+Rows = Sequence[tuple[bytes, bytes]]
+"""Names and records; of some, only the name."""
+_MEMORY_BYTES = 64_000_000
+_NEWS_ROW_BYTES = 200
+_LONGEST_NAME = 100
+"""Bytes; ours are shorter."""
+_PAUSE = 1.0
+QUIET_SECONDS = 10.0
+"""A connection on which nothing was heard for so long is asked whether it still is one."""
+_RETRACTED = b"-"
+"""What a release has told in the place of a record that did not hold after all."""
+_DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class StoreNews:
+    """State: what was told last, by all proxies and this one."""
+
+    def __init__(self, client: Redis, channel: bytes) -> None:
+        self._client = client
+        self._channel = channel
+        self._rows: LRUCache[bytes, bytes] = LRUCache(
+            _MEMORY_BYTES, lambda record: _NEWS_ROW_BYTES + len(record)
+        )
+
+    def command(self, rows: Rows) -> tuple[Any, ...]:
+        """What tells others."""
+        return "PUBLISH", self._channel, _encode(rows)
+
+    def note(self, rows: Rows) -> None:
+        """Remember it here."""
+        for name, record in rows:
+            if record == _RETRACTED:
+                self._rows.pop(name, None)
+            elif len(name) <= _LONGEST_NAME and _NEWS_ROW_BYTES + len(record) < _MEMORY_BYTES:
+                self._rows[name] = record
+
+    def record(self, name: bytes) -> bytes | None:
+        """What was told under a name; empty: that there is something."""
+        return self._rows.get(name)
+
+    async def follow(self) -> None:
+        """Hear what is told, for as long as there is a store."""
+        while True:
+            try:
+                async with self._client.pubsub() as channel:
+                    await channel.subscribe(self._channel)
+                    await self._listen(channel)
+            except (exceptions.RedisError, OSError, EOFError):
+                await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
+
+    async def _listen(self, channel: PubSub) -> None:
+        """Raises what a connection does that has broken, and OSError for one that says nothing more: nobody
+        tells whoever only listens."""
+        is_asked = False
+        while True:
+            message = await channel.get_message(timeout=QUIET_SECONDS)
+            if message is not None:
+                is_asked = False
+                if message["type"] == "message":
+                    self._take(message["data"])
+            elif is_asked:
+                raise OSError("nothing is heard")
+            else:
+                is_asked = True
+                await channel.ping()
+
+    def _take(self, data: Any) -> None:
+        try:
+            self.note(_DECODER.decode(data))
+        except msgspec.MsgspecError:
+            # Another release's.
+            return

@@ -25,12 +25,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from penumbra.errors import one_line
-from penumbra.store import store_fitness
-from penumbra.store.outage import Outage, Reach
-from penumbra.store.owed_rows import Command, OwedRows, Row
-from penumbra.store.seal import NONCE_BYTES, Seal
-from penumbra.store.store_key import SharedPlace
-from penumbra.store.store_news import Rows, StoreNews
+from penumbra.store import outage
+from penumbra.store.key_file import NONCE_BYTES, Seal, SharedPlace
+from penumbra.store.outage import Command, Outage, OwedRows, Reach, Row, Rows, StoreNews
 
 T = TypeVar("T")
 WARNING_ID = "PENUMBRA_STORE_UNAVAILABLE"
@@ -299,7 +296,7 @@ class SharedStore:
         try:
             replies = await self._replies(batch.commands, behind=batch.behind)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, store_fitness.why(error))
+            self._fail(Reach.AWAY, outage.why(error))
             if batch.behind and not isinstance(error, TimeoutError):
                 # The connection has broken, and may have done so behind them.
                 with suppress(*_FAILURES):
@@ -343,7 +340,7 @@ class SharedStore:
         for error in (reply for reply in replies if isinstance(reply, Exception)):
             if not isinstance(error, exceptions.OutOfMemoryError):
                 raise error
-            self._fail(Reach.FULL, store_fitness.why(error))
+            self._fail(Reach.FULL, outage.why(error))
         return replies
 
     # Failing, and coming back
@@ -417,16 +414,16 @@ class SharedStore:
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
             before, *_ = await self._replies(asked, _START_SECONDS)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, store_fitness.at_start(error, self.place.url))
+            self._fail(Reach.AWAY, outage.at_start(error, self.place.url))
             return
-        for line in store_fitness.warnings(says, fleet, before if isinstance(before, bytes) else None):
+        for line in outage.warnings(says, fleet, before if isinstance(before, bytes) else None):
             warning, _, rest = line.partition(": ")
             _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
         """What it says of itself. Raises UnfitStore, and what `_FAILURES` says."""
-        says = store_fitness.told(await self._replies(store_fitness.INFO, seconds))
-        store_fitness.check(says)
+        says = outage.told(await self._replies(outage.INFO, seconds))
+        outage.check(says)
         return says
 
     @property

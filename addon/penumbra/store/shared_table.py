@@ -14,7 +14,7 @@ from typing import TypeVar
 from cachetools import LRUCache
 
 from penumbra.store.keyed_values import KeyedValues, News, Schema
-from penumbra.store.owed_rows import Row
+from penumbra.store.outage import Row
 from penumbra.store.shared_store import SharedStore
 from penumbra.store.table import UNREADABLE
 

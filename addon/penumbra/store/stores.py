@@ -10,29 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 from cachetools import LRUCache
 
 from penumbra.apis.base import MadeCall
-from penumbra.store import (
-    arms,
-    compressed,
-    conversations,
-    decisions,
-    exchanges,
-    originals,
-    restorations,
-    tool_calls,
-)
-from penumbra.store.arms import Arms
-from penumbra.store.compressed import Compressed
+from penumbra.store import conversations, decisions, exchanges, records
 from penumbra.store.conversations import Conversations, ConversationState
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.history import History
 from penumbra.store.keyed_values import KeyedValues, Schema
-from penumbra.store.originals import Originals
 from penumbra.store.outage import Reach
-from penumbra.store.restorations import Restorations
-from penumbra.store.steady_time import STEADY
-from penumbra.store.table import Table
+from penumbra.store.records import Arms, Compressed, Originals, Restorations
+from penumbra.store.table import STEADY, Table
 from penumbra.store.trial import Trial
 
 if TYPE_CHECKING:
@@ -72,15 +59,15 @@ class Stores:
         self._revisions: LRUCache[bytes, str] = LRUCache(_REVISIONS)
         self.decisions: KeyedValues[Decision] = self._table(decisions.SCHEMA, ttl)
         self.exchanges: KeyedValues[PastResponse] = self._table(exchanges.SCHEMA, ttl)
-        self.tool_calls: KeyedValues[MadeCall] = self._table(tool_calls.SCHEMA, ttl)
-        self.restorations: Restorations = self._table(restorations.SCHEMA, ttl)
+        self.tool_calls: KeyedValues[MadeCall] = self._table(records.TOOL_CALLS, ttl)
+        self.restorations: Restorations = self._table(records.RESTORATIONS, ttl)
         self.conversations = Conversations(self._table(conversations.SCHEMA, ttl), time.time, STEADY)
-        self.compressed: Compressed = self._table(compressed.SCHEMA, compressed_ttl)
+        self.compressed: Compressed = self._table(records.COMPRESSED, compressed_ttl)
         self.originals = Originals(
-            self._table(originals.SCHEMA, originals_ttl),
-            self._table(originals.CARRIED, carried_originals_ttl),
+            self._table(records.ORIGINALS, originals_ttl),
+            self._table(records.CARRIED, carried_originals_ttl),
         )
-        self.arms: Arms = self._table(arms.SCHEMA, ttl)
+        self.arms: Arms = self._table(records.ARMS, ttl)
         self.history = History(database, time.time, STEADY)
         self.trial = Trial(database, time.time, STEADY)
 

@@ -1,8 +1,9 @@
-"""Values of one kind under keys: in memory those that were used last, in the database all.
+"""Values of one type under keys: those used last in memory, all of them in the database.
 
 A value is used when it is put and when it is asked for. The time of last use is written at most once an
-hour, so that a turn's cost does not grow with the length of its history. Packing, sealing and their
-reverse are done in the database's thread.
+hour, so that the cost of a turn does not grow with its history. Packing, sealing and their reverse are done
+in the database's thread. Time is counted as it passes while the process runs: a clock that is put forward
+makes nothing old.
 """
 
 from __future__ import annotations
@@ -19,13 +20,36 @@ from typing import TypeVar
 import msgspec
 import zstandard
 
-from penumbra.store import older_rows
+from penumbra.store import database_file
 from penumbra.store.database import Database, DiskAway, Work
+from penumbra.store.database_file import Row
 from penumbra.store.eviction import Lifetime
-from penumbra.store.keyed_values import KeyedValues, Schema
-from penumbra.store.older_rows import Row
-from penumbra.store.recent_values import Entry
-from penumbra.store.steady_time import Clock
+from penumbra.store.keyed_values import Entry, KeyedValues, Schema
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+_SLEEPS_TOO: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def passed() -> float:
+    """Seconds since some beginning, those included in which the machine slept."""
+    return time.monotonic() if _SLEEPS_TOO is None else time.clock_gettime(_SLEEPS_TOO)
+
+
+class SteadyTime:
+    """Like the clock, but never more than what has passed since the beginning. It may be put back."""
+
+    def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
+        self._clock, self._passed = clock, passed
+        self._offset = clock() - passed()
+
+    def __call__(self) -> float:
+        return min(self._clock(), self._offset + self._passed())
+
+
+STEADY = SteadyTime()
+"""Since the process began."""
+
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -178,7 +202,7 @@ class Table(KeyedValues[V]):
     ) -> dict[bytes, V]:
         values: dict[bytes, V] = {}
         used = [(int(now), key) for key in stale]
-        there = list(older_rows.find(connection, self._name, missing, self._begin()))
+        there = list(database_file.find(connection, self._name, missing, self._begin()))
         for key, last, record in [*there, *self._moved(missing, there, connection)]:
             try:
                 if (data := self._seal.open(key, record)) is None:
@@ -199,11 +223,11 @@ class Table(KeyedValues[V]):
         known = {key for key, _, _ in there}
         rest = [key for key in keys if key not in known]
         rows = self._database.file.older.find(self._name, rest, self._begin())
-        older_rows.write(connection, self._name, rows)
+        database_file.write(connection, self._name, rows)
         return rows
 
     def _touch(self, keys: Sequence[bytes], now: float, connection: Connection) -> set[bytes]:
-        rows = list(older_rows.find(connection, self._name, keys, self._begin(), "''"))
+        rows = list(database_file.find(connection, self._name, keys, self._begin(), "''"))
         rows += self._moved(keys, rows, connection)
         there = {key: used for key, used, _ in rows}
         stale = [(int(now), key) for key, used in there.items() if now - used > self.refresh]
@@ -213,7 +237,7 @@ class Table(KeyedValues[V]):
 
     def _write(self, values: Mapping[bytes, V], now: float, connection: Connection) -> None:
         rows = [(key, int(now), self._packed(key, value)) for key, value in values.items()]
-        older_rows.write(connection, self._name, rows)
+        database_file.write(connection, self._name, rows)
 
     def _write_new(self, values: Mapping[bytes, V], now: float, connection: Connection) -> None:
         touch = f"UPDATE {self._name} SET used = ? WHERE key = ? AND used >= ?"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import orjson
 
-from penumbra.store import read_only
+from penumbra.store import database_file
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
 from penumbra.store.history import DAYS, Tree, added_up
-from penumbra.store.seal import Seal
-from penumbra.store.steady_time import Clock
+from penumbra.store.key_file import Seal
+from penumbra.store.table import Clock
 
 TABLE = "trial"
 MOST = 4_000
@@ -84,7 +84,7 @@ def read(connection: sqlite3.Connection, key: bytes) -> dict[bytes, Tree]:
 
 def read_file(path: Path, key: bytes) -> dict[bytes, Tree]:
     """The same of a database that this process does not have open. Raises sqlite3.Error."""
-    with closing(read_only.connect(path)) as connection:
+    with closing(database_file.connect(path)) as connection:
         return read(connection, key)
 
 

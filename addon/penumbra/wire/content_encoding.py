@@ -1,9 +1,9 @@
-"""Bodies as they travel: gzip, deflate, br and zstd, undone and done again.
+"""Content codings of bodies, whole and streamed: gzip, deflate, br and zstd, decoded and encoded.
 
-mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions.
-A small body can become a huge one, in one coding or in several around each other. So everything is
-undone in small steps, and each of at most three codings stops at the limit: memory and time grow with
-the limit, whatever the body says.
+mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions. A small
+body can become a huge one, in one coding or in several around each other. So everything is decoded in small
+steps, and each of at most three codings stops at the limit: memory and time grow with the limit, whatever
+the body says.
 """
 
 from __future__ import annotations
@@ -272,3 +272,35 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "br": lambda data: bytes(brotli.compress(data, quality=4)),
     "zstd": lambda data: zstandard.ZstdCompressor(level=3).compress(data),
 }
+
+
+Decode = Callable[[bytes], bytes]
+"""Takes the next bytes, gives what they decode to. Raises NotDecodable, and from then on always."""
+
+SUPPORTED = ("gzip", "x-gzip", "deflate", "br", "zstd")
+MOST_BYTES = 64 * 1024 * 1024
+"""Plain bytes of one response: far more than any model writes, images included."""
+
+
+def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
+    """A decoder for a Content-Encoding header; None if its codings can't be undone.
+
+    What comes without coding passes whatever its size: each of its bytes was sent.
+    """
+    try:
+        undone = Decoder(header, limit)
+    except NotDecodable:
+        return None
+    return undone.feed if undone.has_codings else bytes
+
+
+def acceptable(header: str) -> str:
+    """An Accept-Encoding header without the codings that can't be undone here; `identity` if none is left."""
+    offered = [part.strip() for part in header.split(",") if part.strip()]
+    kept = [part for part in offered if part.split(";")[0].strip().lower() in _ACCEPTED]
+    if len(kept) == len(offered):
+        return header
+    return ", ".join(kept) or "identity"
+
+
+_ACCEPTED = (*SUPPORTED, "identity")

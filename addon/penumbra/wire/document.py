@@ -18,22 +18,83 @@ bytes that was read before, and what was made of it is not made again (`about`).
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from penumbra.wire.edits import Edit, Edits, edited
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.known_values import Known
-from penumbra.wire.parsed_text import ParsedText, arrays_of, objects_of
-from penumbra.wire.raw_values import BRACE, BRACKET, QUOTE, items_of, members_of
-from penumbra.wire.spelling import are_all_members, member_of, spelled
-from penumbra.wire.stand_ins import Fold, stepped
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.parsed_text import (
+    BRACE,
+    BRACKET,
+    QUOTE,
+    ParsedText,
+    are_all_members,
+    arrays_of,
+    items_of,
+    member_of,
+    members_of,
+    objects_of,
+    spelled,
+)
+from penumbra.wire.value_memory import Fold, Known, ValueMemory, stepped
+
+_PLACE = itemgetter(0, 1)
+
+
+class Edit(NamedTuple):
+    """Bytes `start` to `end` of the document become `data`. Equal start and end: an insertion."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+class Edits(list[Edit]):
+    """Edits that don't overlap, in the order in which they were made."""
+
+    def __init__(self, edits: Iterable[Edit] = ()) -> None:
+        super().__init__(edits)
+        self._places: list[tuple[int, int]] = []
+        self._noted: Edit | None = None
+        """The last edit whose place is in that list."""
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether something between two offsets is edited."""
+        last = self.last_before(end)
+        # What begins last before the end also reaches furthest.
+        return last is not None and last[1] > start
+
+    def last_before(self, end: int) -> tuple[int, int] | None:
+        """The place of the edit that begins last in front of an offset. Whoever edits a lot asks before each
+        edit."""
+        noted = len(self._places)
+        if noted > len(self) or (noted and self[noted - 1] is not self._noted):
+            self._places, noted = [], 0
+        for edit in self[noted:]:
+            insort(self._places, (edit.start, edit.end))
+            self._noted = edit
+        at = bisect_left(self._places, (end, 0))
+        return self._places[at - 1] if at else None
+
+
+def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """A text with edits, in any order. Raises ValueError if some overlap."""
+    text, at = memoryview(data), 0
+    pieces: list[bytes | memoryview] = []
+    for start, end, new in sorted(edits, key=_PLACE):
+        if start < at:
+            raise ValueError(f"edits overlap at byte {start}")
+        pieces += (text[at:start], new)
+        at = end
+    pieces.append(text[at:])
+    return b"".join(pieces)
+
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -1,9 +1,29 @@
-"""Which responses arrive piece by piece, and what readers of pieces have in common."""
+"""Responses that arrive piece by piece: bytes in, events with their exact bytes out.
+
+Framings are server-sent events, lines of JSON, items of a JSON array, and Amazon's binary event streams. The
+`raw` bytes of all events together are the stream, so that an unchanged event is forwarded as it came,
+wherever it was cut. An event that does not end is given up at a limit: from there on all bytes are handed on
+as they arrive.
+
+Lines of server-sent events may end in LF, CRLF or CR. A blank line that ends in CR at the end of a chunk may
+be half of a CRLF. The other half is awaited only where the stream has used CRLF before; otherwise the event
+goes out at once, and a LF that follows becomes an event of its own, without data.
+
+A message of Amazon's is two lengths with a checksum, headers, a payload, and a checksum over all of it.
+botocore reads and checks messages and can't write any. Bytes that are no message, and all bytes after them,
+are handed on as they are: the beginning of the next message is then unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
 
 from penumbra.wire.request_path import normal
 
@@ -55,3 +75,414 @@ def is_stream(content_type: str, path: str) -> bool:
     if any(name in kind for name in _STREAMS):
         return True
     return "json" in kind and normal(path).lower().endswith(_JSON_ARRAY)
+
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_USUAL = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
+"""A whole event as nearly all are written."""
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseEvent(NamedTuple):
+    """One event, or the comments and blank lines between two."""
+
+    raw: bytes
+    """The bytes on the wire, the blank line at the end included."""
+    name: str
+    """Value of the `event` field; empty if there is none."""
+    data: bytes | None
+    """The `data` lines joined by LF; None if there are none: a comment, or an empty event."""
+
+    def with_data(self, data: bytes) -> bytes:
+        """The event's bytes with other JSON as its data; all other lines stay as they are."""
+        data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+        pieces: list[bytes] = []
+        written = False
+        for line, end in _lines(self.raw):
+            field_name, _ = _field(line)
+            if field_name != b"data":
+                pieces += (line, end)
+            elif not written:
+                pieces += (_data_prefix(line), data, end)
+                written = True
+        return b"".join(pieces)
+
+
+class EventReader(Protocol):
+    """What cuts the bytes of a response into events."""
+
+    def feed(self, data: bytes) -> Sequence[SseEvent]:
+        """The events that these bytes complete."""
+        ...
+
+    def close(self) -> Sequence[SseEvent]:
+        """What is left at the end."""
+        ...
+
+
+def event_bytes(name: str, data: bytes) -> bytes:
+    """A new event; without a name only the data line."""
+    head = b"event: " + name.encode() + b"\n" if name else b""
+    return head + b"data: " + data + b"\n\n"
+
+
+@dataclass(slots=True)
+class SseReader:
+    """Cuts a byte stream into events. Time and memory grow with the bytes, not with the chunks."""
+
+    limit: int = MOST_EVENT_BYTES
+    """Bytes of one event; behind a longer one nothing is cut any more."""
+    _passing: bool = False
+    _buffer: bytearray = field(default_factory=bytearray)
+    _line: int = 0
+    """Offset of the line that is being read."""
+    _scanned: int = 0
+    """No line ends before this offset that would not have been dealt with."""
+    _crlf: bool = False
+    """The last line that ended did so with CRLF."""
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that these bytes complete."""
+        if self._passing:
+            return [SseEvent(data, "", None)] if data else []
+        events: list[SseEvent] = []
+        if not self._buffer:
+            at = 0
+            while match := _USUAL.match(data, at):
+                name, said = match.groups(b"")
+                events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), said))
+                at, self._crlf = match.end(), False
+            if at == len(data):
+                return events
+            data = data[at:]
+        self._buffer += data
+        start = 0
+        while match := _LINE_END.search(self._buffer, self._scanned):
+            blank = match.start() == self._line
+            half = match.group() == b"\r" and match.end() == len(self._buffer)
+            if half and (self._crlf or not blank):
+                self._scanned = match.start()
+                break
+            self._crlf = match.group() == b"\r\n"
+            self._line = self._scanned = match.end()
+            if blank:
+                events.append(_event(bytes(self._buffer[start : match.end()])))
+                start = match.end()
+        else:
+            self._scanned = len(self._buffer)
+        del self._buffer[:start]
+        self._line -= start
+        self._scanned -= start
+        if len(self._buffer) > self.limit:
+            self._passing = True
+            events.append(SseEvent(self._taken(), "", None))
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """What is left at the end of the stream: an event whose blank line never came, or nothing."""
+        rest = self._taken()
+        return [_event(rest)] if rest else []
+
+    def _taken(self) -> bytes:
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._line = self._scanned = 0
+        return rest
+
+
+def _lines(raw: bytes) -> list[tuple[bytes, bytes]]:
+    lines: list[tuple[bytes, bytes]] = []
+    at = 0
+    for match in _LINE_END.finditer(raw):
+        lines.append((raw[at : match.start()], match.group()))
+        at = match.end()
+    if at < len(raw):
+        lines.append((raw[at:], b""))
+    return lines
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.removeprefix(_BOM).partition(b":")
+    return name, value[1:] if value[:1] == b" " else value
+
+
+def _data_prefix(line: bytes) -> bytes:
+    at = line.index(b"data") + 4
+    rest = line[at : at + 2]
+    if rest == b": ":
+        at += 2
+    elif rest[:1] == b":":
+        at += 1
+    else:
+        return line[:at] + b": "
+    return line[:at]
+
+
+def _event(raw: bytes) -> SseEvent:
+    name = b""
+    data: list[bytes] = []
+    for line, _ in _lines(raw):
+        key, value = _field(line)
+        if key == b"data":
+            data.append(value)
+        elif key == b"event":
+            name = value
+    return SseEvent(raw, name.decode("utf-8", "replace"), b"\n".join(data) if data else None)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """One line."""
+
+    raw: bytes
+    """The bytes on the wire, the line end included."""
+    is_whole: bool = True
+    """False: a part of a line that is too long to be read."""
+
+    @property
+    def data(self) -> bytes | None:
+        """The document; None for a blank line."""
+        return (self.raw.strip() or None) if self.is_whole else None
+
+    def with_data(self, data: bytes) -> bytes:
+        """The line's bytes with another document; its end stays."""
+        return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
+
+
+@dataclass(slots=True)
+class LineReader:
+    """Cuts a byte stream into lines. Time grows with the bytes, not with the chunks."""
+
+    limit: int = MOST_EVENT_BYTES
+    """Bytes of one line; behind a longer one nothing is cut any more."""
+    _passing: bool = False
+    _buffer: bytearray = field(default_factory=bytearray)
+    _scanned: int = 0
+
+    def feed(self, data: bytes) -> list[JsonLine]:
+        """The lines that these bytes complete."""
+        if self._passing:
+            return [JsonLine(data, is_whole=False)] if data else []
+        self._buffer += data
+        lines: list[JsonLine] = []
+        start = 0
+        while (end := self._buffer.find(b"\n", max(start, self._scanned)) + 1) > 0:
+            lines.append(JsonLine(bytes(self._buffer[start:end])))
+            start = end
+            self._scanned = end
+        del self._buffer[:start]
+        self._scanned = len(self._buffer)
+        if self._scanned > self.limit:
+            self._passing = True
+            lines.append(JsonLine(self._taken(), is_whole=False))
+        return lines
+
+    def close(self) -> list[JsonLine]:
+        """What is left at the end of the stream."""
+        rest = self._taken()
+        return [JsonLine(rest)] if rest else []
+
+    def _taken(self) -> bytes:
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._scanned = 0
+        return rest
+
+
+_OUTSIDE = re.compile(rb'["{}\[\]]')
+_INSIDE = re.compile(rb'["\\]')
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayItem:
+    """One item, or the end of the array."""
+
+    raw: bytes
+    """The bytes on the wire, with what stands in front of the item."""
+    data: bytes | None
+    """The item; None for everything behind the last one."""
+    is_part: bool = False
+    """Bytes of an item that is too long to be read, or behind it."""
+
+    def with_data(self, data: bytes) -> bytes:
+        """The item's bytes with other JSON in its place."""
+        return self.raw[: len(self.raw) - len(self.data or b"")] + data
+
+    def opening(self) -> bytes:
+        """The item as the first of an array."""
+        return b"[" + (self.data or b"")
+
+    def following(self) -> bytes:
+        """The item behind another one."""
+        return b",\n" + (self.data or b"")
+
+
+@dataclass(slots=True)
+class ArrayReader:
+    """Cuts a byte stream into the objects of one array. Time grows with the bytes, not the chunks."""
+
+    limit: int = MOST_EVENT_BYTES
+    """Bytes of one item; behind a longer one nothing is cut any more."""
+    _passing: bool = False
+    _buffer: bytearray = field(default_factory=bytearray)
+    _scanned: int = 0
+    _depth: int = 0
+    """Open brackets and braces, that of the array included."""
+    _in_string: bool = False
+    _begin: int = 0
+    """Offset of the first byte of the item that is being read."""
+    _over: bool = False
+
+    def feed(self, data: bytes) -> list[ArrayItem]:
+        """The items that these bytes complete."""
+        if self._passing:
+            return [ArrayItem(data, None, is_part=True)] if data else []
+        self._buffer += data
+        items: list[ArrayItem] = []
+        while (end := self._scan()) is not None:
+            raw = bytes(self._buffer[:end])
+            items.append(ArrayItem(raw, None if self._over else raw[self._begin :]))
+            del self._buffer[:end]
+            self._scanned = self._begin = 0
+        if len(self._buffer) > self.limit:
+            self._passing = True
+            items += self.close()
+        return items
+
+    def close(self) -> list[ArrayItem]:
+        """What is left at the end of the stream."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._scanned = self._begin = 0
+        return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
+
+    def _scan(self) -> int | None:
+        """Where the next item ends, or the array; None if that is yet to come."""
+        while match := (_INSIDE if self._in_string else _OUTSIDE).search(self._buffer, self._scanned):
+            sign = match.group()
+            if sign == b"\\":
+                if match.end() == len(self._buffer):
+                    self._scanned = match.start()
+                    return None
+                self._scanned = match.end() + 1
+                continue
+            self._scanned = match.end()
+            if sign == b'"':
+                self._in_string = not self._in_string
+            elif sign in b"{[":
+                self._depth += 1
+                if self._depth == 2:
+                    self._begin = match.start()
+            else:
+                self._depth -= 1
+                self._over = self._depth <= 0
+                if self._depth <= 1:
+                    return match.end()
+        self._scanned = len(self._buffer)
+        return None
+
+
+_LENGTHS = struct.Struct(">II")
+_NUMBER = struct.Struct(">I")
+_PRELUDE_BYTES = 12
+_AROUND_BYTES = 16
+"""What a message has beside headers and payload."""
+_STRING = 7
+_ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
+"""What botocore raises for bytes that are no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMessage:
+    """One message, or bytes that are none."""
+
+    raw: bytes
+    """The bytes on the wire."""
+    data: bytes | None
+    """The payload; None for bytes that are no message."""
+    event: str = ""
+    """Type of the event; empty for an exception and for bytes that are no message."""
+    exception: str = ""
+    """Type of the exception."""
+
+    @property
+    def is_exception(self) -> bool:
+        """The provider reports an error."""
+        return self.data is not None and not self.event
+
+    def with_data(self, data: bytes) -> bytes:
+        """The message's bytes with another payload; its headers stay as they are."""
+        _, headers = _LENGTHS.unpack_from(self.raw)
+        return _framed(self.raw[_PRELUDE_BYTES : _PRELUDE_BYTES + headers], data)
+
+
+def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """A new message. Names of headers up to 255 bytes of UTF-8, values up to 65,535."""
+    return _framed(
+        b"".join([_header(name.encode(), value.encode()) for name, value in headers.items()]), payload
+    )
+
+
+@dataclass(slots=True)
+class MessageReader:
+    """Cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
+
+    _buffer: bytearray = field(default_factory=bytearray)
+    _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
+    _total: int = 0
+    """Bytes of the message that is being read, once its lengths are there and their checksum fits."""
+    _broken: bool = False
+
+    def feed(self, data: bytes) -> list[StreamMessage]:
+        """The messages that these bytes complete."""
+        self._buffer += data
+        messages: list[StreamMessage] = []
+        while not self._broken and self._is_complete():
+            raw = bytes(self._buffer[: self._total])
+            if (message := self._decoded(raw[_PRELUDE_BYTES:])) is None:
+                break
+            del self._buffer[: self._total]
+            self._total = 0
+            messages.append(_read(raw, message))
+        return messages + self.close() if self._broken else messages
+
+    def close(self) -> list[StreamMessage]:
+        """What is left at the end of the stream."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return [StreamMessage(rest, None)] if rest else []
+
+    def _is_complete(self) -> bool:
+        if not self._total and len(self._buffer) >= _PRELUDE_BYTES:
+            total, headers = _LENGTHS.unpack_from(self._buffer)
+            # The decoder checks the lengths as soon as it has them.
+            self._decoded(bytes(self._buffer[:_PRELUDE_BYTES]))
+            self._broken = self._broken or total < headers + _AROUND_BYTES
+            self._total = total
+        return not self._broken and 0 < self._total <= len(self._buffer)
+
+    def _decoded(self, data: bytes) -> EventStreamMessage | None:
+        self._decoder.add_data(data)
+        try:
+            return next(self._decoder, None)
+        except _ODD:
+            self._broken = True
+            return None
+
+
+def _read(raw: bytes, message: EventStreamMessage) -> StreamMessage:
+    headers = message.headers
+    is_event = headers.get(":message-type") == "event"
+    if is_event:
+        return StreamMessage(raw, message.payload, str(headers.get(":event-type") or "?"))
+    return StreamMessage(raw, message.payload, exception=str(headers.get(":exception-type") or ""))
+
+
+def _header(name: bytes, value: bytes) -> bytes:
+    return bytes((len(name),)) + name + struct.pack(">BH", _STRING, len(value)) + value
+
+
+def _framed(headers: bytes, payload: bytes) -> bytes:
+    lengths = _LENGTHS.pack(len(headers) + len(payload) + _AROUND_BYTES, len(headers))
+    data = lengths + _NUMBER.pack(crc32(lengths)) + headers + payload
+    return data + _NUMBER.pack(crc32(data))

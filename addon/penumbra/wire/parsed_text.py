@@ -1,35 +1,150 @@
-"""What is parsed of a JSON text, and where its values stand.
+"""The parsed values of a JSON text, and their places in it.
 
-Mostly that is all of it. A text may begin with values that a memory knows: then these stand there as they
-were read before, and only the rest is parsed. A value is a view of the bytes that it was parsed from, so its
-place is the distance between two addresses, and what was spared in front of it.
+Usually the whole text is parsed. A text may begin with values that a memory knows: these keep what was read
+before, and only the rest is parsed. Values are views of the bytes that they were parsed from, opened one
+level at a time; the place of a value is the distance between two addresses, plus the length of the skipped
+beginning.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from cffi import FFI
 from msgspec import Raw
 
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.known_values import Known, KnownValue
-from penumbra.wire.raw_values import (
-    BRACE,
-    BRACKET,
-    address_of,
-    following,
-    items_of,
-    known_value,
-    members_of,
-    starts_of,
-    value_of,
+from penumbra.wire.value_memory import Key, Known, KnownValue, StandIn, StandIns, ValueMemory
+
+SPACE = b" \t\n\r"
+_BETWEEN_MEMBERS = re.compile(
+    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
 )
-from penumbra.wire.stand_ins import StandIn, StandIns
-from penumbra.wire.value_memory import ValueMemory
+"""What stands in front of the value of one member, behind the value of the one before it."""
+_CHARACTERS = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
+)
+"""What stands in a JSON string for one character, or a run of characters that stand for themselves."""
+
+
+def spelled(raw: str, at: int) -> int:
+    """Where the character `at` of a string begins in its JSON spelling."""
+    if "\\" not in raw:
+        return at
+    decoded = 0
+    for match in _CHARACTERS.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        if at < decoded + length:
+            return match.start() + at - decoded
+        decoded += length
+    return len(raw)
+
+
+def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
+    """Whether the object from `at` to `end` has no members but those whose values stand at these places."""
+    for start, behind in places:
+        if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
+            return False
+        at = behind
+    return data[at:end].strip(SPACE) == b"}"
+
+
+def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Where the member stands whose value stands from `start` to `end`: its key, and one comma."""
+    start = _string_start(data, _before(data, start, SPACE + b":") - 1)
+    before = _before(data, start, SPACE)
+    if data[before - 1 : before] == b",":
+        return before - 1, end
+    behind = _behind(data, end)
+    if data[behind : behind + 1] == b",":
+        return start, _behind(data, behind + 1)
+    return start, end
+
+
+# A look at the bytes around a place, and no copy of all that stands before or behind it: a document may
+# have as many members to be removed as it has bytes.
+
+
+def _before(data: bytes, at: int, skipped: bytes) -> int:
+    """The offset behind the last byte before `at` that is none of these."""
+    while at > 0 and data[at - 1] in skipped:
+        at -= 1
+    return at
+
+
+def _behind(data: bytes, at: int) -> int:
+    """The offset of the first byte from `at` on that is no white space."""
+    while at < len(data) and data[at] in SPACE:
+        at += 1
+    return at
+
+
+def _string_start(data: bytes, closing: int) -> int:
+    """Offset of the quote that opens the string whose closing quote stands at `closing`."""
+    at = closing
+    while True:
+        at = data.rindex(b'"', 0, at)
+        if (at - _before(data, at, b"\\")) % 2 == 0:
+            return at
+
+
+_ffi = FFI()
+_ADDRESS = _ffi.typeof("uintptr_t")
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_VALUE = msgspec.json.Decoder(Raw)
+BRACE, BRACKET, QUOTE = b'{["'
+_ROOM = attrgetter("room")
+
+
+def address_of(buffer: Any) -> int:
+    """Where a buffer lies in memory."""
+    return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
+
+
+def value_of(text: bytes) -> Raw:
+    """The value that a text is. Raises msgspec.DecodeError."""
+    return _VALUE.decode(text)
+
+
+def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
+    """Where the items of an array stand in a text at an address; mostly there is but a comma between two."""
+    at = -1
+    for item in items:
+        start = at + 1
+        if data[at:start] != b"," or data[start] in SPACE:
+            start = address_of(item) - base
+        yield start
+        at = start + len(memoryview(item))
+
+
+def following(start: int, values: Sequence[KnownValue]) -> list[int]:
+    """Where values stand of which the first does here, with a comma between two."""
+    starts = list(accumulate(map(_ROOM, values), initial=start))
+    del starts[len(values) :]
+    return starts
+
+
+def known_value(key: Key) -> KnownValue:
+    """What a memory keeps of the bytes in a key."""
+    root = _VALUE.decode(key[1])
+    return KnownValue(key, key[1], root, address_of(root), len(key[1]) + 1)
+
+
+def members_of(value: Raw) -> dict[str, Raw]:
+    """The members of an object; of anything else none."""
+    return _OBJECT.decode(value) if memoryview(value)[0] == BRACE else {}
+
+
+def items_of(value: Raw | bytes) -> list[Raw]:
+    """The items of an array; of anything else none."""
+    return _ARRAY.decode(value) if memoryview(value)[0] == BRACKET else []
+
 
 C = TypeVar("C", dict[str, Raw], list[Raw])
 Opened = Callable[[KnownValue], dict[int, tuple[Raw, C]]]

@@ -1,8 +1,9 @@
-"""A request's host and path as resolvers and servers may read them: for recognising calls only, never for
-what is sent.
+"""Host and path of a request as resolvers and servers may read them, and the marks by which own calls are
+recognised.
 
-Routers differ in what they take for the same path, so everything that some of them undo is undone:
-whoever spells a path oddly must not get past the search for secrets.
+Normalised paths serve to recognise calls only and are never sent. Routers differ in the paths that they take
+for the same, so every spelling that some router undoes is undone: an odd spelling must not lead past the
+search for secrets.
 """
 
 from __future__ import annotations
@@ -100,3 +101,14 @@ def normal(path: str) -> str:
         elif segment not in ("", "."):
             kept.append(segment)
     return "/" + "/".join(kept)
+
+
+HEADER = "x-penumbra-call"
+"""Carries the number of such a call."""
+under_way: set[str] = set()
+"""Their numbers."""
+
+
+def is_ours(number: str) -> bool:
+    """Whether this is what a call of this process that is under way carries in `HEADER`."""
+    return number in under_way

@@ -1,38 +1,188 @@
-"""What was read of the items of an array, remembered by whose they are and by their bytes.
+"""Parsed items of arrays, remembered by scope and bytes, and results computed from the first items of an
+array.
 
 Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
-What is remembered is a function of the bytes alone: without it all is the same, and slower. No scope meets
-what another one has sent, and what was not used for the longest time goes first. No scope takes more than
-half of the room, and no value more than an eighth: who sends a lot leaves room for the others.
+What is remembered is a function of the bytes alone: without it every result is the same, and slower. No
+scope meets values of another, and values that were not used for the longest time are dropped first. No scope
+takes more than half of the memory, and no value more than an eighth of it.
 
-What was made of the first values together is enough to go on from; what was opened in each of them is looked
-at when they are new. So that goes when the request is done with it (`rest`), or for others before any value.
+A result computed from the first items together is enough to continue from; values opened within an item are
+needed while the item is new. The latter are dropped when the request has ended (`rest`), or before any value
+where memory is short.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
-from penumbra.wire.known_values import (
-    ENTRY_BYTES,
-    VALUE_BYTES,
-    Beginning,
-    KeptState,
-    Key,
-    Known,
-    KnownValue,
-    longest_beginning,
-    standing,
-    state_size,
-    weight,
-)
+from msgspec import Raw
+
+ENTRY_BYTES = 1_500
+"""What an entry takes beside its bytes."""
+VALUE_BYTES = 200
+"""What a value takes in a container, or a thing in a state."""
+_RUN = 200
+"""Values that are compared at once."""
+
+_KNOWN_DATA = attrgetter("data")
+Key = tuple[bytes, bytes, int]
+"""Scope, bytes, and how many values with these bytes stood in front of it."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class KnownValue:
+    """One value with bytes of its own, and what was read of it. Shared between requests and threads: what is
+    put into its dicts stays there, unchanged."""
+
+    key: Key
+    data: bytes
+    root: Raw
+    address: int
+    """Of the bytes that its values are views of."""
+    room: int
+    """What it takes in an array: its bytes and a comma."""
+    objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(default_factory=dict)
+    arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
+    """What was opened, by the identity of its value."""
+    opened: int = 0
+    """Bytes of all that was ever opened; a container counts once."""
+    open: int = 0
+    """The same of what is there."""
+    inside: int = 0
+    """Bytes that all of it and what was made of it take, roughly."""
+    made: dict[Hashable, Any] = field(default_factory=dict)
+    """What was made of it, by what makes it."""
+    kept: bool = False
+    """A memory has it."""
+    used: int = 0
+    """When it was used last: a number that grows."""
+    beginning: Beginning | None = None
+    """Of which it is the last."""
+    next: ref[KnownValue] | None = None
+    """What stood behind it the last time."""
+
+    def note_opened(self, size: int) -> int:
+        """A container of so many bytes is opened; how many more than ever before that makes."""
+        self.open += size
+        more = max(0, self.open - self.opened)
+        self.opened += more
+        return more
+
+    def close(self) -> None:
+        """Let go what was opened, and what was made. Who is reading it goes on with what he has."""
+        self.objects, self.arrays, self.made = {}, {}, {}
+        self.open = self.inside = 0
+
+    def holds(self, address: int) -> bool:
+        """Whether bytes are its own."""
+        return self.address <= address < self.address + len(self.data)
+
+
+class KeptState(NamedTuple):
+    """What a fold made of the values of a beginning."""
+
+    given: Hashable
+    """What it was given beside them."""
+    state: Any
+    """As it was behind the last of them, and stays so."""
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class Beginning:
+    """The first values of an array, and what was made of them one after the other. Shared, too."""
+
+    values: tuple[KnownValue, ...]
+    used: int = 0
+    """No later than any of its values was used last."""
+    states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
+    """By what makes them."""
+    contained: dict[bytes, bool] = field(default_factory=dict)
+    """Of few texts: whether they stand in any of the values."""
+    counted: dict[Hashable, int] = field(default_factory=dict)
+    """Bytes of the states, but for what they share with those of the one before."""
+    weight: int = 0
+    head: bytes = b""
+    """What stood in front of the first value the last time; empty if that was long."""
+    total: int = 0
+    """How many values the last array had that began so."""
+    before: Beginning | None = None
+    """A shorter one, for arrays that don't go on as this one expected."""
+    after: Beginning | None = None
+    """The one that was made of it last."""
+
+    def state(self, key: Hashable, given: Hashable) -> Any:
+        """None: there is none."""
+        for kept in self.states.get(key, ()):
+            if kept.given == given:
+                return kept.state
+        return None
+
+
+class Known(NamedTuple):
+    """Known values that stand in a text one after the other, each with a comma behind."""
+
+    values: tuple[KnownValue, ...]
+    start: int
+    """Where the first begins."""
+    end: int
+    """Where the last comma ends."""
+
+
+def standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, int]:
+    """How many of the first values stand in a text from an offset on, each with a comma behind, and where the
+    last comma ends."""
+    if not values or not data.startswith(values[0].data, at):
+        return 0, at
+    for begin in range(0, len(values), _RUN):
+        run = values[begin : begin + _RUN]
+        # Nothing is done for each of them by itself: there are thousands.
+        text = b",".join((*map(_KNOWN_DATA, run), b""))
+        if data.startswith(text, at):
+            at += len(text)
+            continue
+        for count, value in enumerate(run, begin):
+            if not data.startswith(value.data + b",", at):
+                return count, at
+            at += value.room
+    return len(values), at
+
+
+def weight(value: KnownValue) -> int:
+    """Bytes that a memory spends on a value, roughly."""
+    # What was read of a value, and is in a state then, may be as large as its bytes again.
+    return ENTRY_BYTES + 2 * len(value.data) + value.inside
+
+
+def longest_beginning(values: tuple[KnownValue, ...]) -> Beginning | None:
+    """The one of the most of these values, from the first on."""
+    for at in range(len(values) - 1, -1, -1):
+        beginning = values[at].beginning
+        if beginning is not None and beginning.values == values[: at + 1]:
+            return beginning
+    return None
+
+
+def state_size(state: Any) -> int:
+    """Bytes that a state takes, roughly."""
+    if weigh := getattr(state, "weigh", None):
+        return int(weigh())
+    if isinstance(state, tuple):
+        return VALUE_BYTES + sum(map(state_size, state))
+    if isinstance(state, list | dict | set | frozenset):
+        return VALUE_BYTES * (1 + len(state))
+    if is_dataclass(state):
+        return sum(state_size(getattr(state, each.name)) for each in fields(state))
+    return VALUE_BYTES
+
 
 _MOST = 64_000_000
 _CONTAINER_BYTES = 300
@@ -406,3 +556,144 @@ class ValueMemory:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+S = TypeVar("S")
+_LAST_ITEMS = 8
+_ADDRESS = attrgetter("address")
+
+
+class StandIn(NamedTuple):
+    """A value, and the item that it stands for."""
+
+    known: KnownValue
+    start: int
+    """Where the item begins in the document."""
+
+
+class Fold(NamedTuple, Generic[S]):
+    """What is made of the items of an array, one after the other."""
+
+    begin: Callable[[], S]
+    copy: Callable[[S], S]
+    """Another one, which goes on by itself."""
+    key: Hashable
+    """What makes it: there are few."""
+    given: Hashable = None
+    """What it makes it of beside the items. Folds of which both are equal make the same of the same bytes."""
+    fits: Callable[[S], bool] = lambda state: True
+    """Whether a state of another document may be gone on from."""
+
+
+class StandIns:
+    """All of one array, in order."""
+
+    def __init__(
+        self, values: Sequence[KnownValue], starts: Sequence[int], known_before: int, memory: ValueMemory
+    ) -> None:
+        """`starts`: of the items; `known_before`: how many of the first values the memory had."""
+        self.memory = memory
+        self.values = tuple(values)
+        self.changed: set[int] = set()
+        """Identities of roots that were amended since, and read differently."""
+        self.starts = starts
+        self.span = (starts[0], starts[-1] + len(values[-1].data))
+        """Where they stand in the document."""
+        count = len(self.values)
+        self._often: tuple[int, ...] = (*range(min(2, count)), *range(max(2, count - _LAST_ITEMS), count))
+        """Indexes of the values that are looked at in every request: how it begins, and how it ends."""
+        self._order: list[int] = []
+        """Indexes of all, by address; empty: not needed so far."""
+        self._addresses: list[int] = []
+        self._old, self._new = memory.beginnings(self.values, known_before)
+        reading = max(0, len(self._old.values) - 1) if self._old is not None else 0
+        self.by_root = {id(value.root): value for value in self.values[reading:]}
+        """Those that are read, by the identity of the item that they are."""
+        self._reading = StandIn(self.values[reading], starts[reading])
+        """What was looked at last; at first, the last that was there a turn ago."""
+        self._next = reading + 1
+        """Index of the value behind it."""
+
+    def follow(self, head: bytes) -> None:
+        """Note what stands in front of all of them."""
+        if self._new is not None:
+            self.memory.keep_head(self._new, head)
+
+    def at(self, address: int) -> StandIn | None:
+        """Whose bytes an address is within; None: it is none of these."""
+        # What is read is read in order, mostly from the first that is new.
+        reading = self._reading
+        if 0 <= address - reading.known.address < len(reading.known.data):
+            return reading
+        index = self._index(address)
+        if index is None:
+            return None
+        self._next = index + 1
+        self._reading = StandIn(self.values[index], self.starts[index])
+        return self._reading
+
+    def _index(self, address: int) -> int | None:
+        values, index = self.values, self._next
+        if index < len(values) and values[index].holds(address):
+            return index
+        for index in self._often:
+            # As `holds`, which would be called for each of them.
+            value = values[index]
+            if 0 <= address - value.address < len(value.data):
+                return index
+        if not self._order:
+            addresses = list(map(_ADDRESS, values))
+            self._order = sorted(range(len(addresses)), key=addresses.__getitem__)
+            self._addresses = sorted(addresses)
+        place = bisect_right(self._addresses, address) - 1
+        if place < 0 or not values[index := self._order[place]].holds(address):
+            return None
+        return index
+
+    def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
+        """What a fold makes of all of them; it goes on where it stood behind the same values before. `step`
+        takes in the item at an index."""
+        if self.changed:
+            return stepped(fold.begin(), step, 0, len(self.values))
+        for beginning in (self._new, self._old):
+            kept: S | None = None if beginning is None else beginning.state(fold.key, fold.given)
+            if beginning is not None and kept is not None and fold.fits(kept):
+                at, state = len(beginning.values), fold.copy(kept)
+                break
+        else:
+            at, state = 0, fold.begin()
+        if self._new is not None and at < len(self._new.values):
+            state = stepped(state, step, at, len(self._new.values))
+            at = len(self._new.values)
+            self.memory.keep_state(self._new, fold.key, fold.given, fold.copy(state))
+        return stepped(state, step, at, len(self.values))
+
+    def rest(self) -> None:
+        """Let go what was opened in those that a fold goes on behind: the next document looks at what stands
+        behind them."""
+        if self._new is not None:
+            begun = 0 if self._old is None else len(self._old.values)
+            self.memory.rest(self.values[max(0, begun - 1) : len(self._new.values) - 1])
+
+    def contain(self, text: bytes) -> bool:
+        """Whether a text stands in one of the values: one of few that are asked for."""
+        at, found = 0, False
+        for beginning in (self._new, self._old):
+            if beginning is not None and text in beginning.contained:
+                at, found = len(beginning.values), beginning.contained[text]
+                break
+        if self._new is not None and at < len(self._new.values):
+            found = found or self._holds(text, at, len(self._new.values))
+            self._new.contained[text] = found
+            at = len(self._new.values)
+        return found or self._holds(text, at, len(self.values))
+
+    def _holds(self, text: bytes, start: int, end: int) -> bool:
+        return any(text in value.data for value in self.values[start:end])
+
+
+def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
+    """A state that has taken in the items from `start` to `end`."""
+    for index in range(start, end):
+        step(state, index)
+    return state

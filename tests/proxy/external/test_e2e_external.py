@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penumbra.wire.own_calls import HEADER
+from penumbra.wire.request_path import HEADER
 from support.agents.agent import results
 from support.agents.callers import hidden_results
 from support.agents.model import Model, refs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.expand import tool
+from penumbra.expand import reference
 from penumbra.redaction.placeholder import make
 from penumbra.redaction.written_placeholders import NOTE
 from support.agents.callers import assert_prefix_kept
@@ -93,7 +93,7 @@ def test_the_legend_is_sent_from_the_first_request_on(
         client.post(f"{running.url}{path}", json=each, headers=headers)
     tools = [received.json["tools"] for received in upstream.requests[-2:]]
     assert tools[0] == tools[1]
-    assert tools[0][-1]["description"].endswith(tool.LEGEND)
+    assert tools[0][-1]["description"].endswith(reference.LEGEND)
 
 
 def test_the_model_is_told_once_and_for_good(

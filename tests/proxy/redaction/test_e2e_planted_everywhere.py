@@ -21,7 +21,7 @@ import ahocorasick_rs
 import pytest
 import zstandard
 
-from penumbra.store.seal import Seal
+from penumbra.store.key_file import Seal
 from support.mitm import Mitmdump
 from support.upstream import Raw, ToolCall, decode, encode, turn
 

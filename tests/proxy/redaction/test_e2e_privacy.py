@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mitmproxy.io import FlowReader
 
-from penumbra.expand import tool
+from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
 from support.agents.apis import APIS, Api
 from support.agents.disk import PATH, Disk, give_tools
@@ -35,7 +35,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 def expand(received: Any) -> ToolCall:
     """A call of the injected tool, as it is called where values are put back."""
-    return ToolCall(tool.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
+    return ToolCall(reference.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
 
 
 def session(upstream: Any) -> None:

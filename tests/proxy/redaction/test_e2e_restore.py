@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.expand import tool
+from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
 from support.agents.apis import Api, both_ways, every_api
 from support.agents.callers import assert_prefix_kept
@@ -59,7 +59,7 @@ def test_an_edit_gets_the_value_and_nothing_else_does(
     assert made_calls(requests[-1].json, "Edit") == [edit(requests[1])]
     assert_prefix_kept(requests)
     assert PASSWORD not in running.log()
-    assert (tool.EDITING_LEGEND.encode() in requests[0].body) == (expand == "true")
+    assert (reference.EDITING_LEGEND.encode() in requests[0].body) == (expand == "true")
 
 
 def start(name: str, clients: Any, running: Any, api_key: str, **more: Any) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penumbra.store.database_format import VERSION
+from penumbra.store.database_file import VERSION
 from support.faults.arena import Arena, left
 from support.faults.counted import Counted
 from support.fleet import conversations

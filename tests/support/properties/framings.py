@@ -7,10 +7,7 @@ from functools import cache
 
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.content_encoding import Decoder, NotDecodable, decode, encode
-from penumbra.wire.framing import Reader
-from penumbra.wire.json_array import ArrayReader
-from penumbra.wire.ndjson import LineReader
-from penumbra.wire.sse import SseReader
+from penumbra.wire.framing import ArrayReader, LineReader, Reader, SseReader
 from support.properties.source import Source
 
 _FRAMES = (
@@ -67,7 +64,7 @@ def framings(data: bytes) -> None:
 def _readers() -> Sequence[Callable[[], Reader]]:
     readers: list[Callable[[], Reader]] = [SseReader, LineReader, ArrayReader]
     if "bedrock" in FORMATS:
-        from penumbra.wire.event_stream import MessageReader
+        from penumbra.wire.framing import MessageReader
 
         readers.append(MessageReader)
     # Limits that are reached.

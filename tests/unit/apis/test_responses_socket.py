@@ -15,16 +15,15 @@ from penumbra.apis import prefix_hash, responses_socket
 from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses_socket import Envelope, envelope
-from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
+from penumbra.expand.hidden_exchanges import Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Done
-from penumbra.expand.prepared import Original, Prepared, Terms
+from penumbra.expand.reference import Caller
 from penumbra.redaction import RedactionError
-from penumbra.store import exchanges, originals, tool_calls
+from penumbra.store import exchanges, records
 from penumbra.store.database import Database
-from penumbra.store.originals import Originals
+from penumbra.store.records import Originals, ToolCallCache
 from penumbra.store.table import Table
-from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from support.cases import each
 from support.examples import examples
@@ -111,8 +110,8 @@ def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tupl
         return text
 
     database = Database(None, 1 << 26)
-    calls = ToolCallCache(Table(database, tool_calls.SCHEMA, 60), clean or nothing)
-    kept = Originals(Table(database, originals.SCHEMA, 60))
+    calls = ToolCallCache(Table(database, records.TOOL_CALLS, 60), clean or nothing)
+    kept = Originals(Table(database, records.ORIGINALS, 60))
     return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls), calls
 
 

@@ -13,10 +13,10 @@ from penumbra.cli import stats
 from penumbra.cli.command import Failure
 from penumbra.metrics.comparison import LEAST
 from penumbra.metrics.running import StatsFile
-from penumbra.store.arms import HELD_OUT, SHORTENED
 from penumbra.store.database import Database
 from penumbra.store.history import History
 from penumbra.store.key_file import installation_key
+from penumbra.store.records import HELD_OUT, SHORTENED
 from penumbra.store.trial import Trial
 
 

@@ -13,8 +13,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.metrics.events import request_event
-from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.events import Totals, request_event
 from penumbra.wire.document import Document
 
 API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")

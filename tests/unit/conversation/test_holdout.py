@@ -15,12 +15,12 @@ from penumbra.config.options import Settings
 from penumbra.conversation.holdout import in_its_arm, is_held_out
 from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Arm
-from penumbra.expand.caller import Caller
-from penumbra.store import arms
-from penumbra.store.arms import HELD_OUT, SHORTENED
+from penumbra.expand.reference import Caller
+from penumbra.store import records
 from penumbra.store.conversations import SCHEMA as OF
 from penumbra.store.conversations import Conversations
-from penumbra.store.store_key import SharedPlace
+from penumbra.store.key_file import SharedPlace
+from penumbra.store.records import HELD_OUT, SHORTENED
 from support.engines import APIS, Callers, Turn, database
 
 API = APIS[0]
@@ -151,7 +151,7 @@ def test_an_arm_that_could_not_be_written_is_known_all_the_same(callers: Callers
 
     async def both() -> list[str]:
         store = SharedStore(SharedPlace("unix:///nowhere/at/all", b"k" * 32))
-        table, of = SharedTable(store, arms.SCHEMA, 60), Conversations(SharedTable(store, OF, 60))
+        table, of = SharedTable(store, records.ARMS, 60), Conversations(SharedTable(store, OF, 60))
         told = []
         for each in (request, going_on):
             asked = replace(each, settings=callers.settings, arm=Arm())

@@ -10,7 +10,7 @@ import pytest
 from penumbra import rules
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.late_declaration import is_documented
-from penumbra.expand.tool import tool
+from penumbra.expand.reference import tool
 from penumbra.wire.document import Document
 
 WIRE = FORMATS["anthropic"]

@@ -17,8 +17,7 @@ from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
 from penumbra.wire import parsed_text
 from penumbra.wire.document import Document
-from penumbra.wire.stand_ins import Fold
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.value_memory import Fold, ValueMemory
 from support.engines import APIS, Api, Callers, Turn
 
 SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"

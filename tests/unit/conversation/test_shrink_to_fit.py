@@ -13,7 +13,7 @@ from penumbra.compress import token_estimate
 from penumbra.conversation import shrink_result, shrink_to_fit
 from penumbra.conversation.shrink_order import Part, excess, order
 from penumbra.conversation.shrink_to_fit import Need, Text
-from penumbra.retry import refused_size
+from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal
 from support.examples import examples
 
@@ -202,10 +202,10 @@ def test_all_that_can_be_had_is_had_when_the_need_is_larger():
 
 def test_numbers_of_a_refusal_are_measured_in_our_tokens():
     refusal = Refusal(Kind.INPUT, "x", have=400, limit=200, over=200)
-    first, second = (refused_size.need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
+    first, second = (refusals.need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
     assert first == 1000 * (400 - 170) // 400
     assert second > first
-    assert refused_size.need(refusal, 1000, 4000, 2) is None
+    assert refusals.need(refusal, 1000, 4000, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_numbers_of_a_refusal_are_measured_in_our_tokens():
     ],
 )
 def test_what_a_refusal_asks_for(refusal, needed):
-    assert refused_size.need(refusal, 1000, 4000, 0) == needed
+    assert refusals.need(refusal, 1000, 4000, 0) == needed
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -242,10 +242,10 @@ def test_a_plan_only_ever_shrinks(entries, needed):
 def test_of_a_history_elsewhere_only_what_is_too_much_is_asked_for() -> None:
     """The new messages are a small part of what counts, and nothing else can be shortened."""
     refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
-    assert refused_size.need(refusal, 9_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=1_500)
-    assert refused_size.need(refusal, 9_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=2_000)
-    assert refused_size.need(refusal, 1_200, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=1_200)
+    assert refusals.need(refusal, 9_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=1_500)
+    assert refusals.need(refusal, 9_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=2_000)
+    assert refusals.need(refusal, 1_200, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=1_200)
     unknown = Refusal(Kind.INPUT, "openrouter-names")
-    assert refused_size.need(unknown, 10_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=5_250)
-    assert refused_size.need(unknown, 10_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=10_000)
-    assert refused_size.need(unknown, 10_000, 30_000, 2, elsewhere=True) is None
+    assert refusals.need(unknown, 10_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=5_250)
+    assert refusals.need(unknown, 10_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=10_000)
+    assert refusals.need(unknown, 10_000, 30_000, 2, elsewhere=True) is None

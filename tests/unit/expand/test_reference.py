@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from penumbra.apis.base import Tools
 from penumbra.expand import reference
-from penumbra.expand import tool as injected_tool
 
 KEY = b"k" * 32
 
@@ -88,11 +87,11 @@ def test_prefix() -> None:
 
 def test_where_the_phantom_belongs() -> None:
     def name(*names: str, own: int = 1, forced: bool = False, continuable: bool = True) -> str | None:
-        return injected_tool.name_for(Tools(names, own, forced, continuable))
+        return reference.name_for(Tools(names, own, forced, continuable))
 
     assert name("a") == "expand_context"
     assert name("a", "expand_context") == "penumbra_expand_context"
-    assert name(*injected_tool.NAMES) is None
+    assert name(*reference.NAMES) is None
     assert name("a", own=0) is None
     assert name("a", forced=True) is None
     assert name("a", "b", forced=True) == "expand_context"
@@ -100,6 +99,6 @@ def test_where_the_phantom_belongs() -> None:
 
 
 def test_the_declaration_is_constant() -> None:
-    tool = injected_tool.tool("expand_context")
-    assert tool == injected_tool.tool("expand_context")
+    tool = reference.tool("expand_context")
+    assert tool == reference.tool("expand_context")
     assert b'"required":["id"]' in tool.parameters

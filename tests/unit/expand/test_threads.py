@@ -7,16 +7,15 @@ import json
 from typing import Any
 
 from penumbra.expand import reference
-from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
+from penumbra.expand.hidden_exchanges import Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
-from penumbra.expand.prepared import Original, Prepared, Terms
-from penumbra.metrics.asked_originals import expansion_event
-from penumbra.store import exchanges, originals, tool_calls
+from penumbra.expand.reference import Caller
+from penumbra.metrics.totals import expansion_event
+from penumbra.store import exchanges, records
 from penumbra.store.database import Database
-from penumbra.store.originals import Originals
+from penumbra.store.records import Originals, ToolCallCache
 from penumbra.store.table import Table
-from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from support.streams.anthropic_streams import MIXED, PHANTOM, call, end, start, text
 
@@ -30,8 +29,8 @@ async def clean(text: str) -> str:
 
 def made() -> Expansions:
     database = Database(None, 1 << 26)
-    kept = Originals(Table(database, originals.SCHEMA, 60))
-    calls = ToolCallCache(Table(database, tool_calls.SCHEMA, 60), clean)
+    kept = Originals(Table(database, records.ORIGINALS, 60))
+    calls = ToolCallCache(Table(database, records.TOOL_CALLS, 60), clean)
     return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls)
 
 

@@ -8,7 +8,7 @@ import pytest
 from penumbra.apis import recognise
 from penumbra.apis.formats import FORMATS
 from penumbra.errors import RedactionError
-from penumbra.explain import differences, request_text, response_text
+from penumbra.explain import request_text, response_text
 from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultFacts
@@ -120,7 +120,7 @@ def test_too_many_messages_are_not_read(redact):
 
 
 def test_long_differences_and_lines_are_cut():
-    found = differences.lines("\n".join(f"a{n}" for n in range(3_000)), "b" * 9_000)
+    found = request_text.difference_lines("\n".join(f"a{n}" for n in range(3_000)), "b" * 9_000)
     assert len(found) < 80
     assert "… the rest is not compared" in found[-1].text
     assert max(len(line.text) for line in found) < 2_100

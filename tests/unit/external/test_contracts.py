@@ -13,7 +13,7 @@ from penumbra.external import api, contracts
 from penumbra.external.external_provider import ExternalProvider
 from penumbra.external.http import Http, trust
 from penumbra.external.strategy import Credential, Failure, Response, Task
-from penumbra.wire.own_calls import HEADER, is_ours
+from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn
 

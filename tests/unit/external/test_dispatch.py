@@ -20,8 +20,8 @@ from penumbra.external.response_key import key
 from penumbra.external.simple import Simple
 from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
-from penumbra.store.compressed import SCHEMA
 from penumbra.store.database import Database
+from penumbra.store.records import COMPRESSED as SCHEMA
 from penumbra.store.table import Table
 from support.compressor_service import Asked, Does, Service
 

@@ -19,7 +19,7 @@ from penumbra.external.contracts import CONTRACTS
 from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.question import LIMIT, question, without_injected
 from penumbra.external.simple import first_words
-from penumbra.metrics import list_prices
+from penumbra.metrics import amounts
 from penumbra.wire.document import Document
 from support.cases import each
 from support.examples import examples
@@ -80,7 +80,7 @@ def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
 
 
 def test_prices_that_nobody_has_checked_are_told_apart() -> None:
-    said, _, old = list_prices.as_of().partition("; not checked since ")
+    said, _, old = amounts.as_of().partition("; not checked since ")
     assert said == "prices of 2026-07-31 to 2026-11-18"
     date, _, names = old.partition(": ")
     assert date == str(PRICES["sources"]["earlier"]["date"])

@@ -13,7 +13,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.engines import Engines, Lease
-from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.gitleaks import Loaded
 
 MEMORY = Settings(database="memory")

@@ -10,12 +10,11 @@ import pytest
 
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.expand.prepared import Answered
+from penumbra.expand.hidden_exchanges import Answered
 from penumbra.flow import history_writer
 from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.history_writer import HistoryWriter
-from penumbra.metrics.external_calls import ExternalMetrics
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.totals import ExternalMetrics, Metrics
 from support.engines import database
 
 

@@ -25,8 +25,7 @@ from penumbra.flow.websocket import WebSockets
 from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
 from penumbra.flow.websocket_retry import Sending
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.asked_originals import ExpansionMetrics
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.totals import ExpansionMetrics, Metrics
 
 Steps = tuple[Metrics, ResponseUsage, Any]
 

@@ -17,9 +17,8 @@ from penumbra.flow import state as states
 from penumbra.flow.engines import Engines
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
-from penumbra.metrics.asked_originals import ExpansionMetrics
-from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.journal import Journal
+from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics
 
 SETTINGS = Settings(database="memory")
 

@@ -12,7 +12,7 @@ from penumbra.cli import stats
 from penumbra.metrics import comparison
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.comparison import LEAST, compare, interval
-from penumbra.store.arms import HELD_OUT, SHORTENED
+from penumbra.store.records import HELD_OUT, SHORTENED
 
 DRAW = random.Random(7)
 

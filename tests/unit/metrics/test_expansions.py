@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penumbra.apis.usage import added, flat, only, plus
-from penumbra.expand.prepared import Answered
-from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
+from penumbra.expand.hidden_exchanges import Answered
+from penumbra.metrics.totals import ExpansionMetrics, expansion_event
 
 ANSWERED = [Answered("shadow_1", True, 1000, "Bash", "logs"), Answered("shadow_2", False, 60, "", "")]
 TOKENS = [{"input_tokens": 100, "output_tokens": 7}]

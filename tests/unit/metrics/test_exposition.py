@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from penumbra.expand.prepared import Answered
+from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
 from penumbra.store.database import Database

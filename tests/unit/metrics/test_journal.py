@@ -11,12 +11,12 @@ import pytest
 
 from penumbra.apis.base import CacheDiagnosis, Turn
 from penumbra.apis.prompt_head import PromptHead
-from penumbra.expand.prepared import Answered
-from penumbra.metrics import advice, overview, sessions
+from penumbra.expand.hidden_exchanges import Answered
+from penumbra.metrics import overview, sessions
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
+from penumbra.metrics.events import Totals
 from penumbra.metrics.journal import Journal, NewResult, SentRequest, Timeline
-from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, TurnRecord
 from penumbra.metrics.totals import expiry_lines
 from penumbra.redaction.ruleset import in_words
@@ -87,7 +87,7 @@ def test_what_it_takes_is_taken_off(journal: Journal) -> None:
     )
     shares = overview.overview(journal)["amounts"]["shares"]
     assert shares["results"] == sums.net / 1_000
-    assert advice.advice(journal)[0].about == "net"
+    assert overview.advice(journal)[0].about == "net"
 
 
 @pytest.mark.parametrize("is_observed", [False, True])
@@ -154,7 +154,7 @@ def test_results_that_are_asked_back_are_marked(journal: Journal) -> None:
         turn, [Answered("shadow_1", True, 900, "Bash", "pytest"), Answered("x", False, 0, "Bash", "pytest")]
     )
     assert all(each.asked == 1 for each in turn.results)
-    titles = [each.title for each in advice.advice(journal)]
+    titles = [each.title for each in overview.advice(journal)]
     assert "2 of 6 changed results of family pytest were asked for again" in titles
     assert "1 original asked for and not there any more" in titles
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penumbra.apis.prompt_head import PromptHead
-from penumbra.metrics.cache_miss import Prompt
-from penumbra.metrics.prompts import Prompts
+from penumbra.metrics.cache_miss import Prompt, Prompts
 
 HASHES = (b"0123456789abcdef",) * 100_000
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from penumbra.metrics.summary import Summary
+from penumbra.metrics.events import Summary
 from penumbra.store.decisions import Facts
 
 

@@ -15,8 +15,7 @@ from penumbra.projection.figures import Figures
 from penumbra.projection.from_logs import LogProjection
 from penumbra.projection.projector import Projector, settings_of
 from penumbra.session_logs import claude_code, codex
-from penumbra.session_logs.log_entries import LoggedConversation
-from penumbra.session_logs.log_lines import LogCounts
+from penumbra.session_logs.log_entries import LogCounts, LoggedConversation
 from support.session_log_files import ClaudeCodeLog, CodexLog, text_block, write_lines
 
 LONG = "".join(f"tests/test_{number}.py::test_it PASSED\n" for number in range(400)) + "400 passed in 3 s\n"

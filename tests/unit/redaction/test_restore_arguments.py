@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
 from penumbra.redaction.restore.value_places import Stretch, aligned, found, leaves, sent_stretches, swept
-from penumbra.store import restorations
+from penumbra.store import records
 from penumbra.store.database import Database
-from penumbra.store.restorations import Restorations
+from penumbra.store.records import Restorations
 from penumbra.store.table import Table
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES
@@ -133,8 +133,8 @@ def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
 
     async def go() -> None:
         database = Database(None, 1 << 26)
-        old: Restorations = Table(database, restorations.SCHEMA, 3600)
-        new: Restorations = Table(database, restorations.SCHEMA, 3600)
+        old: Restorations = Table(database, records.RESTORATIONS, 3600)
+        new: Restorations = Table(database, records.RESTORATIONS, 3600)
         assert await new.is_empty()
         await old.put({b"key": (Stretch(1, 4, SHORT_MARK),)})
         assert not await new.is_empty()
@@ -148,7 +148,7 @@ def test_what_was_put_back_outlives_the_process(tmp_path: Path) -> None:
 
     async def first() -> None:
         database = Database(tmp_path / "x", 1 << 26)
-        past: Restorations = Table(database, restorations.SCHEMA, 3600)
+        past: Restorations = Table(database, records.RESTORATIONS, 3600)
         assert await past.is_empty()
         past.note({b"key": places[b"key"]})
         assert not await past.is_empty()
@@ -158,11 +158,11 @@ def test_what_was_put_back_outlives_the_process(tmp_path: Path) -> None:
 
     async def second() -> None:
         database = Database(tmp_path / "x", 1 << 26)
-        past: Restorations = Table(database, restorations.SCHEMA, 3600)
+        past: Restorations = Table(database, records.RESTORATIONS, 3600)
         assert not await past.is_empty()
         assert await past.get([b"key", b"other", b"none"]) == places
-        await Table(database, restorations.SCHEMA, -10).put({b"new": (Stretch(0, 1, MARK),)})
-        assert await Table(database, restorations.SCHEMA, 3600).get([b"key", b"new"]) == {}
+        await Table(database, records.RESTORATIONS, -10).put({b"new": (Stretch(0, 1, MARK),)})
+        assert await Table(database, records.RESTORATIONS, 3600).get([b"key", b"new"]) == {}
         database.close()
 
     asyncio.run(first())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.formats import FORMATS, REQUESTS
-from penumbra.expand import tool
+from penumbra.expand import reference
 from penumbra.redaction import placeholder, written_placeholders
 from penumbra.redaction.placeholder import PATTERN, make
 
@@ -31,16 +31,16 @@ def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
     assert written_placeholders.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
 
 
-@pytest.mark.parametrize("name", tool.EDITING_NAMES.values())
+@pytest.mark.parametrize("name", reference.EDITING_NAMES.values())
 def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
-    assert tool.tool(name).description.endswith(tool.EDITING_LEGEND)
-    assert PATTERN.search(tool.EDITING_LEGEND) is None
+    assert reference.tool(name).description.endswith(reference.EDITING_LEGEND)
+    assert PATTERN.search(reference.EDITING_LEGEND) is None
 
 
-@pytest.mark.parametrize("name", tool.NAMES)
+@pytest.mark.parametrize("name", reference.NAMES)
 def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
-    assert tool.tool(name).description.endswith(tool.LEGEND)
-    assert PATTERN.search(tool.LEGEND) is None
+    assert reference.tool(name).description.endswith(reference.LEGEND)
+    assert PATTERN.search(reference.LEGEND) is None
 
 
 CALLS = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penumbra.session_logs import claude_code
 from penumbra.session_logs.log_entries import (
+    LogCounts,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
@@ -13,7 +14,6 @@ from penumbra.session_logs.log_entries import (
     LoggedUsage,
     response_keys,
 )
-from penumbra.session_logs.log_lines import LogCounts
 from support.session_log_files import ClaudeCodeLog, text_block, write_lines
 
 

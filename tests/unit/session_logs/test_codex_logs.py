@@ -9,6 +9,7 @@ import zstandard
 from penumbra.session_logs import codex
 from penumbra.session_logs.log_entries import (
     Entry,
+    LogCounts,
     LoggedConversation,
     LoggedPrompt,
     LoggedResponse,
@@ -16,7 +17,6 @@ from penumbra.session_logs.log_entries import (
     LoggedUsage,
     response_keys,
 )
-from penumbra.session_logs.log_lines import LogCounts
 from support.session_log_files import CodexLog, write_lines
 
 

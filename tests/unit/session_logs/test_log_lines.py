@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.session_logs import log_lines
-from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs import log_entries
+from penumbra.session_logs.log_entries import LogCounts, objects
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_lines, "LONGEST_LINE", 20)
+    monkeypatch.setattr(log_entries, "LONGEST_LINE", 20)
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"a":1}\n{"b":"' + b"x" * 3_000_000 + b'"}\n{"c":2}\n{"d":3}')
     counts = LogCounts()
@@ -20,7 +20,7 @@ def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_log_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_lines, "MOST_BYTES", 17)
+    monkeypatch.setattr(log_entries, "MOST_BYTES", 17)
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"a":1}\n' * 10)
     counts = LogCounts()

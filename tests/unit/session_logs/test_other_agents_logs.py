@@ -10,6 +10,7 @@ from typing import Any
 
 from penumbra.session_logs import agents, copilot_cli, gemini_cli, opencode
 from penumbra.session_logs.log_entries import (
+    LogCounts,
     LoggedCall,
     LoggedConversation,
     LoggedPrompt,
@@ -18,7 +19,6 @@ from penumbra.session_logs.log_entries import (
     LoggedUsage,
     response_keys,
 )
-from penumbra.session_logs.log_lines import LogCounts
 from support.session_log_files import Line, moment, write_lines
 
 

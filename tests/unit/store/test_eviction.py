@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from penumbra.apis.base import Hidden
-from penumbra.store import compressed, decisions, exchanges, originals
+from penumbra.store import decisions, exchanges, records
 from penumbra.store.database import Database
-from penumbra.store.database_format import VERSION
+from penumbra.store.database_file import VERSION
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.eviction import Eviction, Lifetime
 from penumbra.store.exchanges import PastResponse
-from penumbra.store.originals import Originals
+from penumbra.store.records import Originals
 from penumbra.store.stores import Stores
 from penumbra.store.table import Table
 
@@ -91,8 +91,8 @@ def test_the_oldest_of_all_tables_leave_first(tmp_path: Path) -> None:
         database = Database(path, MEGABYTE)
         kept = Table(database, decisions.SCHEMA, DAY, clock)
         exchanged = Table(database, exchanges.SCHEMA, DAY, clock)
-        texts = Originals(Table(database, originals.SCHEMA, DAY, clock))
-        answers = Table(database, compressed.SCHEMA, DAY, clock)
+        texts = Originals(Table(database, records.ORIGINALS, DAY, clock))
+        answers = Table(database, records.COMPRESSED, DAY, clock)
         await kept.put(DECISIONS)
         for number in range(30):
             clock.now += 10
@@ -183,7 +183,7 @@ def test_tables_that_nobody_uses_now_count_too(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite"
 
     async def fill(stores: Stores) -> None:
-        unused = Table(stores.database, compressed.SCHEMA, DAY)
+        unused = Table(stores.database, records.COMPRESSED, DAY)
         await unused.add({b"%d" % number: os.urandom(20_000).hex() for number in range(30)})
 
     async def grow(stores: Stores) -> None:
@@ -201,7 +201,7 @@ def test_what_was_not_used_for_its_time_leaves_with_any_write(tmp_path: Path) ->
 
     async def go() -> None:
         database = Database(path, MEGABYTE)
-        texts = Originals(Table(database, originals.SCHEMA, 100, clock))
+        texts = Originals(Table(database, records.ORIGINALS, 100, clock))
         book = Table(database, decisions.SCHEMA, DAY, clock)
         await texts.put(b"scope", {"a": "text", "b": "text"})
         clock.now += 80

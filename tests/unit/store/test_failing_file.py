@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.store import conversations, database_file, database_format, decisions
+from penumbra.store import conversations, database_file, decisions
 from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database
 from penumbra.store.database_file import MOVED_ID, WARNING_ID
 from penumbra.store.decisions import Decision, Facts
-from penumbra.store.steady_time import SteadyTime
 from penumbra.store.stores import Stores
-from penumbra.store.table import Table
+from penumbra.store.table import SteadyTime, Table
 
 DAY = 86_400.0
 KEY = b"k" * 32
@@ -43,8 +42,7 @@ class Moving:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for."""
-    for module in (database_format, database_file):
-        monkeypatch.setattr(module, "BUSY_MILLISECONDS", 1)
+    monkeypatch.setattr(database_file, "BUSY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_BUSY_AWAY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_FIRST_PAUSE", 0.0)
 

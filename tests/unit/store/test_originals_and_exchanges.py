@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from penumbra.apis.base import Hidden, Visible
-from penumbra.store import exchanges, originals
+from penumbra.store import exchanges, records
 from penumbra.store.database import Database
 from penumbra.store.exchanges import SCHEMA, PastResponse
-from penumbra.store.originals import Originals
+from penumbra.store.records import Originals
 from penumbra.store.table import Table, decompress
 
 ONE, TWO = b"1" * 32, b"2" * 32
@@ -37,7 +37,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def test_originals_are_found_in_their_scope_only(database: Database) -> None:
     async def go() -> None:
-        store = Originals(Table(database, originals.SCHEMA, 60))
+        store = Originals(Table(database, records.ORIGINALS, 60))
         await store.put(ONE, {"a": "text é\ud800", "b": "other"})
         assert await store.get(ONE, "a") == "text é\ud800"
         assert await store.get(TWO, "a") is None
@@ -53,7 +53,7 @@ def test_originals_are_renewed_without_being_read(database: Database) -> None:
     clock = Clock()
 
     async def go() -> None:
-        tables = (Table(database, schema, 60, clock) for schema in (originals.SCHEMA, originals.CARRIED))
+        tables = (Table(database, schema, 60, clock) for schema in (records.ORIGINALS, records.CARRIED))
         store = Originals(*tables)
         await store.put(ONE, {"a": "text", "b": "other"}, carried=True)
         for _ in range(4):
@@ -61,9 +61,9 @@ def test_originals_are_renewed_without_being_read(database: Database) -> None:
             # What was renewed a moment ago is not looked for again.
             store._renewed.clear()
             assert await store.renew(ONE, ["a", "c"]) == {"c"}
-            hashed = originals._key_again.cache_info().misses
+            hashed = records._key_again.cache_info().misses
             assert await store.renew(ONE, ["a", "c"]) == {"c"}
-            assert originals._key_again.cache_info().misses == hashed
+            assert records._key_again.cache_info().misses == hashed
         assert await store.get(ONE, "a") == "text"
         assert await store.get(ONE, "b") is None
         assert await store.renew(TWO, ["a"]) == {"a"}
@@ -76,7 +76,7 @@ def test_originals_expire_after_their_last_use(database: Database) -> None:
     clock = Clock()
 
     async def go() -> None:
-        store = Originals(Table(database, originals.SCHEMA, 60, clock))
+        store = Originals(Table(database, records.ORIGINALS, 60, clock))
         await store.put(ONE, {"a": "text"})
         for _ in range(4):
             clock.now += 50
@@ -87,7 +87,7 @@ def test_originals_expire_after_their_last_use(database: Database) -> None:
         assert await store.get(ONE, "a") == "text"
         clock.now += 61
         assert await store.get(ONE, "a") is None
-        await Originals(Table(database, originals.SCHEMA, 60, clock)).put(ONE, {"b": "x"})
+        await Originals(Table(database, records.ORIGINALS, 60, clock)).put(ONE, {"b": "x"})
         assert await database.run(lambda c: c.execute("SELECT count(*) FROM originals").fetchone()[0]) == 1
 
     asyncio.run(go())
@@ -179,7 +179,7 @@ def test_what_clients_send_again_is_kept_for_less_and_once_asked_for_as_long_as_
 
     async def go() -> None:
         store = Originals(
-            Table(database, originals.SCHEMA, 100, clock), Table(database, originals.CARRIED, 10, clock)
+            Table(database, records.ORIGINALS, 100, clock), Table(database, records.CARRIED, 10, clock)
         )
         await store.put(ONE, {"held": "h"})
         await store.put(ONE, {"asked": "a", "left": "l"}, carried=True)

@@ -18,15 +18,14 @@ from redis import exceptions
 
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
-from penumbra.store import conversations, decisions, exchanges, shared_store, store_fitness, store_news
+from penumbra.store import conversations, decisions, exchanges, outage, shared_store
 from penumbra.store.conversations import Conversations, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
-from penumbra.store.outage import Outage, Reach
+from penumbra.store.key_file import SharedPlace
+from penumbra.store.outage import EVICTION_ID, OTHER_KEY_ID, Outage, Reach
 from penumbra.store.shared_store import SECONDS, WARNING_ID, SharedStore
 from penumbra.store.shared_table import SharedTable
-from penumbra.store.store_fitness import EVICTION_ID, OTHER_KEY_ID
-from penumbra.store.store_key import SharedPlace
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
 
@@ -373,7 +372,7 @@ def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis: Redis
 def test_a_connection_that_says_nothing_more_is_noticed(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_news, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(outage, "QUIET_SECONDS", 0.2)
 
     async def test() -> None:
         async with far_and_near(redis) as (relay, far, near):
@@ -564,10 +563,10 @@ def test_what_an_operator_may_have_meant_is_said(
 def test_advice_goes_with_the_address_and_with_what_is_said(
     scheme: str, error: Exception, needed: str
 ) -> None:
-    said = store_fitness.at_start(error, f"{scheme}://:secret-word@host")
-    assert said.startswith(store_fitness.why(error))
+    said = outage.at_start(error, f"{scheme}://:secret-word@host")
+    assert said.startswith(outage.why(error))
     assert needed in said
-    assert bool(needed) == (said != store_fitness.why(error))
+    assert bool(needed) == (said != outage.why(error))
     assert "secret-word" not in said
 
 
@@ -586,11 +585,11 @@ def test_advice_goes_with_the_address_and_with_what_is_said(
 )
 def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], told: str) -> None:
     if not told:
-        store_fitness.check(says)
+        outage.check(says)
         return
-    with pytest.raises(store_fitness.UnfitStore, match=told) as error:
-        store_fitness.check(says)
-    assert "\n" not in store_fitness.why(error.value)
+    with pytest.raises(outage.UnfitStore, match=told) as error:
+        outage.check(says)
+    assert "\n" not in outage.why(error.value)
 
 
 def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("redis")
 
+from penumbra.store.key_file import SharedPlace
 from penumbra.store.keyed_values import Schema
 from penumbra.store.outage import Reach
 from penumbra.store.shared_store import SharedStore
 from penumbra.store.shared_table import SharedTable
-from penumbra.store.store_key import SharedPlace
 
 
 def test_an_outage_of_any_length_is_remembered_within_bounds() -> None:

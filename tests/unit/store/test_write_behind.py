@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.store import originals
+from penumbra.store import records
 from penumbra.store.conversations import SCHEMA as CONVERSATIONS
 from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database, DiskAway
 from penumbra.store.database_file import WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
-from penumbra.store.originals import Originals
-from penumbra.store.recent_values import RecentValues
+from penumbra.store.keyed_values import RecentValues
+from penumbra.store.records import Originals
 from penumbra.store.table import Table
 
 KEPT = Decision("text", Facts())
@@ -44,7 +44,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
     async def go() -> None:
         decisions = Table(database, SCHEMA, 60)
         conversations = Conversations(Table(database, CONVERSATIONS, 60))
-        kept = Originals(Table(database, originals.SCHEMA, 60))
+        kept = Originals(Table(database, records.ORIGINALS, 60))
         await database.run(lambda connection: connection.set_trace_callback(said.append))
         await conversations.sent(b"c", "tool")
         said.clear()
@@ -70,7 +70,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
 
 def test_what_memory_has_no_room_for_is_found_behind_its_writing(database: Database) -> None:
     async def go() -> None:
-        kept = Originals(Table(database, originals.SCHEMA, 60))
+        kept = Originals(Table(database, records.ORIGINALS, 60))
         await kept.put(b"o" * 32, {"ref": "text"})
         assert await kept.get(b"o" * 32, "ref") == "text"
 

@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.framing import MessageReader, StreamMessage, message_bytes
 from support.cases import each
 from support.examples import examples
 from support.upstream.amazon import event, message

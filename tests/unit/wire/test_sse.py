@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.framing import SseEvent, SseReader, event_bytes
 from support.examples import examples
 
 STREAM = (

@@ -14,8 +14,7 @@ from msgspec import Raw
 from penumbra.wire import parsed_text
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.stand_ins import Fold
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.value_memory import Fold, ValueMemory
 
 
 def remembered(memory: ValueMemory, values: list[Any], scope: bytes = b"scope") -> tuple[Document, Raw]:

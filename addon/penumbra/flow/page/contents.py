@@ -11,9 +11,10 @@ from typing import Any
 
 import orjson
 
+from penumbra.explain import request_text
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
-from penumbra.metrics import comparison, overview, side_by_side
+from penumbra.metrics import comparison, overview
 from penumbra.metrics.totals import Metrics
 from penumbra.redaction.ruleset import in_words
 
@@ -86,7 +87,7 @@ class Contents:
         record = {**found.record(), "rows": None, "is_cut": False, "kinds": kinds}
         if (pair := self.texts.get(number)) is not None:
             # Away from the event loop: it takes time.
-            compared = await asyncio.to_thread(side_by_side.compare, *pair)
+            compared = await asyncio.to_thread(request_text.compare, *pair)
             record |= {"rows": compared.rows, "is_cut": compared.is_cut}
         return record
 

@@ -36,9 +36,8 @@ from penumbra.redaction.restore.vault import Values, Vault, exact
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.keyed_values import KeyedValues
-from penumbra.store.restorations import Restorations, Stretches
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit, edited
+from penumbra.store.records import Restorations, Stretches
+from penumbra.wire.document import Document, Edit, edited
 
 RULE = "known-value"
 """Under this name values are counted that are known from another result."""

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.store.restorations import Stretch
-from penumbra.wire.document import Document
-from penumbra.wire.edits import Edit
+from penumbra.store.records import Stretch
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson
 
 _CHARACTER = re.compile(

@@ -2,7 +2,7 @@
 
 import time
 
-from penumbra.metrics.side_by_side import compare
+from penumbra.explain.request_text import compare
 
 
 def test_rows_have_both_sides_and_equal_ones_between_are_left_out() -> None:

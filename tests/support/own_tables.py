@@ -1,4 +1,4 @@
-"""The other files of `rules/`, which nobody but us writes: each says at its top what stands in it."""
+"""Schemas of the rule files that users can't add to. Each file says at its top what it holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from penumbra import rule_schemas
 from penumbra.rule_schemas.schema import Count, Regex, Share, Size, Strict
 
 Positive = Annotated[float, Meta(ge=0)]
@@ -352,42 +353,6 @@ class Sessions(Strict, frozen=True):
     folder_examples: tuple[tuple[str, str], ...]
 
 
-class Summariser(Strict, frozen=True):
-    """A provider that can be asked for a summary."""
-
-    contract: str
-    endpoint: str
-    model: str
-    logins: str = ""
-    """Whose logins it does not take, where some clients have others than keys."""
-
-
-class ReferenceMarker(Strict, frozen=True):
-    """A reference in an answer that means nothing."""
-
-    start: Regex
-    whole: Regex
-
-
-class StrategyExamples(Strict, frozen=True):
-    """Texts, and what is left of them, or whether they are taken."""
-
-    injected: tuple[tuple[str, str], ...]
-    markers: tuple[tuple[str, str, bool], ...]
-
-
-class Strategies(Strict, frozen=True):
-    """`strategies.yaml`."""
-
-    providers: dict[str, Summariser]
-    other: str
-    reserve: dict[str, Size]
-    instruction: str
-    injected: tuple[str, ...]
-    markers: tuple[ReferenceMarker, ...]
-    examples: StrategyExamples
-
-
 class ThinkingExample(Strict, frozen=True):
     """A model, and whether its reasoning is bound to the prefix."""
 
@@ -432,3 +397,25 @@ class Windows(Strict, frozen=True):
     assumed: Count
     models: tuple[Window, ...]
     examples: tuple[WindowExample, ...]
+
+
+SCHEMAS: dict[str, type[Strict]] = {
+    "advisories.yaml": Advisories,
+    "compaction.yaml": Compaction,
+    "credentials.yaml": Credentials,
+    "dollars.yaml": Dollars,
+    "files.yaml": Files,
+    "history.yaml": History,
+    "inline_tools.yaml": InlineTools,
+    "prices.yaml": Prices,
+    "refusals.yaml": Refusals,
+    "sessions.yaml": Sessions,
+    "thinking.yaml": Thinking,
+    "unused_tools.yaml": UnusedTools,
+    "windows.yaml": Windows,
+}
+
+
+def schema_of(name: str) -> type[Strict]:
+    """The type of any file below `rules/`."""
+    return SCHEMAS.get(name) or rule_schemas.schema_of(name)

@@ -1,0 +1,179 @@
+"""Tables of originals, tool calls, restored values, parts of a comparison, and texts from external
+strategies."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import msgspec
+import orjson
+from cachetools import TTLCache
+
+from penumbra.apis.base import MadeCall
+from penumbra.apis.parts import is_telling
+from penumbra.errors import RedactionError
+from penumbra.store.keyed_values import KeyedValues, News, Schema
+from penumbra.store.table import compress, decompress, pack_text, unpack_text
+
+ORIGINALS = Schema("originals", pack_text, unpack_text)
+CARRIED = Schema("carried_originals", pack_text, unpack_text)
+_RENEWED = 16_384
+"""Originals of which it is remembered that they were renewed."""
+
+
+class Originals:
+    """Texts by scope and reference. `carried`: where those are that clients send again; None: with the
+    others."""
+
+    def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
+        self._table = table
+        self._carried = carried or table
+        refresh = min(self._table.refresh, self._carried.refresh)
+        self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
+
+    async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
+        """Keep texts; one that is there already is used again."""
+        table = self._carried if carried else self._table
+        await table.add({_key(scope, ref): text for ref, text in texts.items()})
+
+    async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
+        """Requests still carry these: that counts as a use. The references under which nothing is kept."""
+        keys = {_key_again(scope, ref): ref for ref in refs}
+        due = [key for key in keys if key not in self._renewed]
+        there = await self._table.touch(due)
+        if self._carried is not self._table:
+            there |= await self._carried.touch(due)
+        self._renewed.update(dict.fromkeys(there))
+        return {keys[key] for key in due if key not in there}
+
+    async def get(self, scope: bytes, ref: str) -> str | None:
+        """The text, which counts as a use; None if it is not there, or not any more."""
+        key = _key(scope, ref)
+        text = (await self._table.get([key])).get(key)
+        if text is None and (found := await self._carried.get([key])):
+            # Its client does not send it any more, or nobody would ask for it here.
+            await self._table.add(found)
+            text = found[key]
+        return text
+
+
+def _key(scope: bytes, ref: str) -> bytes:
+    """What a text is found by: references stand in conversations, and those are nobody else's business."""
+    return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
+
+
+_key_again = lru_cache(maxsize=_RENEWED)(_key)
+"""Of what every turn carries again, as long as references are; what a model asks for may be longer."""
+
+
+_MEMORY_CHARACTERS = 8_000_000
+_ENTRY_CHARACTERS = 500
+"""What an entry takes beside its texts."""
+
+_LONGEST_ARGUMENTS = 64_000
+"""Characters; of calls with longer arguments only the names are kept."""
+
+Clean = Callable[[str], Awaitable[str]]
+"""A text without its secrets. Raises RedactionError."""
+
+
+class ToolCallCache:
+    """Calls by scope and id."""
+
+    def __init__(self, table: KeyedValues[MadeCall], clean: Clean) -> None:
+        self._table = table
+        self._clean = clean
+
+    async def record(self, scope: bytes, calls: Sequence[MadeCall]) -> None:
+        """Keep the calls of one response. Ids that could be any conversation's are none to keep one by."""
+        await self._table.put(
+            {
+                _call_key(scope, call.id): replace(call, arguments=await self._arguments(call))
+                for call in calls
+                if is_telling(call.id)
+            }
+        )
+
+    async def of_ids(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
+        """The calls there are for these ids."""
+        keys = {_call_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
+        return {keys[key]: call for key, call in (await self._table.get(keys)).items()}
+
+    async def cleaned(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return await self._clean(text)
+
+    async def _arguments(self, call: MadeCall) -> str:
+        if len(call.arguments) > _LONGEST_ARGUMENTS:
+            return ""
+        try:
+            return await self._clean(call.arguments)
+        except RedactionError:
+            return ""
+
+
+def _call_key(scope: bytes, call_id: str) -> bytes:
+    """What a call is found by, whoever gives its result."""
+    digest = hashlib.blake2b(key=scope[:64], digest_size=16, person=b"penumbra call")
+    digest.update(call_id.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(MadeCall)
+TOOL_CALLS = Schema(
+    "calls",
+    lambda call: compress(_ENCODER.encode(call)),
+    lambda record: _DECODER.decode(decompress(record)),
+    _MEMORY_CHARACTERS,
+    lambda call: _ENTRY_CHARACTERS + len(call.name) + len(call.arguments),
+)
+
+
+_MEMORY = 4_096
+"""Strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Characters `start` to `end` of a text are a value; `mark` is its placeholder."""
+
+    start: int
+    end: int
+    mark: str
+
+
+Stretches = Sequence[Stretch]
+Restorations = KeyedValues[Stretches]
+"""By the key of a string: what in it is a placeholder's value."""
+
+
+def _pack(stretches: Stretches) -> bytes:
+    return orjson.dumps([(stretch.start, stretch.end, stretch.mark) for stretch in stretches])
+
+
+def _unpack(record: bytes) -> Stretches:
+    return tuple(Stretch(*stretch) for stretch in orjson.loads(record))
+
+
+RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
+
+
+HELD_OUT, SHORTENED = "held out", "shortened"
+NEITHER = ""
+"""It began before there were arms."""
+_ARMS_MEMORY = 4_000
+"""Conversations."""
+Arms = KeyedValues[str]
+"""By the keyed hash of a conversation."""
+
+ARMS = Schema("arms", str.encode, bytes.decode, _ARMS_MEMORY, leaves_last=True, news=lambda arm: News.VALUE)
+
+
+COMPRESSED = Schema("compressed", pack_text, unpack_text)
+Compressed = KeyedValues[str]
+"""Answers by key. They are added: the first one stays, so that all who ask get the same."""
