@@ -202,6 +202,11 @@ class LineIndex:
         if lossy and all(part.earlier.key for part, _ in parts):
             known = ["\x00" if line is None else line for line in output]
             said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
+            if len({part.earlier.key for part, _ in parts}) + bool(said) > 1:
+                # Which of several runs has shown a line, nobody asks.
+                whole = self._of_runs(known, parts, matcher)
+                if sum(map(len, whole)) >= sum(map(len, said)) + sum(part.length for part, _ in parts):
+                    parts, said = [], whole
         if not parts and not said:
             return None
         seen = _Seen(in_front, [(part.start, part.length) for part, _ in parts])
@@ -225,6 +230,15 @@ class LineIndex:
         last = self._calls.last(name) if known is From.LAST else None
         if known is From.ANYWHERE or last is not None:
             yield from self._said.stretches(lines, gaps, matcher.staying, last)
+
+    def _of_runs(
+        self, lines: Sequence[str], parts: Iterable[tuple[_Part, Name]], matcher: _Matcher
+    ) -> list[Said]:
+        """The same of the whole text where its parts are all of runs."""
+        are_runs = not any(part.earlier.is_file or part.earlier.is_given for part, _ in parts)
+        if not are_runs or said_lines.known_from(matcher.call) is not From.ANYWHERE:
+            return []
+        return list(self._said.stretches(lines, [(0, len(lines))], matcher.staying))
 
     def _read(self, text: str, is_numbered: bool, first: int = 0) -> _Lines:
         last, self._last = self._last, None

@@ -90,11 +90,14 @@ class Said:
     keys: frozenset[bytes]
     """Of the texts that show them."""
 
+    def __len__(self) -> int:
+        return self.end - self.start
+
     @property
     def marker(self) -> str:
         """What stands for them."""
         times = ", but for times" if self.but_for_times else ""
-        return f"[{counted(self.end - self.start, 'line')} said before{times}]"
+        return f"[{counted(len(self), 'line')} said before{times}]"
 
 
 @dataclass(slots=True)

@@ -52,11 +52,14 @@ _DONE = re.compile(
     r"|replaced|inserted|added|reverted)\b"
     r"|\W*(?:success\b|successfully |done\b|(?:updated|edited|modified|created|wrote|deleted|removed|renamed"
     r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
+    r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
+    r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
 )
-"""A line that acknowledges a change."""
+"""A line that acknowledges a change, or sums up what was done: `Fixed 3 files`, `2 files left unchanged`."""
 _DONE_WORD = re2.compile(
     "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
+    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
 )
 """What stands in all such lines: most texts have none of it."""
 _QUOTING = frozenset({"glob", "list", "web"})

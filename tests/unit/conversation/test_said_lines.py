@@ -52,6 +52,31 @@ def test_what_is_known_goes_and_what_is_new_stays() -> None:
     assert found.keys == {b"\x00", b"\x01"}
 
 
+def test_lines_of_several_runs_are_one_mark() -> None:
+    """Which run has shown a line, nobody asks; a single one is named."""
+    third = [f"target {n} of the second stage is linked with all parts" for n in range(30)]
+    index = shown("\n".join(STEPS), "\n".join(OTHER), "\n".join(third))
+    lines = ["check", *STEPS[5:15], *OTHER[3:13], *third[9:19], "all is well"]
+    assert made(index, lines) == ["check", "[30 lines said before]", "all is well"]
+    assert "same as in Bash ./run 1" in made(index, ["check", *OTHER[3:23], "all is well"])[2]
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "Fixed 3 files",
+        "Checked 290 files in 108ms. No fixes applied.",
+        "  Formatted 12 files in 30ms.",
+        "2 files reformatted, 10 files left unchanged.",
+        "Found 0 problems in 41 modules",
+    ],
+)
+def test_what_sums_up_a_run_is_said_each_time(summary: str) -> None:
+    index = shown("\n".join([*STEPS, summary, *OTHER]))
+    assert summary in made(index, ["go", *STEPS[20:], summary, *OTHER[:20], "end"])
+    assert summary in made(index, ["go", *mixed(), summary, *mixed(), "end"])
+
+
 def test_times_make_no_line_new_but_other_numbers_do() -> None:
     first = [f"[2026-01-02 10:00:{n:02}] worker-{n} has taken {n} items in {n}.5s" for n in range(10, 30)]
     index = shown("\n".join(first[::2]), "\n".join(first[1::2]))
