@@ -198,3 +198,25 @@ def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
     small = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
     order = _in_turn([small[0], (Caller("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
     assert order.index("large") <= 6
+
+
+def test_one_large_piece_is_under_way_at_a_time_and_small_ones_beside_it() -> None:
+    log, workers = Log(), Workers(3)
+    large = [(Caller(f"192.0.2.{n}", b"l"), f"large {n}", 4_000_000) for n in range(6)]
+    small = [(Caller(f"192.0.2.{n}", b"s"), f"small {n}", 40_000) for n in range(6, 8)]
+
+    async def all_of_it() -> list[str]:
+        tasks = [
+            asyncio.ensure_future(workers.run(caller, log.piece(name), size=size, begun=name == "large 5"))
+            for caller, name, size in (*large, *small)
+        ]
+        await log.all_wait(workers)
+        begun = log.order.copy()
+        log.gate.set()
+        await asyncio.gather(*tasks)
+        return begun
+
+    begun = asyncio.run(all_of_it())
+    workers.close()
+    assert sorted(name.partition(" ")[0] for name in begun) == ["large", "small", "small"]
+    assert len(log.order) == len(large) + len(small)

@@ -7,6 +7,9 @@ order of one caller's work is that in which it came.
 Of those whose turn it may be, the one with the smallest request is first: it delays the others least. Each
 fourth turn is that of whoever has waited for the longest, so that large ones come to theirs.
 
+One large piece is under way at a time: Python computes in one thread, so two of them would take as long, and
+all others would wait for both.
+
 A turn is a request, which may be several pieces of work: once it is begun, the others come next. If all
 requests went forward piece by piece together, all of them would be done at the very end.
 """
@@ -38,6 +41,8 @@ _ELDEST = 4
 _MOST_COMPARED = 64
 """So many callers of an address, and addresses, of those who wait for the longest: the choice takes the same
 time however many there are."""
+_LARGE = 1 << 20
+"""Bytes from which on a piece is a large one."""
 _BEGUN = -1
 """In the place of its size: the rest of a request that had its turn."""
 _KNOWN = 8
@@ -83,6 +88,7 @@ def whose(peer: str, credential: str) -> Caller:
 class _Piece:
     work: Callable[[], Any]
     size: int
+    is_large: bool
     done: asyncio.Future[Any]
 
 
@@ -95,9 +101,13 @@ class _Peer:
     """By credential; the next one in front."""
     under_way: set[bytes] = field(default_factory=set)
 
-    def next(self, *, eldest: bool) -> bytes | None:
+    def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
         """Whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
-        ready = (caller for caller in self.waiting if caller not in self.under_way)
+        ready = (
+            caller
+            for caller, pieces in self.waiting.items()
+            if caller not in self.under_way and not (only_small and pieces[0].is_large)
+        )
         if eldest:
             return next(ready, None)
         return min(islice(ready, _MOST_COMPARED), key=self.size, default=None)
@@ -116,6 +126,8 @@ class Workers:
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         """Those with work; the next one in front."""
         self._turns = 0
+        self._is_large = False
+        """A large piece is under way."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
@@ -129,11 +141,11 @@ class Workers:
         peer = self._peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
         if begun:
-            queue.appendleft(_Piece(work, _BEGUN, done))
+            queue.appendleft(_Piece(work, _BEGUN, size >= _LARGE, done))
             peer.waiting.move_to_end(caller.credential, last=False)
             self._peers.move_to_end(caller.peer, last=False)
         else:
-            queue.append(_Piece(work, size, done))
+            queue.append(_Piece(work, size, size >= _LARGE, done))
         self._begin()
         return await done
 
@@ -157,6 +169,7 @@ class Workers:
                 self._forget(caller.peer, peer)
                 continue
             self._turns += piece.size != _BEGUN
+            self._is_large |= piece.is_large
             peer.busy += 1
             peer.under_way.add(caller.credential)
             begun = asyncio.wrap_future(self._threads.submit(piece.work))
@@ -168,7 +181,9 @@ class Workers:
         eldest = not self._turns % _ELDEST
         best: tuple[Caller, _Peer] | None = None
         for address, peer in islice(self._peers.items(), _MOST_COMPARED):
-            if peer.busy >= self._most - 1 or (credential := peer.next(eldest=eldest)) is None:
+            if peer.busy >= self._most - 1:
+                continue
+            if (credential := peer.next(eldest=eldest, only_small=self._is_large)) is None:
                 continue
             if best is None or peer.size(credential) < best[1].size(best[0].credential):
                 best = Caller(address, credential), peer
@@ -177,6 +192,8 @@ class Workers:
         return best
 
     def _end(self, caller: Caller, peer: _Peer, piece: _Piece, ended: asyncio.Future[Any]) -> None:
+        if piece.is_large:
+            self._is_large = False
         peer.busy -= 1
         peer.under_way.discard(caller.credential)
         self._forget(caller.peer, peer)
