@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from penumbra.compress import token_estimate
-from penumbra.config.declaration import unknown_options
 from penumbra.config.options import OPTIONS
+from penumbra.config.settings import unknown_options
 from support.sandbox import Mitmdump, NotStarted, Received, Response, Text, ToolCall, Turn, Upstream
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")

@@ -14,9 +14,8 @@ from mitmproxy.proxy.layer import NextLayer
 
 from penumbra import __version__
 from penumbra.apis import recognise
-from penumbra.config import declaration
 from penumbra.config.parsers import SHARE
-from penumbra.config.settings import Settings, SettingsError
+from penumbra.config.settings import Settings, SettingsError, declare
 from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_limit
@@ -107,7 +106,7 @@ class Penumbra(Guarded):
 
     def load(self, loader: Loader) -> None:
         """Declare the options; `configure` reads them."""
-        declaration.declare(loader)
+        declare(loader)
         websocket_limit.install()
         content_view.install(self.explainer)
 

@@ -472,7 +472,7 @@ def _clock(today: date) -> Check:
 
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
-    from penumbra.config.remarks import remarks
+    from penumbra.config.settings import remarks
 
     try:
         settings = load({}, environment, config_path("", environment))

@@ -38,10 +38,9 @@ from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.ca import make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
-from penumbra.config.declaration import CONFIG_OPTION, unknown_options, unprefixed_options
-from penumbra.config.option import PREFIX
-from penumbra.config.options import groups
+from penumbra.config.options import PREFIX, groups
 from penumbra.config.parsers import listed, parse_mode
+from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import llm_hosts
 

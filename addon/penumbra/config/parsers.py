@@ -7,16 +7,170 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from penumbra import redaction
 from penumbra.compress.result import Mode
-from penumbra.config import page_place, store_url
-from penumbra.config.page_place import PagePlace
-from penumbra.config.tool_compaction import ToolCompaction
+
+_PAGE_PLACE = re.compile(
+    r"(?:(?P<host>[\w.-]+|\[[0-9a-f:.]+\]):)?(?P<port>[0-9]{1,5})", re.ASCII | re.IGNORECASE
+)
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class PagePlace:
+    """Port 0: through the proxy only."""
+
+    is_on: bool = True
+    host: str = LOOPBACK
+    port: int = 0
+
+    def __str__(self) -> str:
+        if not self.port:
+            return "proxy" if self.is_on else "off"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return str(self.port) if self.host == LOOPBACK else f"{host}:{self.port}"
+
+
+def page_place_of(text: str) -> PagePlace | None:
+    """`off`, `proxy`, a port, or a host and a port; None: none of these."""
+    if text in ("off", "false"):
+        return PagePlace(is_on=False)
+    if text in ("proxy", "on", "true"):
+        return PagePlace()
+    match = _PAGE_PLACE.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 65_536:
+        return None
+    return PagePlace(host=(match["host"] or LOOPBACK).strip("[]"), port=int(match["port"]))
+
+
+ALLOWED_STORES = "redis://HOST:PORT/0, rediss://HOST:PORT/0 or unix:///PATH"
+_STORE_SCHEMES = ("redis", "rediss", "unix")
+_STORE_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_STORE_WORDS = {
+    "ssl_cert_reqs": ("none", "optional", "required"),
+    "ssl_check_hostname": ("true", "false", "True", "False", "yes", "no", "1", "0"),
+}
+_OF_ALL = ("db", "username", "password", "client_name")
+_OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
+"""Others would change what replies look like, or how long they are waited for, or are known to no client."""
+
+
+def store_problem(text: str) -> str:
+    """What can't be so, in words that quote none of it; empty: nothing."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return "its port is no number from 1 to 65535"
+    try:
+        # What has no `=` raises ValueError.
+        named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
+    except ValueError:
+        return "behind ? it needs NAME=VALUE"
+    if parts.scheme not in _STORE_SCHEMES:
+        return "it begins with none of them"
+    if re.search(r"\s", text) or parts.fragment:
+        return "it has a blank or a # in it"
+    if port == 0:
+        return "its port is no number from 1 to 65535"
+    return _store_place(parts) or next(
+        filter(None, (_store_parameter(parts.scheme, *one) for one in named)), ""
+    )
+
+
+def unreadable_file(text: str) -> str:
+    """The parameter whose file can't be read, and why; empty: none."""
+    for name, value in parse_qsl(urlsplit(text).query):
+        if name in _STORE_FILES:
+            try:
+                os.close(os.open(value, os.O_RDONLY))
+            except (OSError, ValueError) as error:
+                return f"{name}: got a file that can't be read ({getattr(error, 'strerror', error)})"
+    return ""
+
+
+def _store_place(parts: SplitResult) -> str:
+    if parts.scheme == "unix":
+        # With two slashes the first folder would be a host.
+        return "" if parts.path and not parts.hostname else "its path does not begin with /"
+    if not parts.hostname:
+        return "it has no host"
+    if not re.fullmatch(r"(?:/\d{0,9})?", parts.path, re.ASCII):
+        return "behind the host stands no number of a database"
+    return ""
+
+
+def _store_parameter(scheme: str, name: str, value: str) -> str:
+    if name not in (*_OF_ALL, *_OF_TLS):
+        return f"behind ? it has a name that is none of {', '.join((*_OF_ALL, *_OF_TLS))}"
+    if name in _OF_TLS and scheme != "rediss":
+        return f"{name} needs rediss://"
+    if name == "db" and not re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        return "db is no number"
+    if name in _STORE_WORDS and value not in _STORE_WORDS[name]:
+        return f"{name} is none of {', '.join(_STORE_WORDS[name])}"
+    return ""
+
+
+COMPACTION_NAMES = (
+    *("inputTrimBytes", "outputTrimBytes", "excludedTools", "toolIdentifierFields"),
+    *("toolOnly", "compactArguments", "staleReads"),
+)
+"""As YAML files and JSON spell them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCompaction:
+    """What is superseded, and which fields of it stay. Sizes in UTF-8 bytes."""
+
+    input_trim_bytes: int = 100
+    output_trim_bytes: int = 100
+    excluded_tools: frozenset[str] = frozenset()
+    tool_identifier_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tool_only: bool = False
+    """Tools without identifier fields have one group each, whatever their arguments."""
+    arguments: bool = False
+    """Older calls lose their large arguments too."""
+    stale_reads: bool = True
+    """A read is superseded when its file was written afterwards."""
+    unknown: tuple[str, ...] = ()
+    """Names that mean nothing here."""
+
+    @classmethod
+    def read(cls, given: Any) -> ToolCompaction:
+        """The options under the names of `NAMES`; what has the wrong type is as if left out."""
+        given = given if isinstance(given, Mapping) else {}
+        fields = given.get("toolIdentifierFields")
+        names = given.get("excludedTools")
+        return cls(
+            input_trim_bytes=_bytes(given.get("inputTrimBytes")),
+            output_trim_bytes=_bytes(given.get("outputTrimBytes")),
+            excluded_tools=frozenset(_texts(names)),
+            tool_identifier_fields={
+                tool: tuple(_texts(keys))
+                for tool, keys in (fields.items() if isinstance(fields, Mapping) else ())
+                if isinstance(tool, str) and _texts(keys)
+            },
+            tool_only=given.get("toolOnly") is True,
+            arguments=given.get("compactArguments") is True,
+            stale_reads=given.get("staleReads") is not False,
+            unknown=tuple(str(name) for name in given if name not in COMPACTION_NAMES),
+        )
+
+
+def _bytes(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 100
+
+
+def _texts(value: Any) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, (list, tuple)) else []
 
 
 class SettingsError(ValueError):
@@ -78,9 +232,9 @@ def read_flag(value: Any) -> bool:
 
 def read_store(value: Any) -> str:
     text = read_text(value)
-    if text and (problem := store_url.problem(text)):
+    if text and (problem := store_problem(text)):
         raise SettingsError(
-            f"{store_url.ALLOWED}; here {problem} (what a password has in it beside letters and digits "
+            f"{ALLOWED_STORES}; here {problem} (what a password has in it beside letters and digits "
             "has to be percent-encoded)"
         )
     return text
@@ -316,7 +470,7 @@ def read_tool_compaction(value: Any) -> ToolCompaction:
 
 
 def read_page_place(value: Any) -> PagePlace:
-    place = page_place.parse(_switch_word(value).lower())
+    place = page_place_of(_switch_word(value).lower())
     if place is None:
         raise SettingsError("off, proxy, a port, or a host and a port, for example 8765")
     return place

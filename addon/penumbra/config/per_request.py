@@ -14,8 +14,7 @@ from typing import Any
 
 from penumbra import errors
 from penumbra.compress.result import Mode
-from penumbra.config.option import Option
-from penumbra.config.options import OPTIONS, Settings
+from penumbra.config.options import OPTIONS, Option, Settings
 from penumbra.config.parsers import FLAG, METHOD, MODE, meant, parse_method, parse_mode
 
 FIELD = "_forge"

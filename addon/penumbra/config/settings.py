@@ -4,6 +4,9 @@ Order of precedence: request > mitmproxy option > environment > YAML file > defa
 of `per_request.py`; the other four are resolved here, option by option, from the table in `options.py`. Every
 value arrives as text (or as a YAML scalar) and is parsed as its row says, so that a bad one always gives the
 same one-line error: key, value, what is allowed.
+
+In the YAML file, what stands where nothing is read would be ignored without a word, and with it, say,
+a wish to search more for secrets; so it is an error, which names the right place or the nearest name.
 """
 
 from __future__ import annotations
@@ -12,23 +15,423 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
-from penumbra import errors
+import yaml
+
+from penumbra import rules, yaml_bounds
 from penumbra.compress.result import Mode
-from penumbra.config import store_url, strategy_check, yaml_file
-from penumbra.config.option import VARIABLE
-from penumbra.config.options import OPTIONS
+from penumbra.config import parsers
+from penumbra.config.options import OPTIONS, PREFIX, VARIABLE, Option, read_value
+from penumbra.config.options import Api as Api
+from penumbra.config.options import Provider as Provider
 from penumbra.config.options import Settings as Settings
+from penumbra.config.parsers import (
+    COMPACTION_NAMES,
+    DURATION,
+    FLAG,
+    TEXT,
+    Parser,
+    meant,
+    shown,
+)
 from penumbra.config.parsers import SettingsError as SettingsError
-from penumbra.config.parsers import meant
-from penumbra.config.services import Api as Api
-from penumbra.config.services import Provider as Provider
+from penumbra.errors import one_line
+from penumbra.rule_schemas.providers import Strategies
 from penumbra.store import key_file
 from penumbra.store.key_file import SharedPlace
+from penumbra.wire.request_path import is_loopback
+
+
+class Filled(str):
+    """A text in which variables were put; told as it stands in the file."""
+
+    raw: str
+
+    def __repr__(self) -> str:
+        return repr(self.raw)
+
+
+@dataclass
+class Variables:
+    """`${NAME}` in the texts of a file, and what was put in: an error must not show it."""
+
+    environment: Mapping[str, str]
+    used: dict[str, str] = field(default_factory=dict)
+
+    def substitute(self, value: Any) -> Any:
+        """`${NAME}` and `${NAME:-default}` in every text; an unset name is empty, as in a shell."""
+        if isinstance(value, str):
+            filled = Filled(_IN_TEXT.sub(self._value, value))
+            filled.raw = value
+            return filled
+        if isinstance(value, list):
+            return [self.substitute(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.substitute(item) for key, item in value.items()}
+        return value
+
+    def _value(self, match: re.Match[str]) -> str:
+        value = self.environment.get(match[1], "")
+        if value:
+            self.used[value] = f"${{{match[1]}}}"
+        return value or match[2] or ""
+
+    def hide(self, text: str) -> str:
+        """A message with the names of variables instead of what they hold."""
+        for value in sorted(self.used, key=len, reverse=True):
+            for form in {value, repr(value)[1:-1], value.lower(), value.strip()}:
+                if len(form) > _TOO_SHORT_TO_HIDE:
+                    text = text.replace(form, self.used[value])
+        return text
+
+
+_IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
+_TOO_SHORT_TO_HIDE = 3
+"""No credential is as short as that, and in a message it would stand in other words."""
+_TOP = ("providers", "pipes", "penumbra")
+_OF_OTHERS = (
+    *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
+    *("metadata", "notifications"),
+)
+"""Sections of the field's own files, which mean nothing here."""
+_PIPES = ("tool_output",)
+_PIPES_OF_OTHERS = ("tool_discovery", "task_output")
+_TOOL_OUTPUT = "pipes.tool_output"
+_INSTEAD = {
+    "min_tokens": "it is min_bytes; a token is about four bytes",
+    "max_tokens": "it is max_bytes; a token is about four bytes",
+    "target_compression_ratio": "it is target_ratio, the part that stays",
+    "refusal_threshold": "whatever is smaller is taken: leave it out",
+    "bypass_cost_check": "it is cost_check under penumbra, and false there",
+}
+"""Keys of the field's own files that have another name."""
+_BY_NAME = {option.name: option for option in OPTIONS}
+_IN_PIPE = {option.name: option for option in OPTIONS if option.row.pipe}
+_PLACES = {
+    **{option.name: option.place for option in OPTIONS},
+    "enabled": "pipes.tool_output.enabled",
+    "api": "pipes.tool_output.api",
+    **{name: name for name in _TOP},
+    **{name: f"pipes.{name}" for name in _PIPES},
+}
+
+
+def read_yaml(
+    path: Path, variables: Variables, values: dict[str, Any]
+) -> Iterator[tuple[Option[Any], str, Any]]:
+    """The options that the file sets; `providers` and `api` go into `values` at once.
+
+    Raises SettingsError.
+    """
+    top = _mapping("penumbra_config", variables.substitute(_document(path)))
+    _check_names("", top, (*_TOP, *_OF_OTHERS))
+    if "providers" in top:
+        entries = _mapping("providers", top["providers"])
+        values["providers"] = {
+            str(name): _record(Provider, f"providers.{name}", entry) for name, entry in entries.items()
+        }
+    pipes = _mapping("pipes", top.get("pipes"))
+    _check_names("pipes", pipes, (*_PIPES, *_PIPES_OF_OTHERS))
+    pipe = dict(_mapping("pipes.tool_output", pipes.get("tool_output")))
+    if "api" in pipe:
+        values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
+    enabled = _switch("pipes.tool_output.enabled", pipe.pop("enabled", True))
+    yield from _section(_TOOL_OUTPUT, pipe, _IN_PIPE, ("api", "enabled"))
+    yield from _section("penumbra", _mapping("penumbra", top.get("penumbra")), _BY_NAME)
+    if not enabled:
+        yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
+
+
+def _document(path: Path) -> Any:
+    try:
+        document = yaml.safe_load(yaml_bounds.read(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise SettingsError(f"penumbra_config: got {str(path)!r}: {reason}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        if isinstance(error, yaml_bounds.TooMuch):
+            raise SettingsError(f"penumbra_config: {str(path)!r}: {error.problem}") from None
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise SettingsError(f"penumbra_config: {str(path)!r} is no YAML{line}") from None
+    return {} if document is None else document
+
+
+def _section(
+    prefix: str,
+    section: Mapping[str, Any],
+    options: Mapping[str, Option[Any]],
+    read_already: tuple[str, ...] = (),
+) -> Iterator[tuple[Option[Any], str, Any]]:
+    _check_names(prefix, section, (*options, *read_already))
+    for key, value in section.items():
+        if value is not None and value != "":
+            yield options[key], f"{prefix}.{key}", value
+
+
+def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ...]) -> None:
+    for key in section:
+        if key in allowed:
+            continue
+        name = str(key)
+        if prefix == _TOOL_OUTPUT and name in _INSTEAD:
+            raise SettingsError(f"{prefix}.{name}: unknown key, here {_INSTEAD[name]}")
+        where = f"{prefix}.{name}" if prefix else name
+        plain = name.lower().replace("-", "_").removeprefix("penumbra_")
+        if plain in allowed:
+            raise SettingsError(f"{where}: unknown key, did you mean {plain}?")
+        if plain in _PLACES:
+            told = _wrong_value(plain, section[key]) or _PLACES[plain]
+            raise SettingsError(f"{where}: it is not read here, its place is {told}")
+        near = meant(plain, (*allowed, *_PLACES)) if not prefix else meant(plain, allowed)
+        if near in allowed:
+            raise SettingsError(f"{where}: unknown key, did you mean {near}?")
+        if near:
+            raise SettingsError(f"{where}: unknown key, did you mean {_PLACES[near]}?")
+        raise SettingsError(f"{where}: unknown key, allowed: {', '.join(sorted(allowed))}")
+
+
+def _wrong_value(name: str, value: Any) -> str:
+    """What is wrong with the value of an option, whose place stands first; empty: it can be read."""
+    option = _BY_NAME.get(name)
+    if option is None or value is None or value == "":
+        return ""
+    try:
+        option.read(option.place, value)
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+def _mapping(key: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{key}: got {shown(value)}, allowed: a mapping")
+    return value
+
+
+def _switch(key: str, value: Any) -> bool:
+    return read_value(FLAG, key, value)
+
+
+_Record = TypeVar("_Record", Provider, Api)
+_RECORD_PARSERS: Mapping[str, Parser[Any]] = {"timeout": DURATION, "query_agnostic": FLAG}
+
+
+def _record(kind: type[_Record], key: str, value: Any) -> _Record:
+    names = tuple(item.name for item in fields(kind))
+    section = _mapping(key, value)
+    _check_names(key, section, names)
+    found: dict[str, Any] = {}
+    for name, item in section.items():
+        found[name] = read_value(_RECORD_PARSERS.get(name, TEXT), f"{key}.{name}", item)
+    return kind(**found)
+
+
+_AUTHS = ("", "api_key", "oauth")
+
+
+def service(settings: Settings) -> Api:
+    """Whom the strategy api asks: the block `api`, and what it leaves to the entry that `provider` names."""
+    named = settings.providers.get(settings.provider)
+    if named is None:
+        return settings.api
+    own = settings.api
+    key = own.api_key if own.endpoint else own.api_key or named.api_key
+    return replace(own, endpoint=own.endpoint or named.endpoint, api_key=key, model=own.model or named.model)
+
+
+def provider(settings: Settings) -> tuple[str, Provider | None]:
+    """Whom external_provider asks, under which name: the entry that is named, the only one there is, or what
+    the block `api` says; None: there is nobody. Without a key of its own it gets the client's, where that is
+    allowed."""
+    name, inline = settings.provider, settings.api
+    if not name and len(settings.providers) == 1:
+        name = next(iter(settings.providers))
+    chosen = settings.providers.get(name)
+    is_inline = bool(inline.endpoint or inline.api_key or inline.model)
+    if chosen is None and is_inline and (not name or name in _own_endpoints()):
+        chosen = Provider("", inline.model, inline.api_key, inline.endpoint)
+        name = name or _name_of(inline.endpoint)
+    if chosen is None:
+        return name, None
+    if not chosen.auth and not chosen.api_key and not chosen.endpoint and settings.allow_captured_credentials:
+        chosen = replace(chosen, auth="oauth")
+    return name, chosen
+
+
+def _own_endpoints() -> dict[str, str]:
+    """The providers that need no endpoint of their own, and their endpoints."""
+    table = rules.load_as("strategies.yaml", Strategies)
+    return {name: entry.endpoint for name, entry in table.providers.items()}
+
+
+def _name_of(endpoint: str) -> str:
+    """The provider whose host an endpoint is at; empty if that is nobody's."""
+    host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
+    return next(
+        (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
+    )
+
+
+def missing_for_strategy(settings: Settings) -> str:
+    """One line that says which key lacks what; empty if the strategy can work."""
+    if not (asked := settings.external_strategy):
+        return ""
+    if settings.lossy == "off":
+        return f"lossy: got 'off', allowed: auto or on with the strategy {asked}, which leaves things out"
+    if asked == "api":
+        return _missing_of_api(settings)
+    return _missing_of_provider(settings) if asked == "external_provider" else ""
+
+
+def _missing_of_api(settings: Settings) -> str:
+    if settings.provider and settings.provider not in settings.providers:
+        allowed = ", ".join(sorted(settings.providers)) or "none, since there is no section `providers`"
+        return f"pipes.tool_output.provider: got {shown(settings.provider)}, allowed: {allowed}"
+    asked = service(settings)
+    if not asked.endpoint:
+        return "pipes.tool_output.api.endpoint: missing, needed by the strategy api"
+    if not asked.endpoint.startswith("/") and not _is_url(asked.endpoint):
+        return f"pipes.tool_output.api.endpoint: got {shown(asked.endpoint)}, allowed: an http or https URL"
+    hosted = asked.endpoint.startswith("/") or (urlsplit(asked.endpoint).hostname or "").endswith(
+        "compresr.ai"
+    )
+    if hosted and not asked.api_key:
+        return "pipes.tool_output.api.api_key: missing, needed by the strategy api"
+    return ""
+
+
+def _missing_of_provider(settings: Settings) -> str:
+    own = _own_endpoints()
+    name, chosen = provider(settings)
+    allowed = ", ".join(sorted({*own, *settings.providers}))
+    if chosen is None:
+        if not name:
+            return f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {allowed}"
+        if name in own:
+            return f"providers.{name}: missing, needed by the strategy external_provider"
+        return f"pipes.tool_output.provider: got {shown(name)}, allowed: {allowed}"
+    where = f"providers.{name}" if name in settings.providers else "pipes.tool_output.api"
+    if chosen.auth not in _AUTHS:
+        return f"{where}.auth: got {shown(chosen.auth)}, allowed: api_key or oauth"
+    if name not in own and not chosen.endpoint:
+        return f"{where}.endpoint: missing, needed for a provider other than {', '.join(sorted(own))}"
+    if chosen.endpoint and not _is_url(chosen.endpoint):
+        return f"{where}.endpoint: got {shown(chosen.endpoint)}, allowed: an http or https URL"
+    if not chosen.model and name not in own:
+        return f"{where}.model: missing, needed by the strategy external_provider"
+    if chosen.auth == "oauth" and not settings.allow_captured_credentials:
+        return (
+            f"{where}.auth: oauth spends the clients' own credentials, "
+            "which penumbra_allow_captured_credentials must allow"
+        )
+    if chosen.auth == "oauth" and chosen.endpoint and not _is_private(chosen.endpoint):
+        return f"{where}.endpoint: got {shown(chosen.endpoint)}, allowed with auth: oauth: an https URL"
+    if chosen.auth != "oauth" and not chosen.api_key and not chosen.endpoint:
+        return f"{where}.api_key: missing, needed by the strategy external_provider"
+    return ""
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def remarks(settings: Settings) -> Iterator[str]:
+    """Each in one line."""
+    for name in settings.tool_compaction.unknown:
+        near = meant(name, COMPACTION_NAMES)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(COMPACTION_NAMES)}"
+        yield f"tool_compaction.{one_line(name)}: it is not read, {hint}"
+    if settings.shortens and settings.external_strategy in ("api", "external_provider"):
+        yield from _about_strategy(settings)
+
+
+def _about_strategy(settings: Settings) -> Iterator[str]:
+    timeout = settings.api.timeout
+    if settings.deadline < timeout:
+        yield (
+            f"strategy_deadline: {DURATION.write(settings.deadline)} is shorter than the timeout of a call "
+            f"({DURATION.write(timeout)}): what is answered in between comes too late for its result"
+        )
+    name, asked = provider(settings)
+    if settings.external_strategy != "external_provider" or asked is None:
+        return
+    entry = rules.load_as("strategies.yaml", Strategies).providers.get(name)
+    if asked.auth == "oauth" and not asked.endpoint and entry is not None and entry.logins:
+        yield f"providers.{name}: oauth spends what the client was authorised with, but {entry.logins}"
+
+
+CONFIG_OPTION = f"{PREFIX}config"
+
+
+class Loader(Protocol):
+    """mitmproxy's."""
+
+    def add_option(
+        self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
+    ) -> None: ...
+
+
+def declare(loader: Loader) -> None:
+    """Tell mitmproxy of the options, with the choices that its editors show.
+
+    All are text, and empty where nothing is said: mitmproxy drops an addon without a word when a value of
+    another type can't be read, and what is set to its default must be told from what is not set.
+    """
+    loader.add_option(
+        CONFIG_OPTION,
+        str,
+        "",
+        "YAML file with Penumbra's settings; the next request after a change reads it again.",
+    )
+    for option in OPTIONS:
+        words = option.row.parser.choices
+        loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)
+
+
+def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """One line for each name that is near one of ours without its beginning, and nearer to none of `known`,
+    mitmproxy's own and other addons' options."""
+    ours = [option.name for option in OPTIONS]
+    theirs = list(known)
+    lines = []
+    for name in names:
+        near = name if name in ours else meant(name, [*ours, *theirs])
+        if near in ours and not name.startswith(PREFIX.rstrip("_")):
+            other = f", or mitmproxy's {near}" if near in theirs else ""
+            lines.append(f"{one_line(name)}: unknown option, did you mean {PREFIX}{near}{other}?")
+    return lines
+
+
+def unknown_options(names: Iterable[str]) -> list[str]:
+    """One line for each name of an option that should be ours and is not."""
+    ours = ["config", *(option.name for option in OPTIONS)]
+    lines = []
+    for name in names:
+        if name.startswith(PREFIX.rstrip("_")):
+            near = meant(name.removeprefix(PREFIX), ours)
+            hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra proxy --help` names all"
+            lines.append(f"{one_line(name)}: unknown option, {hint}")
+    return lines
+
 
 _FILE_VARIABLE = f"{VARIABLE}CONFIG"
 _LONGEST_LINE = 2_000
@@ -47,11 +450,11 @@ def load(options: Mapping[str, str], environment: Mapping[str, str], config: str
     `options` maps the names of options to text. Raises SettingsError for anything that can't be read, and for
     a strategy that lacks what it needs; what the environment put into the file is not shown.
     """
-    variables = yaml_file.Variables(environment)
+    variables = Variables(environment)
     try:
         return _load(options, environment, config, variables)
     except SettingsError as error:
-        line = errors.one_line(variables.hide(str(error)))
+        line = one_line(variables.hide(str(error)))
         raise SettingsError(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…") from None
 
 
@@ -59,11 +462,11 @@ def _load(
     options: Mapping[str, str],
     environment: Mapping[str, str],
     config: str,
-    variables: yaml_file.Variables,
+    variables: Variables,
 ) -> Settings:
     values: dict[str, Any] = {}
     if config:
-        for option, key, value in yaml_file.read(Path(os.path.expanduser(config)), variables, values):
+        for option, key, value in read_yaml(Path(os.path.expanduser(config)), variables, values):
             values[option.name] = option.read(key, value)
     for name in environment:
         if name.startswith(_FIELD) and name not in _OF_THE_FIELD and (near := meant(name, _OF_THE_FIELD)):
@@ -81,7 +484,7 @@ def _load(
     _check_paths(settings, environment)
     _check_store(settings)
     _check_traces(settings)
-    if settings.mode is not Mode.DISABLED and (lacking := strategy_check.missing(settings)):
+    if settings.mode is not Mode.DISABLED and (lacking := missing_for_strategy(settings)):
         raise SettingsError(lacking)
     return settings
 
@@ -101,7 +504,7 @@ def _check_store(settings: Settings) -> None:
             "penumbra_store: needs the package redis, which this Python lacks: "
             f"{shlex.quote(sys.executable)} -m pip install 'redis>=7.0'"
         )
-    if settings.store and (unreadable := store_url.unreadable_file(settings.store)):
+    if settings.store and (unreadable := parsers.unreadable_file(settings.store)):
         raise SettingsError(f"penumbra_store: {unreadable}, needed: one in PEM that the proxy may read")
     shared_place(settings)
 
@@ -133,7 +536,7 @@ _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
 _OF_THE_FIELD = tuple(name for option in OPTIONS for name in option.row.environment)
 _FIELD = "FORGE_"
 """What variables begin with that others gave their names."""
-_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
+_VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
 """Those of our tests, and those that containers get for a neighbour of this name."""
 
 
@@ -144,7 +547,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
         for name in environment
         if name.startswith(VARIABLE)
         and (rest := name.removeprefix(VARIABLE)) not in _VARIABLES
-        and not _OF_OTHERS.fullmatch(rest)
+        and not _VARIABLES_OF_OTHERS.fullmatch(rest)
     )
 
 

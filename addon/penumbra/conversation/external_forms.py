@@ -13,10 +13,8 @@ from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import one_line
 from penumbra.expand.reference import References
-from penumbra.external.dispatch import Work
-from penumbra.external.prices import Reader
-from penumbra.external.question import question
-from penumbra.external.selection import Asking, ExternalCompressors, OpenResult
+from penumbra.external.dispatch import Reader, Work
+from penumbra.external.selection import Asking, ExternalCompressors, OpenResult, question
 from penumbra.external.strategy import Credential
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.decisions import Decision

@@ -17,7 +17,7 @@ from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
-from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.config.parsers import ToolCompaction
 from penumbra.conversation import bound_thinking, cache_price, result_text, superseded
 from penumbra.conversation.cache_price import Change, Prices
 from penumbra.conversation.items import Item

@@ -10,7 +10,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.compress.size import size
-from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.config.parsers import ToolCompaction
 from penumbra.conversation import result_text, shrink_order, shrink_result, shrink_to_fit, superseded
 from penumbra.conversation.dedup import BACK_REFERENCES
 from penumbra.conversation.items import Item

@@ -18,7 +18,7 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import one_spelling, tool_rules
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.size import encode, size
-from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.config.parsers import ToolCompaction
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json

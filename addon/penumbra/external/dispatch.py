@@ -11,21 +11,227 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from penumbra import errors
 from penumbra.compress import token_estimate
+from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.compress.size import size
-from penumbra.external import prices, response_check
-from penumbra.external.limiter import Breaker, Limits
-from penumbra.external.response_key import key
+from penumbra.external.strategies import strategy_rules
 from penumbra.external.strategy import Failure, Response, Strategy, Task
+from penumbra.linear import LinearText
+from penumbra.metrics.amounts import MILLION, price, table
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction import RedactionError
 from penumbra.store.records import Compressed
+
+Clock = Callable[[], float]
+
+
+class Limits:
+    """`concurrency` calls at once; a bucket of `burst` calls that fills by `rate` a second.
+
+    Waiters are served in order. A waiter that is cancelled takes nothing with it.
+    """
+
+    def __init__(
+        self, concurrency: int = 10, rate: float = 20.0, burst: int = 20, clock: Clock = time.monotonic
+    ) -> None:
+        self._places = asyncio.Semaphore(concurrency)
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._level = float(burst)
+        self._filled = clock()
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place for one call: waits for it, and gives it back."""
+        async with self._places:
+            yield
+
+    async def token(self) -> None:
+        """Wait until the call may be made; to be asked for in a place."""
+        now = self._clock()
+        self._level = min(self._burst, self._level + (now - self._filled) * self._rate)
+        self._filled = now
+        # Taken at once, so that those behind wait the longer: nobody has to wake anybody.
+        self._level -= 1
+        if self._level < 0:
+            try:
+                await asyncio.sleep(-self._level / self._rate)
+            except asyncio.CancelledError:
+                self._level += 1
+                raise
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Opens after `limit` failures in a row for `pause` seconds; then one call tries, and the rest waits
+    for its outcome: another failure opens the breaker again.
+
+    An admission names the period in which its call began: a stretch of being closed, or one trial. The
+    outcome of a call from an earlier period says nothing of the service as it is now, and changes nothing.
+    """
+
+    limit: int = 5
+    pause: float = 30.0
+    clock: Clock = time.monotonic
+    times: int = 0
+    """How often it has opened."""
+    _failures: int = 0
+    _opened: float | None = None
+    _period: int = 0
+    _trying: bool = False
+
+    def admit(self) -> int | None:
+        """An admission, with which the call's outcome is reported; None: no call may be made now."""
+        if self._opened is not None:
+            if self._trying or self.clock() - self._opened < self.pause:
+                return None
+            self._trying = True
+            self._period += 1
+        return self._period
+
+    def succeeded(self, admission: int) -> None:
+        """A call got its response."""
+        if admission == self._period:
+            self._failures, self._opened, self._trying = 0, None, False
+
+    def failed(self, admission: int) -> None:
+        """A call failed by the service's fault."""
+        if admission != self._period:
+            return
+        self._failures += 1
+        if self._trying or self._failures >= self.limit:
+            self._opened, self._trying = self.clock(), False
+            self._period += 1
+            self.times += 1
+
+    def abandoned(self, admission: int) -> None:
+        """A call ended without a word on the service."""
+        if admission == self._period:
+            self._trying = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The model that a result is for; what its prompt cache costs, in parts of an input token's price."""
+
+    model: str = ""
+    read: float = 0.1
+    write: float = 1.0
+
+
+def cost(model: str, input_tokens: int, output_tokens: int) -> float:
+    """Dollars that a call costs; 0 where the price is not known."""
+    rate = price(model)
+    if rate is None:
+        return 0.0
+    return (input_tokens * rate.input + output_tokens * rate.output) / MILLION
+
+
+def saving(reader: Reader, saved: int) -> float | None:
+    """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
+    requests that are expected to follow. None: the price is not known."""
+    rate = price(reader.model)
+    if rate is None:
+        return None
+    turns = float(table()["turns"])
+    return saved * rate.input * (reader.write + turns * reader.read) / MILLION
+
+
+def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
+    """Whether shortening a text is expected to save more than it costs.
+
+    `compressor` is a model's name. Where a price is not known, the operator's choice stands.
+    """
+    left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
+    saved = saving(reader, text_tokens - left)
+    return saved is None or price(compressor) is None or cost(compressor, text_tokens, left) < saved
+
+
+_LINE_LIMIT = 2_000
+"""Characters; a longer line is data, not a message."""
+_SEARCHES = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys, and what turns the order of letters around."""
+PUT_BACK = "[Lines of the original that must not be missing:]"
+
+
+@cache
+def _wholes() -> Any:
+    return LinearText("|".join(f"(?:{entry['whole']})" for entry in strategy_rules()["markers"]))
+
+
+@cache
+def _starts() -> Any:
+    return LinearText("|".join(f"(?:{entry['start']})" for entry in strategy_rules()["markers"]))
+
+
+def check_response(response: str, text: str) -> None:
+    """Raises Failure where a response has markers or control characters that the text does not have."""
+    if not set(_CONTROL.findall(response)) <= set(text):
+        raise Failure("control characters")
+    if not _starts().search(response):
+        return
+    own = frozenset(match.group() for match in _wholes().finditer(text))
+    at = 0
+    for match in _wholes().finditer(response):
+        if match.group() not in own or _starts().search(response[at : match.start()]):
+            raise Failure("forged markers")
+        at = match.end()
+    if _starts().search(response[at:]):
+        raise Failure("forged markers")
+
+
+def with_critical(response: str, text: str) -> str:
+    """The response, and behind it those critical lines of the text that it does not have."""
+    in_response = Counter(map(normal, response.split("\n")))
+    joined = normal(response)
+    missing: list[str] = []
+    searches = 0
+    for line in text.split("\n"):
+        key = normal(line)
+        if in_response[key] > 0:
+            in_response[key] -= 1
+            continue
+        if not key or len(line) > _LINE_LIMIT or not is_critical(line):
+            continue
+        searches += 1
+        if searches > _SEARCHES or key not in joined:
+            missing.append(line)
+    return "\n".join([response.rstrip("\n"), PUT_BACK, *dict.fromkeys(missing)]) if missing else response
+
+
+def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
+    """The name by which the response to a task is kept; 20 bytes. All that a response depends on is in it:
+    another model, ratio or question gets its own. `secret` is the installation's key."""
+    digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
+    owner = task.credential.owner.hex() if task.credential else ""
+    owner += task.scope.hex()
+    parts = (
+        strategy.name,
+        strategy.identity,
+        repr(task.ratio),
+        owner,
+        task.tool,
+        task.intent,
+        task.question,
+        task.text,
+    )
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.digest()
+
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures that say something about the service and not only about one text."""
@@ -47,7 +253,7 @@ class Ask:
     """What is forwarded without a response; a response must be smaller."""
     overhead: str = ""
     """What will stand in front of the response."""
-    reader: prices.Reader = field(default_factory=prices.Reader)
+    reader: Reader = field(default_factory=Reader)
     """Who the result is for."""
     redact: Callable[[str], str] = str
     """Takes secrets out of the response. Raises RedactionError."""
@@ -122,7 +328,7 @@ class Dispatcher:
     ) -> list[Outcome]:
         """What came of each, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
-        keys = [key(self._secret, strategy, ask.task) for ask in asks]
+        keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)
         waiting = [
             self._judged(stored[name], ask)
@@ -161,7 +367,7 @@ class Dispatcher:
     ) -> Outcome:
         if not strategy.fits(ask.task):
             return Outcome(None, "no credential")
-        dear = cost_check and not prices.worth_it(
+        dear = cost_check and not worth_it(
             strategy.model, ask.reader, token_estimate.estimate(ask.task.text), ask.task.ratio
         )
         if dear:
@@ -245,7 +451,7 @@ class Dispatcher:
         )
         self.metrics.input_tokens += spent[0]
         self.metrics.output_tokens += spent[1]
-        self.metrics.dollars += prices.cost(strategy.model, *spent)
+        self.metrics.dollars += cost(strategy.model, *spent)
 
     async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
         """The response as it may be forwarded; empty if it is no shorter than the text."""
@@ -261,9 +467,9 @@ class Dispatcher:
 def _clean(text: str, protects: bool, ask: Ask) -> str:
     if size(text) >= size(ask.task.text):
         return ""
-    response_check.check(text, ask.task.text)
+    check_response(text, ask.task.text)
     if protects:
-        text = response_check.with_critical(text, ask.task.text)
+        text = with_critical(text, ask.task.text)
     return ask.redact(text)
 
 

@@ -9,10 +9,18 @@ from pathlib import Path
 from mitmproxy import ctx, flowfilter, http
 
 from penumbra import user_rules
-from penumbra.config.declaration import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.config.options import OPTIONS
-from penumbra.config.remarks import remarks
-from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.config.settings import (
+    CONFIG_OPTION,
+    Settings,
+    SettingsError,
+    config_path,
+    load,
+    remarks,
+    unknown_options,
+    unknown_variables,
+    unprefixed_options,
+)
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
 from penumbra.redaction import RuleError, gitleaks, ruleset

@@ -7,7 +7,7 @@ from mitmproxy.tools import cmdline
 
 from penumbra.cli.start import argument_problem as problem
 from penumbra.cli.start import worded
-from penumbra.config import declaration
+from penumbra.config import settings
 from support.cases import each
 
 MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
@@ -48,7 +48,7 @@ RIGHT = (
 
 def told(words: str) -> str:
     opts = options.Options()
-    declaration.declare(Loader(opts))
+    settings.declare(Loader(opts))
     return problem(opts, cmdline.mitmdump(opts).parse_args(words.split()))
 
 

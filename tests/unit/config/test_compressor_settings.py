@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from penumbra.compress.result import Mode
-from penumbra.config import settings, strategy_check
-from penumbra.config.remarks import remarks
-from penumbra.config.settings import Settings, SettingsError, load
+from penumbra.config import settings
+from penumbra.config.settings import Settings, SettingsError, load, remarks
 
 EXTERNAL = """
 providers:
@@ -162,7 +161,7 @@ def test_every_example_of_the_page_starts(config):
     examples = EXAMPLE.findall(page.read_text(encoding="utf-8"))
     loaded = [load({}, {"ANTHROPIC_API_KEY": "k"}, config(example)) for example in examples]
     captured = loaded[-1]
-    assert (captured.external_strategy, strategy_check.provider(captured)[1].auth) == (
+    assert (captured.external_strategy, settings.provider(captured)[1].auth) == (
         "external_provider",
         "oauth",
     )
@@ -203,7 +202,7 @@ ENTRY = "providers: {anthropic: {api_key: k}}\n"
 )
 def test_whom_external_provider_asks(config, text, name, expected):
     loaded = load({"strategy": "external_provider"}, {}, config(text))
-    assert strategy_check.provider(loaded) == (name, settings.Provider(*expected))
+    assert settings.provider(loaded) == (name, settings.Provider(*expected))
 
 
 @pytest.mark.parametrize(
@@ -230,10 +229,10 @@ def test_credentials_of_clients_go_over_no_open_wire(config, endpoint, is_taken)
 def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
     entry = "providers: {mine: {endpoint: 'http://a/', api_key: k, model: m}}\n"
     pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"
-    made = strategy_check.service(load({}, {}, config(entry + pipe % "")))
+    made = settings.service(load({}, {}, config(entry + pipe % "")))
     assert made == settings.Api("http://a/", "k", "m", 5.0, False)
     # A key is for the endpoint that it stands beside.
-    other = strategy_check.service(load({}, {}, config(entry + pipe % ", endpoint: 'http://b/'")))
+    other = settings.service(load({}, {}, config(entry + pipe % ", endpoint: 'http://b/'")))
     assert (other.endpoint, other.api_key) == ("http://b/", "")
     with pytest.raises(SettingsError, match="provider: got 'yours', allowed: mine"):
         load({"provider": "yours"}, {}, config(entry + pipe % ""))

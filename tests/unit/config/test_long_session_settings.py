@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.config.remarks import remarks
-from penumbra.config.settings import Settings, SettingsError, load
-from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.config.parsers import ToolCompaction
+from penumbra.config.settings import Settings, SettingsError, load, remarks
 
 YAML = """
 penumbra:

@@ -6,9 +6,16 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.declaration import CONFIG_OPTION, declare, unknown_options, unprefixed_options
 from penumbra.config.options import OPTIONS
-from penumbra.config.settings import Settings, SettingsError, load
+from penumbra.config.settings import (
+    CONFIG_OPTION,
+    Settings,
+    SettingsError,
+    declare,
+    load,
+    unknown_options,
+    unprefixed_options,
+)
 from support.cases import each
 
 STRATEGIES = (

@@ -12,8 +12,8 @@ import pytest
 
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
+from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.conversation import bound_thinking, compose, read, repack
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes

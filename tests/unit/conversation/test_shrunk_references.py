@@ -9,8 +9,8 @@ import pytest
 
 from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
+from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.conversation import read, rewrite, shrunk_request
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes

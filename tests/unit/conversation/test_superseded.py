@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.config.parsers import ToolCompaction
 from penumbra.conversation.superseded import Result, find, form, group, older, trim, trimmed
 from support.examples import examples
 

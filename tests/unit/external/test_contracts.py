@@ -9,9 +9,9 @@ import pytest
 
 from penumbra.config.settings import Api as ApiSettings
 from penumbra.config.settings import Provider
-from penumbra.external import api, contracts
-from penumbra.external.external_provider import ExternalProvider
+from penumbra.external import strategies
 from penumbra.external.http import Http, trust
+from penumbra.external.strategies import ExternalProvider
 from penumbra.external.strategy import Credential, Failure, Response, Task
 from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
@@ -24,7 +24,7 @@ CONTRACTS = ("api", "anthropic", "openai", "gemini", "mine")
 
 def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any) -> Any:
     if name == "api":
-        return api.Api(ApiSettings(url, "cmp_key", "small", timeout, False), http)
+        return strategies.Api(ApiSettings(url, "cmp_key", "small", timeout, False), http)
     return ExternalProvider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
 
 
@@ -67,7 +67,7 @@ def test_what_the_api_is_asked(service: Service) -> None:
 def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
     async def call() -> None:
         http = Http()
-        await api.Api(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
+        await strategies.Api(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
             Task("a text " * 30)
         )
         await http.close()
@@ -192,14 +192,14 @@ def test_a_clients_credential_goes_where_the_client_sent_it_and_nowhere_else(ser
     ],
 )
 def test_addresses_are_completed(endpoint: str, url: str) -> None:
-    assert contracts.address(endpoint, "/v1/chat/completions", "m") == url
+    assert strategies.provider_address(endpoint, "/v1/chat/completions", "m") == url
 
 
 def test_an_address_with_the_model_in_it() -> None:
-    path = contracts.CONTRACTS["gemini"].path
+    path = strategies.CONTRACTS["gemini"].path
     whole = "https://h.example/v1beta/models/m:generateContent"
-    assert contracts.address("https://h.example", path, "m") == whole
-    assert contracts.address(whole, path, "m") == whole
+    assert strategies.provider_address("https://h.example", path, "m") == whole
+    assert strategies.provider_address(whole, path, "m") == whole
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_an_address_with_the_model_in_it() -> None:
     ],
 )
 def test_endpoints_of_the_api(endpoint: str, url: str) -> None:
-    assert api.address(endpoint) == url
+    assert strategies.service_address(endpoint) == url
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])

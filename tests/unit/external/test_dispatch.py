@@ -11,13 +11,9 @@ from typing import Any
 import pytest
 
 from penumbra.config.settings import Api as ApiSettings
-from penumbra.external.api import Api
-from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
+from penumbra.external.dispatch import Ask, Dispatcher, Limits, Outcome, Reader, Shared, response_key
 from penumbra.external.http import Http
-from penumbra.external.limiter import Limits
-from penumbra.external.prices import Reader
-from penumbra.external.response_key import key
-from penumbra.external.simple import Simple
+from penumbra.external.strategies import Api, Simple
 from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
 from penumbra.store.database import Database
@@ -127,7 +123,7 @@ def test_another_model_or_strategy_is_another_answer() -> None:
     http = Http()
     one = Api(ApiSettings("https://h.example", model="a"), http)
     names = {
-        key(SECRET, strategy, task)
+        response_key(SECRET, strategy, task)
         for strategy in (
             one,
             replace(one, settings=ApiSettings("https://h.example", model="b")),
@@ -136,8 +132,8 @@ def test_another_model_or_strategy_is_another_answer() -> None:
             Simple(20),
         )
     }
-    assert len({*names, key(b"other", one, task)}) == 6
-    assert key(SECRET, one, task) == key(SECRET, replace(one), Task(text()))
+    assert len({*names, response_key(b"other", one, task)}) == 6
+    assert response_key(SECRET, one, task) == response_key(SECRET, replace(one), Task(text()))
 
 
 def test_two_hundred_results_keep_to_the_limits(service: Service) -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
-from penumbra.external import prices, response_check
-from penumbra.external.contracts import CONTRACTS
+from penumbra.external import dispatch
 from penumbra.external.http import is_this_machine, leads_here
-from penumbra.external.question import LIMIT, question, without_injected
-from penumbra.external.simple import first_words
+from penumbra.external.selection import LIMIT, question, without_injected
+from penumbra.external.strategies import CONTRACTS, first_words
+from penumbra.external.strategy import Failure
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document
 from support.cases import each
@@ -38,8 +38,8 @@ def test_injected_text_is_no_question(text: str, left: str) -> None:
 
 def taken(made: str, text: str) -> bool:
     try:
-        response_check.check(made, text)
-    except response_check.Failure:
+        dispatch.check_response(made, text)
+    except Failure:
         return False
     return True
 
@@ -58,7 +58,7 @@ def test_an_answer_that_leads_a_terminal_or_a_reader_astray_is_refused() -> None
 
 @each(("model", "dollars"), PRICES["examples"].items())
 def test_prices_are_found(model: str, dollars: float | None) -> None:
-    found = prices.price(model)
+    found = amounts.price(model)
     assert (found.input if found else None) == dollars
 
 
@@ -76,7 +76,7 @@ def test_model_whose_window_is_known_has_a_price(entry: dict[str, Any]) -> None:
 @each("example", rules.load("windows.yaml")["examples"], ids=str)
 def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
     if model := example.get("model", ""):
-        assert (prices.price(model) is not None) == bool(example["window"] or example["believed"])
+        assert (amounts.price(model) is not None) == bool(example["window"] or example["believed"])
 
 
 def test_prices_that_nobody_has_checked_are_told_apart() -> None:
@@ -92,7 +92,7 @@ def test_prices_that_nobody_has_checked_are_told_apart() -> None:
 
 
 def test_long_prompt_has_a_price_of_its_own() -> None:
-    found = prices.price("claude-haiku-5-5")
+    found = amounts.price("claude-haiku-5-5")
     assert found is not None
     assert [found.at(size).input for size in (0, 100_000, 100_001)] == [0.1, 0.1, 0.5]
     assert [found.at(size).output for size in (100_000, 100_001)] == [0.5, 2.5]
@@ -170,12 +170,12 @@ def test_critical_lines_are_put_back() -> None:
     text = (
         "start\n" + "ok\n" * 50 + "E   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
     )
-    assert response_check.with_critical("All fine.", text) == (
-        f"All fine.\n{response_check.PUT_BACK}\nE   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
+    assert dispatch.with_critical("All fine.", text) == (
+        f"All fine.\n{dispatch.PUT_BACK}\nE   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
     )
     kept = "Summary: E   assert 702 == 700\nsrc/a.py:88: AssertionError\n1 failed, 60 passed"
-    assert response_check.with_critical(kept, text) == kept
-    assert response_check.with_critical("x", "error " * 1_000) == "x"
+    assert dispatch.with_critical(kept, text) == kept
+    assert dispatch.with_critical("x", "error " * 1_000) == "x"
 
 
 def test_first_words() -> None:
@@ -201,14 +201,14 @@ def test_first_words() -> None:
     ],
 )
 def test_what_is_worth_its_price(compressor: str, reader: str, ratio: float | None, worth: bool) -> None:
-    assert prices.worth_it(compressor, prices.Reader(reader, 0.1, 1.25), 10_000, ratio) is worth
+    assert dispatch.worth_it(compressor, dispatch.Reader(reader, 0.1, 1.25), 10_000, ratio) is worth
 
 
 def test_what_a_call_costs_and_saves() -> None:
-    assert prices.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
-    assert prices.cost("unheard-of", 1_000_000, 100_000) == 0
+    assert dispatch.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
+    assert dispatch.cost("unheard-of", 1_000_000, 100_000) == 0
     # Written once at 1.25, read eight times at 0.1: 2.05 input prices a token.
-    assert prices.saving(prices.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
+    assert dispatch.saving(dispatch.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
 
 
 @each(

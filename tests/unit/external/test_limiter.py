@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penumbra.external.limiter import Breaker, Limits
+from penumbra.external.dispatch import Breaker, Limits
 
 
 class Clock:

@@ -4,8 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from penumbra.config.declaration import CONFIG_OPTION
 from penumbra.config.options import OPTIONS
+from penumbra.config.settings import CONFIG_OPTION
 from support.cases import each
 
 ROOT = Path(__file__).resolve().parents[3]

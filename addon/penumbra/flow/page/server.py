@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penumbra.config.page_place import LOOPBACK, PagePlace
+from penumbra.config.parsers import LOOPBACK, PagePlace
 from penumbra.flow import listening
 from penumbra.flow.page import access
 from penumbra.flow.page.contents import Contents
