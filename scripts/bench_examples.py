@@ -12,7 +12,7 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,14 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-HEAD, TAIL = 40, 15
-"""Lines of a long original, or of what became of it, that the page shows."""
+HEAD, TAIL = 20, 8
+"""Lines of a long text that the page shows."""
+SHOWN = (
+    *("read", "read again", "read after an edit", "search", "list of files", "JSON", "table", "web page"),
+    *("unknown tool", "service log", "tests", "script", "git-status", "git-diff", "npm", "docker-build"),
+    *("rustc", "eslint", "jest", "terraform"),
+)
+"""Kinds that the page shows, one result of each."""
 SEED = 7
 WORDS = (
     "anchor", "ballast", "cargo", "dinghy", "ferry", "galley", "harbour", "jetty", "keel", "ledger", "mast",
@@ -33,10 +39,10 @@ WORDS = (
 INTRODUCTION = """# What becomes of tool results
 
 {count} results of {families} kinds, as the client sent them, and as the provider got them in the standard
-mode. `scripts/bench examples` writes this page; of long texts it shows the beginning and the end (`--whole`:
-all). What is shorter by less than its marker and hint, or has nothing to spare, is sent as it is. What goes
-without a word says nothing: drawn rules and gutters, progress that a later line overtakes, the advice that
-git prints below the same headings each time.
+mode. `scripts/bench examples` writes this page; it shows the beginning and the end of long texts (`--whole`:
+all of them; `--all`: every result). A result that would shrink by less than its marker and hint take is sent
+unchanged. Lines without content are left out without a marker: drawn rules and gutters, progress that a later
+line replaces, the advice that git prints below the same headings each time.
 """
 
 
@@ -234,17 +240,16 @@ def section(call: Call, text: str, whole: bool) -> str:
     )
 
 
-def page(most: int, whole: bool) -> str:
-    """The document: what changes, one of each kind first."""
-    calls = [*Made().calls(), *commands()]
-    changed = [(call, text) for call in calls if (text := sent(call)) != call.text]
-    first: dict[str, int] = {}
-    for at, (call, _) in enumerate(changed):
-        first.setdefault(call.kind, at)
-    chosen = sorted([*first.values(), *(at for at in range(len(changed)) if at not in first.values())][:most])
-    kinds = len({changed[at][0].kind for at in chosen})
-    sections = [section(*changed[at], whole) for at in chosen]
-    return "\n".join([INTRODUCTION.format(count=len(chosen), families=kinds), *sections])
+def page(shown: Collection[str], whole: bool) -> str:
+    """The document: the first result of each of these kinds that changes; no kinds: all results."""
+    chosen: list[str] = []
+    kinds = set()
+    for call in (*Made().calls(), *commands()):
+        is_shown = not shown or (call.kind in shown and call.kind not in kinds)
+        if is_shown and (text := sent(call)) != call.text:
+            kinds.add(call.kind)
+            chosen.append(section(call, text, whole))
+    return "\n".join([INTRODUCTION.format(count=len(chosen), families=len(kinds)), *chosen])
 
 
 def main() -> int:
@@ -253,10 +258,10 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--most", type=int, default=60, help="how many results (default: 60)")
+    parser.add_argument("--all", action="store_true", help="all results that change, of all kinds")
     parser.add_argument("--whole", action="store_true", help="long texts in full")
     wanted = parser.parse_args()
-    sys.stdout.write(page(wanted.most, wanted.whole))
+    sys.stdout.write(page(() if wanted.all else SHOWN, wanted.whole))
     return 0
 
 
