@@ -122,6 +122,22 @@ class AnthropicFormat(ApiFormat):
         request.edits.append(Edit(end, end, b',{"role":"system","content":[' + addition + b"]}"))
         return True
 
+    def brings(self, request: Document, tool: Tool) -> bool:
+        if not request.contains(b'"tool_changes"'):
+            return False
+        blocks = [
+            block
+            for message in _messages(request)
+            for block in map(request.members, request.items(request.members(message).get("content")))
+            if request.string(block.get("type")) == "compaction"
+        ]
+        for change in request.items(blocks[-1].get("tool_changes")) if blocks else ():
+            declared = request.members(request.members(request.members(change).get("tool")).get("definition"))
+            said = [request.string(declared.get(name)) for name in ("name", "description")]
+            if said == [tool.name, tool.description]:
+                return True
+        return False
+
     def may_declare_after(self, request: Document) -> bool:
         messages = _messages(request)
         tools = map(request.members, request.items(request.members(request.root).get("tools")))

@@ -101,6 +101,10 @@ class ApiFormat(ABC):
         """Declare a tool after the first `count` messages, where the API can. False: it can't stand there."""
         return False
 
+    def brings(self, request: Document, tool: Tool) -> bool:
+        """Return whether a summary in the request, which the provider wrote, declares a tool."""
+        return False
+
     def may_declare_after(self, request: Document) -> bool:
         """Whether a tool can be declared after the last message, and the cache of all before it stays."""
         return False

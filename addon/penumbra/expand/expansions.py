@@ -134,15 +134,18 @@ class Expansions:
         latest = _latest(history, past)
         if latest is None and terms.held and terms.held not in tools.names:
             name = terms.held
-        if not await self._belongs(history, past, latest, terms, caller):
+        brought = reference.brought(wire, document, tools)
+        if not brought and not await self._belongs(history, past, latest, terms, caller):
             return None
-        if latest is not None and latest.tool not in tools.names:
+        if brought:
+            name = brought
+        elif latest is not None and latest.tool not in tools.names:
             name = latest.tool
         elif latest is None and terms.editing and not terms.held:
             name = reference.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
         declared_at = b""
-        if not terms.counting and tools.own:
+        if not brought and not terms.counting and tools.own:
             chain = before or prefix_hash.of(document)
             declared_at = _declare(wire, document, reference.tool(name), latest, chain, terms)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)

@@ -22,8 +22,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Tool, Tools
 from penumbra.apis.parts import is_telling
+from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
 
 
@@ -202,6 +204,12 @@ def editing_name(name: str, tools: Tools) -> str:
     """The name that takes this one's place where a conversation begins in which edits get values."""
     other = EDITING_NAMES.get(name, name)
     return name if other in tools.names else other
+
+
+def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
+    """Return the name under which a summary of the provider's declares the tool in a request; or empty."""
+    names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
+    return next((name for name in names if wire.brings(request, tool(name))), "")
 
 
 def name_for(tools: Tools) -> str | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penumbra.apis.base import Response
 from penumbra.apis.formats import FORMATS
+from penumbra.expand.reference import NAMES, tool
 from support.engines import APIS, Callers, database
 from support.planted import GITHUB, PASSWORD
 from support.streams.anthropic_streams import PHANTOM, block, call, end, start
@@ -156,6 +158,43 @@ def test_turns_that_are_kept_behind_a_compaction_keep_their_form(callers: Caller
     assert cut == COMPACTED.encode() + b"," + tail
     again = listed(send(callers, body(COMPACTED, *kept, user("So?"), said(SPOKEN), user("Good."))))
     assert again.startswith(cut + b",")
+
+
+INLINE = replace(API, host="api.anthropic.com:443")
+INLINE_BETAS = "mid-conversation-tool-changes-2026-07-01,inline-tools-2026-09-15,compact-2026-09-04"
+
+
+def brought(name: str, description: str) -> str:
+    """A compaction as the provider writes it where a message has declared a tool."""
+    schema = json.loads(tool(NAMES[0]).parameters)
+    definition = {"name": name, "description": description, "input_schema": schema, "type": "custom"}
+    added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": definition}}
+    block = {"type": "compaction", "content": "So far.", "signature": "Eq==", "tool_changes": [added]}
+    return said(json.dumps(block))
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "is_ours"),
+    [
+        (NAMES[0], tool(NAMES[0]).description, True),
+        (NAMES[1], tool(NAMES[1]).description, True),
+        (NAMES[0], "Of the client's own.", False),
+    ],
+    ids=["ours", "under its other name", "a client's"],
+)
+def test_tool_that_a_compaction_declares_is_answered_and_not_declared_again(
+    callers: Callers, name: str, description: str, is_ours: bool
+) -> None:
+    headers = {**API.credential("k"), "anthropic-beta": INLINE_BETAS}
+    turns = [brought(name, description), user("Why?")]
+    for more in ((), (said(SILENT, use(1, "docker logs w")), results((1, LOG)))):
+        turns += more
+        accepted = callers.send(INLINE, body(*turns), headers)
+        assert (accepted.prepared is not None and accepted.prepared.tool == name) is (is_ours or bool(more))
+        sent = accepted.rewritten.body
+        assert sent.startswith(body(*turns[:2])[:-2])
+        assert sent.count(b"Full text behind") == (is_ours or bool(more))
+        assert (b"<<<SHADOW:shadow_" in sent) is bool(more)
 
 
 def stream() -> Response:
