@@ -222,3 +222,59 @@ def test_a_form_where_json_is_wanted_hides_nothing() -> None:
     escaped = "messages=" + "".join(f"%{ord(letter):02X}" for letter in TEXT)
     found = search(escaped.encode(), kind="application/x-www-form-urlencoded", strict=True)
     assert GITHUB not in unquote(found.body.decode())
+
+
+FIELD = 'content-disposition: form-data; name="text"'
+FILE = f'{FIELD}; filename="log"'
+
+
+def form(head: str, content: bytes, line: str = "\r\n") -> bytes:
+    return f"--b0{line}{head}{line}{line}".encode() + content + f"{line}--b0--{line}".encode()
+
+
+@each("line", ["\r\n", "\n"])
+@each(
+    "head", [FIELD, FILE, f"{FILE}\r\nContent-Type: text/x-log", f"{FILE}\r\ncontent-type:application/json"]
+)
+def test_a_part_of_a_form_is_searched_as_what_it_is(head: str, line: str) -> None:
+    is_json = head.endswith("json")
+    content = json.dumps({"items": [result(TEXT)]}).encode() if is_json else f"größer {TEXT}".encode()
+    body = form(head, content, line)
+    found = search(body, kind="multipart/form-data; boundary=b0")
+    before, _, after = body.partition(GITHUB.encode())
+    assert GITHUB.encode() not in found.body
+    assert found.body.startswith(before)
+    assert found.body.endswith(after)
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=x"])
+def test_a_form_whose_parts_are_not_found_is_text(kind: str) -> None:
+    assert GITHUB.encode() not in search(form(FIELD, TEXT.encode()), kind=kind).body
+    with pytest.raises(Unreadable):
+        search(form(FIELD, b"\xff" + TEXT.encode()), kind=kind)
+
+
+def test_parts_of_a_form_that_hold_no_text_stay() -> None:
+    for content in (b"\xff\xd8" + TEXT.encode(), b"{ all } is well", b"[[package]]", b""):
+        head = f"{FILE}\r\ncontent-type: application/octet-stream" if b"\xff" in content else FILE
+        body = form(head, content)
+        assert search(body, kind="multipart/form-data; boundary=b0").body is body
+
+
+def message(text: bytes, flag: bytes = b"\0") -> bytes:
+    inner = b"\x12" + bytes([len(text) & 127 | 128, len(text) >> 7]) + text + b"\x18\xff\x01"
+    return flag + len(inner).to_bytes(4, "big") + inner
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/grpc", "application/connect+proto", "application/x-protobuf", "application/cbor"]
+)
+def test_packed_messages_with_secrets_are_refused(kind: str) -> None:
+    """Their texts can't be replaced, since each stands behind its length."""
+    clean = message("größer".encode() * 30)
+    assert search(clean + clean, kind=kind).body == clean + clean
+    for body in (message(TEXT.encode()), clean + message(TEXT.encode()), b"\n" + TEXT.encode()):
+        with pytest.raises(Unreadable):
+            search(body, kind=kind)
+    with pytest.raises(Unreadable, match="compressed"):
+        search(clean + message(b"\x1f\x8b", b"\1"), kind=kind)

@@ -182,6 +182,22 @@ def test_content_codings(coding: str, send: Any) -> None:
         assert without_secret(received)
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream", "a/b"])
+def test_codings_that_can_t_be_undone_are_refused(kind: str, send: Any) -> None:
+    packed = encode("gzip", BODY)
+    for target in ("/v1/messages", "/v1/threads/t/messages", "/v9/unknown", "/v1/files"):
+        for coding, body in (("x-foo", BODY), ("gzip", packed[:-4]), ("gzip, x", packed), ("br", packed)):
+            kinds = ("Content-Type", kind), ("Content-Encoding", coding)
+            assert send(target, body, *kinds) == (400, None)
+
+
+def test_a_body_in_front_of_a_socket_is_refused(send: Any, upstream: Any) -> None:
+    """The request is a socket's opening, and nobody looks for a body there."""
+    opening = ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")
+    key = ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+    assert send("/v1/responses", BODY, *opening, key, method="GET") == (400, None)
+
+
 def examples() -> Iterator[tuple[bool, Any]]:
     for entry in rules.load("providers.yaml")["others"].values():
         for example in entry["examples"]:

@@ -115,9 +115,9 @@ class OtherRequests:
         try:
             data = await request_bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
-            if files or not (strict or "json" in kind.lower()):
-                return
             too_large = isinstance(error, content_encoding.TooLarge)
+            if too_large and files:
+                return  # As large as any file.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
         searched = await self._searched(flow, Body(data, kind, strict, files), lease)
         changed = searched.body is not data

@@ -246,6 +246,8 @@ class RequestWay:
         restores = settings.redact_secrets and settings.restore_secrets != "off"
         # What an upgrade says holds for one request, and a WebSocket is many.
         may_change = websocket_frames.can_change() and not is_switched
+        if state.is_searched and request.raw_content:
+            raise Unreadable("it opens a WebSocket and has a body")
         if settings.websocket == "rewrite" and may_change and not restores:
             state.socket = Socket(api)
             state.threshold = request.headers.pop(THRESHOLD_HEADER, None)

@@ -21,7 +21,11 @@ from penumbra.wire.json_values import NotJson
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
-_TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql")
+_TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
+_PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream")
+"""Kinds of messages that say the lengths of their texts, and so can't have others in their places."""
+_PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
 _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request")))
 """Members of a line of a batch, one of each."""
@@ -87,7 +91,7 @@ class _Search:
             return self._file(body)
         searched = self._json(body.data) or self._lines(body.data)
         if searched is None and (boundary := _boundary(body.content_type)):
-            searched = self._parts(body.data, boundary, lambda part: self._json(part) or self._lines(part))
+            searched = self._parts(body.data, boundary, self._part)
         return searched or self._other(body)
 
     def _json(self, data: bytes) -> Searched | None:
@@ -122,7 +126,7 @@ class _Search:
     def _file(self, body: Body) -> Searched:
         """A file is its owner's, but for a batch of requests."""
         if boundary := _boundary(body.content_type):
-            return self._parts(body.data, boundary, self._batch) or Searched(body.data)
+            return self._parts(body.data, boundary, lambda part, _: self._batch(part)) or Searched(body.data)
         return self._batch(body.data) or Searched(body.data)
 
     def _batch(self, data: bytes) -> Searched | None:
@@ -132,43 +136,67 @@ class _Search:
         return self._json(data) or self._lines(data)
 
     def _parts(
-        self, data: bytes, boundary: bytes, search: Callable[[bytes], Searched | None]
+        self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """A form with parts, each searched by itself; None: it is none."""
+        """A form with parts, each searched by itself, given its kind; None: it is none."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None
         done = [Searched(pieces[0])]
         for piece in pieces[1:]:
-            head, gap, content = piece.partition(b"\r\n\r\n")
-            end = b"\r\n" if content.endswith(b"\r\n") else b""
+            gap = _HEAD_END.search(piece)
+            start = gap.end() if gap else len(piece)
+            head, content = piece[:start], piece[start:]
+            end = content[len(content.removesuffix(b"\n").removesuffix(b"\r")) :]
             content = content[: len(content) - len(end)]
-            searched = search(content) if content else None
-            done.append(Searched(b"--" + boundary + head + gap))
+            kind = _PART_KIND.search(head)
+            searched = search(content, kind[1].decode("latin-1") if kind else "") if content else None
+            done.append(Searched(b"--" + boundary + head))
             done.append(searched or Searched(content))
             done.append(Searched(end))
         return _joined(b"", done, data)
 
+    def _part(self, content: bytes, kind: str) -> Searched:
+        return self._json(content) or self._lines(content) or self._text(content, kind.lower())
+
     def _other(self, body: Body) -> Searched:
         if body.says_json:
             raise Unreadable("its body is no JSON that can be read")
-        kind = body.content_type.lower()
+        return self._text(body.data, body.content_type.lower())
+
+    def _text(self, data: bytes, kind: str) -> Searched:
+        """Text that is no JSON, or something else that may hold texts."""
+        is_packed = any(name in kind for name in _PACKED)
+        is_text = is_packed or _is_text(kind) or not kind
         try:
-            text = body.data.decode("utf-8")
+            text = data.decode("utf-8")
+            if not is_packed:
+                return self._replaced(data, text) if self.strict or is_text else Searched(data)
         except UnicodeDecodeError:
-            text = body.data.replace(b"\0", b"").decode("latin-1")
-            if self.strict or (_is_text(kind) and self.redact(text, "").text != text):
+            text = data.replace(b"\0", b"").decode("latin-1")
+            if self.strict:
                 raise Unreadable("its body is no text that can be read") from None
-            return Searched(body.data)
-        if not (self.strict or _is_text(kind) or not kind):
-            return Searched(body.data)
+        if is_packed and _is_squeezed(data):
+            raise Unreadable("its messages are compressed")
+        if is_text and self.redact(text, "").text != text:
+            raise Unreadable("a secret in it stands where it can't be replaced")
+        return Searched(data)
+
+    def _replaced(self, data: bytes, text: str) -> Searched:
         redacted = self.redact(text, "")
         for hidden in (unquote_plus(redacted.text), redacted.text.replace("\0", "")):
             if self.strict and self.redact(hidden, "").text != hidden:
                 raise Unreadable("a secret in it stands where it can't be replaced")
         if redacted.text == text:
-            return Searched(body.data)
+            return Searched(data)
         return Searched(redacted.text.encode("utf-8"), False, Counter(redacted.counts))
+
+
+def _is_squeezed(data: bytes) -> bool:
+    """Return whether one of several messages, each behind a flag and its length, is compressed."""
+    while data and not data[0] & 1:
+        data = data[5 + int.from_bytes(data[1:5], "big") :]
+    return bool(data)
 
 
 def _is_text(kind: str) -> bool:
