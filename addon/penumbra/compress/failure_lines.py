@@ -208,7 +208,7 @@ class FailureLines:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
         # Of more kinds than can be shown, a line that stands there under another number may be told twice.
-        seen = shown if len(wanted) <= _SEARCHES else b""
+        seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
             for spelled, line in reversed(self.lines.items())
@@ -235,7 +235,8 @@ def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = No
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
     if stands and line.strip()[:_SHOWN] in shown and hidden is not None:
         line, above = hidden.line, hidden.above
-    is_shown = stands and not kind.is_spread and line.strip() == kind.line.strip()
+    # A part of a long line that stands there does not say that the rest of it does.
+    is_shown = not kind.is_spread and line.strip() == kind.line.strip() and b"\n%b\n" % line in shown
     return Kind(
         kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
     )

@@ -477,6 +477,12 @@ def test_lines_that_stand_above_are_only_counted() -> None:
     )
 
 
+def test_of_a_part_of_a_long_line_it_is_not_said_that_the_line_stands_above() -> None:
+    long = "Error: the page <" + "x" * 900 + "> has no {}"
+    found = FailureLines.of(encode("\n".join(map(long.format, ("keel", "mast")))))
+    assert "stand" not in found.without(encode(long.format("keel")), Severity.ERROR).written(900)
+
+
 def test_of_likes_one_is_said_that_does_not_stand_above() -> None:
     lines = [f"ERROR order {n} refused" for n in range(40)]
     shown_ones = "\n".join([lines[0], lines[39]])
