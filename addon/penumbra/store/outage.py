@@ -53,6 +53,11 @@ class Outage:
     _ended: float = field(default=float("-inf"))
     _length: float = 0.0
 
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing answers."""
+        return self.reach is Reach.AWAY
+
     def worsen(self, reach: Reach) -> bool:
         """It failed. Whether that is new."""
         self._tried = self.clock()

@@ -17,7 +17,6 @@ from penumbra.store.decisions import Decision
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.history import History
 from penumbra.store.keyed_values import KeyedValues, Schema
-from penumbra.store.outage import Reach
 from penumbra.store.records import Arms, Compressed, Originals, Restorations
 from penumbra.store.table import STEADY, Table
 from penumbra.store.trial import Trial
@@ -88,7 +87,7 @@ class Stores:
     @property
     def is_away(self) -> bool:
         """Whether nothing can be looked up but in memory."""
-        return self.database.hangs if self.shared is None else self.shared.outage.reach is Reach.AWAY
+        return self.database.hangs if self.shared is None else self.shared.outage.is_away
 
     @property
     def failures(self) -> int:
