@@ -18,7 +18,7 @@ from penumbra.config.parsers import SHARE
 from penumbra.config.settings import Settings, SettingsError, declare
 from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_limit
+from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_frames
 from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
@@ -38,7 +38,7 @@ from penumbra.flow.report import Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
-from penumbra.flow.websocket_way import WebSocketWay
+from penumbra.flow.websocket import WebSocketWay
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics, Metrics
 
@@ -107,7 +107,7 @@ class Penumbra(Guarded):
     def load(self, loader: Loader) -> None:
         """Declare the options; `configure` reads them."""
         declare(loader)
-        websocket_limit.install()
+        websocket_frames.bound_messages()
         content_view.install(self.explainer)
 
     def configure(self, updated: set[str]) -> None:

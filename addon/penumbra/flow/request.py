@@ -36,12 +36,11 @@ from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Lease
 from penumbra.flow.observation import Observation
 from penumbra.flow.other_requests import OtherRequests
-from penumbra.flow.other_websockets import SearchedSocket
 from penumbra.flow.report import Reports
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.signing import Signing, headers_of
 from penumbra.flow.state import FlowState
-from penumbra.flow.websocket_lanes import Socket
+from penumbra.flow.websocket_lanes import SearchedSocket, Socket
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.wire import content_encoding, request_path, sigv4

@@ -15,7 +15,7 @@ from mitmproxy import http
 from penumbra import errors
 from penumbra.apis.base import Response
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import guarded, response_bodies, websocket_opening
+from penumbra.flow import guarded, response_bodies, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
@@ -105,7 +105,7 @@ class ResponseWay:
                 with _contained():
                     await step.complete(flow, state, flow.response)
         # No step of bodies, and the last one, since it may put a response of ours into the flow.
-        websocket_opening.answered(flow, state)
+        websocket_frames.opening_answered(flow, state)
         response_bodies.let_go(flow)
         if flow.websocket is None:
             states.forget(flow)
@@ -123,7 +123,7 @@ class ResponseWay:
     def abandoned(self, flow: http.HTTPFlow, *, must_search: Callable[[http.HTTPFlow], bool]) -> None:
         """Forget a flow whose last hook raised, and send no socket on that nobody reads."""
         state = states.of(flow)
-        if websocket_opening.is_unread(flow, state) and must_search(flow):
+        if websocket_frames.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
             guarded.stop(flow)
         if flow.websocket is None:

@@ -16,11 +16,10 @@ from penumbra.metrics.sessions import TurnRecord
 if TYPE_CHECKING:
     from penumbra.flow.hidden_requests import HiddenRequest
     from penumbra.flow.looped_response import LoopedResponse
-    from penumbra.flow.other_websockets import SearchedSocket
     from penumbra.flow.overflow_retry import WatchedRequest
     from penumbra.flow.secret_restoration import RestoredResponse
     from penumbra.flow.usage_scaling import ScaledResponse
-    from penumbra.flow.websocket_lanes import Socket
+    from penumbra.flow.websocket_lanes import SearchedSocket, Socket
 
 MOST_FLOWS = 10_000
 """Beyond, the oldest are looked at: their end may not have been told."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from mitmproxy import http
 
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.other_paths import UNKNOWN_SOCKET
 from penumbra.apis.recognise import Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope
 from penumbra.apis.socket_history import Said
@@ -24,15 +26,24 @@ from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.flow import hidden_requests, response_bodies, websocket_frames
+from penumbra.flow import hidden_requests, refusal, response_bodies, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.placeholder_warning import look_at_message
+from penumbra.flow.request import RequestWay, described
+from penumbra.flow.response import ResponseWay
 from penumbra.flow.websocket_frames import inject
-from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
-from penumbra.flow.websocket_retry import Describe, Sending, WebSocketRetry
+from penumbra.flow.websocket_lanes import (
+    Describe,
+    Lane,
+    SearchedSocket,
+    Sending,
+    Socket,
+    Waiting,
+    WebSocketRetry,
+)
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.redaction import RedactionError
 from penumbra.retry.portions import Portions
@@ -367,3 +378,82 @@ async def _inject_later(flow: http.HTTPFlow, socket: Socket, frame: bytes, pause
     await asyncio.sleep(pause)
     if socket.is_open:
         inject(flow, frame, to_client=False)
+
+
+class WebSocketWay:
+    """The hooks of a WebSocket's life. Those that are none of the Responses API's have their clients' frames
+    searched for secrets, and nothing else is done. State: none; what is known of a connection stands in its
+    flow's state."""
+
+    def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
+        """`lease`: what a request that begins now works with."""
+        frame = partial(described, socket=True)
+        self._requests = requests
+        self._calls = WebSockets(
+            requests.frame, requests.other_frame, lease, responses.turns, frame, responses.tracing.ended
+        )
+        self._privacy = responses.privacy
+
+    def start(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is open."""
+        state = states.of(flow)
+        if state is None or (state.socket is None and state.searched_socket is None):
+            return
+        websocket_frames.keep_letters_whole()
+        if state.socket is not None:
+            self._calls.start(flow, state.socket)
+
+    async def message(self, flow: http.HTTPFlow) -> None:
+        """Rewrite or search a frame; the next one waits for the end of this hook."""
+        state = states.of(flow)
+        if state is None and self._requests.must_search(flow):
+            raise RedactionError("its connection is not known any more")
+        if state is not None and state.socket is not None:
+            await self._calls.message(flow, state.socket)
+        elif state is not None and state.searched_socket is not None:
+            await self._search(flow, state.searched_socket)
+
+    async def _search(self, flow: http.HTTPFlow, socket: SearchedSocket) -> None:
+        """Search a client's frame. Raises RedactionError."""
+        if flow.websocket is None:
+            return
+        message = flow.websocket.messages[-1]
+        if message.injected or not message.from_client:
+            return
+        known, kind = socket.kind is not UNKNOWN_SOCKET, "text/plain" if message.is_text else ""
+        others = self._requests.others
+        frame = await others.frame(flow, message.content, kind, known=known, strict=socket.strict)
+        if frame is not message.content:
+            websocket_frames.put(message, frame)
+
+    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+        """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
+        assert flow.websocket is not None
+        message = flow.websocket.messages[-1]
+        if not message.from_client or message.injected:
+            return False
+        if not self._requests.must_search_frame(flow):
+            refusal.leave(flow, error)
+            return True
+        frame, state = message.content, states.of(flow)
+        # Whatever fails below, this one does not go on.
+        message.drop()
+        if state is not None and state.socket is not None:
+            refused = refusal.of_failure(flow, state.socket.api, error)
+            told = self._calls.refusal(frame, refused)
+        else:
+            refused = refusal.of_failure(flow, None, error)
+            searched = state.searched_socket if state is not None else None
+            told = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
+        refusal.count(flow, refused, self._requests.journal)
+        websocket_frames.inject(flow, told, to_client=True)
+        return True
+
+    def end(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is closed."""
+        if (state := states.of(flow)) is None:
+            return
+        self._privacy.websocket_end(flow, state)
+        if state.socket is not None:
+            self._calls.end(flow, state.socket)
+        states.forget(flow)

@@ -1,9 +1,17 @@
-"""Frames of mitmproxy's WebSockets: changed, dropped, and put in."""
+"""WebSockets of mitmproxy: how one is opened, and frames that are changed, dropped, put in and bounded."""
 
 from __future__ import annotations
 
+import zlib
+from typing import Any
+
 from mitmproxy import ctx, http, websocket
 from mitmproxy.proxy.layers import websocket as layers
+from wsproto import extensions
+from wsproto.frame_protocol import FrameDecoder, FrameProtocol, Opcode, RsvBits
+
+from penumbra.flow.state import FlowState
+from penumbra.wire.content_encoding import MOST_BYTES
 
 _WHOLE = 1 << 40
 """Bytes in one frame of a message that was changed."""
@@ -31,3 +39,72 @@ def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
 def inject(flow: http.HTTPFlow, frame: bytes, *, to_client: bool, is_text: bool = True) -> None:
     """Send a frame of our own."""
     ctx.master.commands.call("inject.websocket", flow, to_client, frame, is_text)
+
+
+_BEGINS_A_MESSAGE = (Opcode.TEXT, Opcode.BINARY)
+
+
+class _Bounded:
+    """A decompressor that gives one message at most so many bytes."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.left = MOST_BYTES
+
+    def decompress(self, data: bytes) -> bytes:
+        plain: bytes = self._inner.decompress(data, self.left + 1)
+        self.left -= len(plain)
+        if self.left < 0:
+            raise zlib.error("the message is too large")
+        return plain
+
+    def flush(self) -> bytes:
+        # Nothing is left behind: what did not fit was an error.
+        return b""
+
+
+class BoundedDeflate(extensions.PerMessageDeflate):
+    """See wsproto."""
+
+    def frame_inbound_header(
+        self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int
+    ) -> Any:
+        frame = super().frame_inbound_header(proto, opcode, rsv, payload_length)
+        inner: Any = self._decompressor
+        if inner is not None and not isinstance(inner, _Bounded):
+            bounded: Any = _Bounded(inner)
+            self._decompressor = bounded
+        elif inner is not None and opcode in _BEGINS_A_MESSAGE:
+            inner.left = MOST_BYTES
+        return frame
+
+
+def bound_messages() -> None:
+    """For all connections from now on."""
+    name = extensions.PerMessageDeflate.__name__
+    if name != BoundedDeflate.__name__:
+        setattr(extensions, name, BoundedDeflate)
+
+
+def opening_answered(flow: http.HTTPFlow, state: FlowState) -> None:
+    """Refuse a change of protocol at a host that is searched, if nobody would read what follows."""
+    if flow.websocket is not None:
+        # It may stay open for long. Each request on it has a lease of its own.
+        state.lease.end()
+    if is_unread(flow, state) and (state.is_searched or _is_read(state)):
+        flow.websocket, flow.response = None, http.Response.make(502)
+    if flow.response is None or flow.response.status_code != 101:
+        state.socket = state.searched_socket = None
+
+
+def is_unread(flow: http.HTTPFlow, state: FlowState | None) -> bool:
+    """Return whether mitmproxy would pass on what follows a response without a hook that reads it. Responses
+    decide that, whatever their requests have asked for."""
+    if flow.response is None or flow.response.status_code != 101:
+        return False
+    is_read = state is not None and (_is_read(state) or state.lease.settings.websocket == "pass")
+    return flow.websocket is None or not is_read
+
+
+def _is_read(state: FlowState) -> bool:
+    return state.socket is not None or state.searched_socket is not None

@@ -1,19 +1,142 @@
-"""What is known of a WebSocket of the Responses API: its lanes, and the requests that wait in them."""
+"""The requests of a WebSocket of the Responses API: its lanes, what waits in them, and what is sent instead
+of a request that is refused as too large.
+
+The client gets what a refused response has announced, and nothing else of it; the response that takes its
+place goes on from there. If nothing helps, the client gets the provider's first refusal.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mitmproxy import http
+
+from penumbra.apis import other_paths
+from penumbra.apis.other_paths import UNKNOWN_SOCKET, SocketKind
 from penumbra.apis.recognise import Api
-from penumbra.apis.responses_socket import Transcript
-from penumbra.apis.socket_history import SocketHistory
-from penumbra.conversation.incoming import Accepted
+from penumbra.apis.responses_socket import ITEM_DONE, Envelope, Transcript
+from penumbra.apis.socket_history import Said, SocketHistory, item_done
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
+from penumbra.flow import destination
 from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
-from penumbra.flow.websocket_retry import Sending
 from penumbra.metrics.sessions import TurnRecord
+from penumbra.retry import refusals, retry
+from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.retry import Retry
+from penumbra.wire.document import Document
+
+Describe = Callable[[http.HTTPFlow, Api, bytes], Incoming]
+"""A frame as a request."""
+_BAD_REQUEST = 400
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Sending:
+    """One request of the client's, and what was sent instead of it."""
+
+    said: Said
+    accepted: Accepted
+    lease: Lease
+    first: bytes = b""
+    """The provider's first refusal, once something else was sent."""
+    count: int = 0
+    refusal: Refusal | None = None
+    """What the last of these was sent for."""
+    says: bool = False
+    """Something of the response has come."""
+    settled: bool = False
+
+    @property
+    def asked_from(self) -> str:
+        """What the client wanted to go on from where all of it was sent instead; else empty."""
+        return self.said.before if self.count else ""
+
+    def take(self, outside: Envelope, shown: bytes) -> None:
+        """A frame of the response: `shown` is what the client gets of it."""
+        self.says |= outside.says
+        if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
+            self.said.got.append(item)
+
+
+class WebSocketRetry:
+    """State: none."""
+
+    def __init__(self, describe: Describe, recovered: Callable[[http.HTTPFlow, str, int], None]) -> None:
+        """`recovered` is told of a request that was refused and then taken: by which rule, in which form."""
+        self._describe = describe
+        self._recovered = recovered
+
+    async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
+        """Whether another request is to be sent instead, which is then `sending.accepted`.
+
+        `refusal`: the frame that ended the response before it said anything.
+        """
+        try:
+            made = await self._made(flow, api, sending, refusal)
+        except Exception as error:
+            _log.warning("Penumbra passes a refusal on: %s", place(error))
+            return False
+        if made is None or _tool(made.accepted) != _tool(sending.accepted):
+            return False
+        before, after = len(sending.accepted.rewritten.body), len(made.accepted.rewritten.body)
+        sending.first = sending.first or refusal
+        sending.accepted, sending.refusal = made.accepted, made.refusal
+        sending.count += 1
+        _log.info(
+            f"Penumbra: {destination.shown(flow)} refused a request on a socket ({made.refusal.rule}, "
+            f"{made.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
+        )
+        return True
+
+    async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Retry | None:
+        status = _status(refusal)
+        host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
+        refused = refusals.classify(status, refusal, host, size)
+        if refused is None or refused.leave or refused.kind is Kind.BINDING:
+            return None
+        frame = sending.said.whole()
+        if frame is None and sending.said.is_stored:
+            frame = sending.said.frame
+        if frame is None:
+            return None
+        incoming = self._describe(flow, api, frame)
+        engine, settings = sending.lease.engine, sending.lease.settings
+        sent = sending.accepted
+        if not sending.count and frame is not sending.said.frame:
+            # As it would have come on a new socket; every result has its form already.
+            outcome = await engine.process(incoming, settings)
+            if not isinstance(outcome, Accepted):
+                return None
+            sent = outcome
+        return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
+
+    async def settle(self, flow: http.HTTPFlow, sending: Sending) -> None:
+        """The provider has answered what was sent: the form of its results is the one that they keep."""
+        if sending.refusal is None or sending.settled:
+            return
+        sending.settled = True
+        self._recovered(flow, sending.refusal.rule, sending.count)
+        flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
+        await sending.lease.engine.settle(sending.accepted)
+
+
+def _tool(accepted: Accepted) -> str:
+    """The name under which the model may ask for originals."""
+    return accepted.prepared.tool if accepted.prepared is not None else ""
+
+
+def _status(frame: bytes) -> int:
+    """The HTTP status that an error would have had."""
+    document = Document(frame)
+    status = document.plain(document.members(document.root).get("status"))
+    return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST
 
 
 @dataclass
@@ -76,3 +199,20 @@ class Socket:
     begun_twice: dict[str, str] = field(default_factory=dict)
     """The id that the client was told of a response that was refused, and that of the one in its place."""
     is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedSocket:
+    """A connection whose client's frames are searched."""
+
+    kind: SocketKind
+    strict: bool
+    """Frames that are no JSON make no sense there."""
+
+    @classmethod
+    def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
+        """Of a WebSocket at a host of LLM APIs, or at one that may be; None: it is left alone."""
+        kind = other_paths.socket_by_path(path)
+        if kind is None and not is_provider:
+            return None
+        return cls(kind or UNKNOWN_SOCKET, kind is not None and is_provider)

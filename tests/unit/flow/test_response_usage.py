@@ -22,8 +22,7 @@ from penumbra.flow.report import Reports
 from penumbra.flow.response_usage import ResponseUsage
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket import WebSockets
-from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
-from penumbra.flow.websocket_retry import Sending
+from penumbra.flow.websocket_lanes import Lane, Sending, Socket, Waiting
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import ExpansionMetrics, Metrics
 
