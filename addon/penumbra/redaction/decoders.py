@@ -18,7 +18,9 @@ import re2
 from penumbra.linear import Linear
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.view import (
+    AROUND,
     DISGUISE,
+    FAR,
     GLUE,
     JOINTS,
     QUOTED,
@@ -31,8 +33,7 @@ from penumbra.redaction.view import (
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_AROUND = 300
-"""Bytes around what is decoded that are searched with it: a name may stand there."""
+_LONGEST_ROW = 300
 _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
 
@@ -206,11 +207,11 @@ def _in_characters(data: bytes) -> Iterator[View]:
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
     """Where the line of a dump ends, or the line of one within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
-    rest = _REST.match(data, row.end(), row.end() + _AROUND) if within else None
+    rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
         return rest.end()
-    end = data.find(b"\n", row.end(), row.end() + _AROUND)
-    end = end if end >= 0 else min(len(data), row.end() + _AROUND)
+    end = data.find(b"\n", row.end(), row.end() + _LONGEST_ROW)
+    end = end if end >= 0 else min(len(data), row.end() + _LONGEST_ROW)
     return end - (data[end - 1 : end] == b"\r")
 
 
@@ -289,16 +290,12 @@ def _arrays(data: bytes) -> Iterator[View]:
     for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""
         start, end = run.span(kind)
-        if start - at > 2 * _AROUND:
-            made.stretch(at, at + _AROUND if at else 0)
-            made.piece(b"\n", start - _AROUND, GLUE)
-            at = start - _AROUND
-        made.stretch(at, start)
+        made.near(at, start)
         for member in _MEMBER[kind].finditer(data, start, end):
             made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
         at = end
     if made.size:
-        made.stretch(at, min(len(data), at + _AROUND))
+        made.stretch(at, min(len(data), at + AROUND))
         yield made.view()
 
 
@@ -374,24 +371,38 @@ def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tu
     return goes_on
 
 
-_WORD_DIFF = re.compile(
-    rb"\[-((?:[^\n\]-]|-[^\n\]]|\]){1,4096}?)-\]|\{\+((?:[^\n}+]|\+[^\n}]|\}){1,4096}?)\+\}"
-)
 _WORD_DIFF_SIGN = rb"-\]|\+\}"
+_WORD_BEGINS = re.compile(rb"\[-|\{\+")
+_WORD_ENDS = {b"[-": b"-]", b"{+": b"+}"}
+_LONGEST_WORD = 4_096
 
 
 def _compared(data: bytes) -> Iterator[View]:
-    """Yield the views of both texts that a word diff compares."""
-    for kept in (2, 1):
+    """Yield the views of both texts that a word diff compares, where they differ."""
+    words = list(_words_of_diff(data))
+    for kept in (b"{+", b"[-"):
         made, at = Making(data), 0
-        for word in _WORD_DIFF.finditer(data):
-            made.stretch(at, word.start())
-            if word[kept] is not None:
-                made.stretch(*word.span(kept))
-            at = word.end()
+        for start, end in words:
+            made.near(at, start, FAR)
+            if data.startswith(kept, start):
+                made.stretch(start + 2, end - 2)
+            at = end
         if at:
-            made.stretch(at, len(data))
+            made.stretch(at, min(len(data), at + FAR))
             yield made.view()
+
+
+def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each word stands that one of the two texts lacks, with its brackets."""
+    over = 0
+    for begin in _WORD_BEGINS.finditer(data):
+        start = begin.start()
+        stop = data.find(b"\n", start, start + _LONGEST_WORD)
+        stop = stop if stop >= 0 else start + _LONGEST_WORD
+        end = data.find(_WORD_ENDS[begin[0]], start + 3, stop) if start >= over else -1
+        if end >= 0:
+            over = end + 2
+            yield start, over
 
 
 UNDISGUISED = Decoder(DISGUISE.pattern, _one(undisguised), has_quotes=True)

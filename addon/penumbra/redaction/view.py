@@ -59,6 +59,10 @@ _FULL, _SAMPLE = 64, 32
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
 """The length of a piece that stands for nothing in the text."""
+AROUND = 300
+"""Bytes around what is decoded that are searched with it: a name may stand there."""
+FAR = 8_192
+"""The same of what may stand in the midst of a longer secret, as of a private key."""
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
@@ -119,7 +123,7 @@ def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
     if DISGUISE.search(data) is None:
         return None
-    return _build(data, _disguises(data))
+    return _build(data, _disguises(data), FAR)
 
 
 def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
@@ -157,7 +161,7 @@ def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
 
 def without(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
     """The view of a text without what matches a pattern; None if nothing does."""
-    return _build(data, pattern.finditer(data))
+    return _build(data, pattern.finditer(data), len(data))
 
 
 @lru_cache(maxsize=1024)
@@ -204,43 +208,35 @@ class Making:
         if end > start:
             self.piece(self._data[start:end], start, 0)
 
+    def near(self, start: int, end: int, reach: int = AROUND) -> None:
+        """The text between two places that are each searched with what stands near them: of a long one the
+        beginning and the end, which begins a line if it can."""
+        if end - start > 2 * reach:
+            self.stretch(start, start + reach if start else 0)
+            start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
+            self.piece(b"\n", start, GLUE)
+        self.stretch(start, end)
+
     def view(self, joints: Sequence[int] | None = None, reach: int = 0, *, apart: bool = False) -> View:
         """Return what has been put together."""
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 
-def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found]) -> View | None:
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    origins: list[int] = []
-    lengths: list[int] = []
-    at = size = 0
+def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int) -> View | None:
+    made, at = Making(data), 0
     for match in disguises:
         start, end = match.span()
         letter = _letter(data[start:end]) if end - start < _LONGEST_LETTER else b""
         if letter is None:
             continue
-        if start > at:
-            starts.append(size)
-            origins.append(at)
-            lengths.append(0)
-            pieces.append(data[at:start])
-            size += start - at
+        made.near(at, start, reach)
         if letter:
-            starts.append(size)
-            origins.append(start)
-            lengths.append(end - start)
-            pieces.append(letter)
-            size += len(letter)
+            made.piece(letter, start, end - start)
         at = end
     if not at:
         return None
-    if at < len(data):
-        starts.append(size)
-        origins.append(at)
-        lengths.append(0)
-        pieces.append(data[at:])
-    return View(b"".join(pieces), starts, origins, lengths)
+    made.stretch(at, min(len(data), at + reach))
+    return made.view()
 
 
 _NEW_LINE = rb"(?:\\?\r?\n|\\+n)"
@@ -258,7 +254,6 @@ JOINTS = Linear(
 """Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
 """What is no second half but the name of a member, as behind the `+` of a diff."""
-_AROUND_JOINT = 300
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
@@ -282,14 +277,10 @@ def joined(data: bytes) -> View | None:
     meet = []
     at = 0
     for start, end in joints:
-        if start - at > 2 * _AROUND_JOINT:
-            made.stretch(at, at + _AROUND_JOINT if at else 0)
-            made.piece(b"\n", start - _AROUND_JOINT, 1)
-            at = start - _AROUND_JOINT
-        made.stretch(at, start)
+        made.near(at, start)
         meet.append(made.size)
         at = end
-    made.stretch(at, min(len(data), at + _AROUND_JOINT))
+    made.stretch(at, min(len(data), at + AROUND))
     return made.view(meet)
 
 
