@@ -223,10 +223,11 @@ class History(Strict, frozen=True):
     other: tuple[tuple[Any, Any], ...]
 
 
-class LongCache(Strict, frozen=True):
-    """A cache that lives longer where a request asks for it."""
+class AskedCache(Strict, frozen=True):
+    """A cache that lives for another time where a request asks for it."""
 
     marker: str
+    life: Size
     cold: Size
     write: Positive | None = None
 
@@ -236,10 +237,12 @@ class CachePrice(Strict, frozen=True):
 
     read: Positive
     write: Positive
+    life: Size
     cold: Size
     minimum: Size
     step: Size
-    long: LongCache | None = None
+    whose: str = "*"
+    asked: AskedCache | None = None
 
 
 class ModelPrice(Strict, frozen=True):
@@ -274,6 +277,7 @@ class CachePriceExample(Strict, frozen=True):
 class Prices(Strict, frozen=True):
     """`prices.yaml`."""
 
+    unknown: Size
     formats: dict[str, CachePrice]
     models: tuple[ModelPrice, ...]
     turns: Turns

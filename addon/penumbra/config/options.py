@@ -304,7 +304,8 @@ class Settings:
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
-        "Results that the provider has already seen without Penumbra: auto, raw or compress.",
+        "Results that the provider has already seen without Penumbra: auto (raw while it may have "
+        "them in its cache), raw or compress.",
         group="Long sessions",
     )
     supersede: str = row(

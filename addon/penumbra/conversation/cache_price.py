@@ -24,6 +24,9 @@ from penumbra import rules
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
+COLD = "the cache is cold"
+"""Why a change costs nothing, for a log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -35,8 +38,10 @@ class Prices:
     """Tokens below which nothing is cached."""
     step: int
     """Cached prefixes are multiples of so many tokens."""
+    life: float
+    """Seconds that a cached prompt lives."""
     cold: float
-    """Seconds without a request after which nothing is cached."""
+    """Seconds without a request after which nothing is cached for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,38 +81,28 @@ def table() -> Mapping[str, Any]:
 
 def prices(format_name: str, model: str, body: bytes) -> Prices:
     """What holds for a request. Raises KeyError for a format that the rules do not know."""
-    longer = table()["formats"][format_name].get("long")
-    lasts = longer is not None and longer["marker"].encode() in _unspaced(body, longer["marker"])
-    return (_lasting if lasts else _usual)(format_name, model)
+    asked = table()["formats"][format_name].get("asked")
+    asks = asked is not None and asked["marker"].encode() in _unspaced(body, asked["marker"])
+    return _prices(format_name, model, asks)
 
 
 @remembered(256)
-def _usual(format_name: str, model: str) -> Prices:
-    return Prices(**_entry(format_name, model))
-
-
-@remembered(256)
-def _lasting(format_name: str, model: str) -> Prices:
-    """Where what is cached is kept for longer."""
-    longer = table()["formats"][format_name]["long"]
-    return Prices(**_entry(format_name, model) | {key: longer[key] for key in longer if key != "marker"})
-
-
-def _entry(format_name: str, model: str) -> dict[str, Any]:
-    entry = {**table()["formats"][format_name]}
-    entry.pop("long", None)
-    own: Mapping[str, Any] = next(
-        (model_entry for model_entry in table()["models"] if fnmatchcase(model.lower(), model_entry["glob"])),
-        {},
-    )
-    return entry | {key: value for key, value in own.items() if key != "glob"}
+def _prices(format_name: str, model: str, asks: bool) -> Prices:
+    """`asks`: the request asks for another life."""
+    name, entry = model.lower(), dict(table()["formats"][format_name])
+    asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
+    entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
+    entry |= asked if asks else {}
+    if not fnmatchcase(name, whose):
+        entry["cold"] = table()["unknown"]
+    return Prices(**{key: value for key, value in entry.items() if key not in ("glob", "marker")})
 
 
 def of_request(format_name: str, model: str, document: Document) -> Prices:
     """What holds for the request in a document. Raises KeyError for a format that the rules do not know."""
-    longer = table()["formats"][format_name].get("long")
-    may_last = longer is not None and document.contains(_name(longer["marker"]))
-    return prices(format_name, model, document.text() if may_last else b"")
+    asked = table()["formats"][format_name].get("asked")
+    may_ask = asked is not None and document.contains(_name(asked["marker"]))
+    return prices(format_name, model, document.text() if may_ask else b"")
 
 
 def _name(marker: str) -> bytes:
@@ -162,7 +157,7 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
         line = f"kept {len(changes)} results: the last alone pays back {pays}, {turns} are expected"
         return Verdict(0, once, each, line)
     if once <= 0:
-        why = "the cache is cold" if cold else f"behind them are only {behind:,} cached tokens"
+        why = COLD if cold else f"behind them are only {behind:,} cached tokens"
         return Verdict(count, once, each, f"rewrote {count} results: {why}, it pays at once")
     line = (
         f"rewrote {count} results in front of {behind:,} cached tokens: pays back in {once / each:.0f} turns"

@@ -9,7 +9,14 @@ from itertools import compress
 from operator import attrgetter, not_
 from typing import TypeVar
 
-from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan, workers
+from penumbra.conversation import (
+    budget,
+    cache_price,
+    summary_limit,
+    superseded_arguments,
+    superseded_plan,
+    workers,
+)
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
@@ -91,6 +98,8 @@ def compose(
             plan = plan.plus(Plan({**rewritten.decisions, **smaller.decisions}, rewritten.originals, line))
             plan = plan.plus(Plan({}, smaller.originals))
             rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
+    if anew := rewritten.decisions.keys() & inputs.reopened - plan.decisions.keys():
+        plan = plan.plus(Plan(line=f"rewrote {len(anew)} results: {cache_price.COLD}"))
     plan = plan.plus(Plan({}, arguments.originals, arguments.line))
     if arguments.decisions or plan.originals:
         rewritten = replace(

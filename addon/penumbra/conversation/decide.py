@@ -68,6 +68,8 @@ class Inputs:
     """What names show of paths and commands; None: that is a matter of the conversation."""
     unsaid: Unsaid | None = None
     """What is not in `past` though it may have been decided; None: nothing."""
+    reopened: frozenset[bytes] = frozenset()
+    """Keys of answered results that may get another form, since nothing of the request is cached."""
     is_withdrawn: bool = False
     """The provider has just refused the injected tool, and with it the forms of unread results."""
 
@@ -145,9 +147,9 @@ class Decider:
     def _decision(self, item: Item) -> tuple[Decision, bool]:
         if item.key in self.inputs.planned:
             return self.inputs.planned[item.key], True
-        past = self.inputs.past.get(item.key) or self.decisions.get(item.key)
+        past = self.decisions.get(item.key) or self.inputs.past.get(item.key)
         if past is not None and self._holds(item, past):
-            return past, False
+            return self._reconsidered(item, past)
         if past is None and (unsaid := self.inputs.unsaid) is not None:
             if item.key in unsaid.elsewhere:
                 return self._decided(item), True
@@ -182,6 +184,14 @@ class Decider:
         return any(map(self.inputs.is_ours, marks)) or not marks.isdisjoint(
             _placed(request, self.inputs.past)
         )
+
+    def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
+        """The form of the past, or a smaller one where a change costs nothing; and whether that is new."""
+        if item.key in self.inputs.reopened and item.key not in self.decisions:
+            made = self._decided(item)
+            if made.facts.tokens_after < past.facts.tokens_after:
+                return made, True
+        return past, False
 
     def _adopts(self, item: Item) -> bool:
         """Whether an unknown text keeps the form in which the provider has seen it without us."""

@@ -23,6 +23,7 @@ from penumbra.compress.result import Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
+    adoption,
     bound_thinking,
     callers,
     compose,
@@ -201,6 +202,10 @@ class Engine:
             await self.expansions.keep(accepted.prepared, plan.originals)
         await self._stores.conversations.learn(accepted.conversation, plan.limits)
 
+    async def answered(self, conversation: bytes) -> None:
+        """A response has ended, and the provider's cache was in use until now."""
+        await self._stores.conversations.answered(conversation)
+
     async def written(self) -> None:
         """Returns when all that was decided so far is safe from a restart. No response begins before."""
         await self._stores.written()
@@ -294,17 +299,25 @@ class Engine:
         if arrived.decisions:
             decisions = {**arrived.decisions, **rewritten.decisions}
             rewritten = replace(rewritten, decisions=decisions)
-        if waits and prepared is not None and terms is not None and not terms.inline:
+        begins = waits or (known.is_cold and not known.state.tool)
+        declares = begins and prepared is not None and not prepared.declared_at
+        if declares:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
         accepted = self._accepted(
             incoming, known, inputs, rewritten, limits, hidden=arrived.hidden, line=line, betas=betas
         )
+        if known.is_cold:
+            changed = rewritten.decisions.keys() & inputs.past.keys()
+            cold_turn = adoption.cold_turn(known.request, changed, declares=declares)
+            accepted = structs.replace(accepted, cold_turn=cold_turn)
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
             prepared = await self._behind(works, inputs, rewritten, prepared)
         state, past = known.state, inputs.past
-        if not await self._record(accepted, state, past, prepared, retry, waits=waits, whole=whole):
+        if not await self._record(
+            accepted, state, past, prepared, retry, waits=waits, whole=whole, cold=known.cold
+        ):
             return _UNSETTLED
         if prepared is None:
             return accepted
@@ -320,6 +333,7 @@ class Engine:
         *,
         waits: bool,
         whole: bool,
+        cold: float,
     ) -> bool:
         """What was decided is final, but for what depends on whether the provider takes it this time. False
         if another proxy was first, or nobody knows."""
@@ -330,7 +344,7 @@ class Engine:
             return False
         tool = prepared.tool if prepared else ""
         await self._stores.conversations.sent(
-            accepted.conversation, tool, waits=waits and not tool, revised=bool(over)
+            accepted.conversation, tool, waits=waits and not tool, revised=bool(over), life=cold
         )
         if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
             await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
@@ -354,10 +368,25 @@ class Engine:
         request, state, past = known.request, known.state, known.past
         waits = late_declaration.may_wait(incoming, request, state, past)
         is_inline = late_declaration.is_inline(incoming, request)
-        due = partial(late_declaration.is_due, request, state, past, known.redact, is_inline=is_inline)
+        due = partial(
+            late_declaration.is_due,
+            request,
+            state,
+            past,
+            known.redact,
+            is_inline=is_inline,
+            reopened=known.reopened,
+        )
         is_due = waits and await self._works(incoming, known.is_heavy)(due)
         terms = injected_tool.terms(
-            incoming, request, state, past, waits=waits, is_due=is_due, is_inline=is_inline
+            incoming,
+            request,
+            state,
+            past,
+            waits=waits,
+            is_due=is_due,
+            is_inline=is_inline,
+            is_cold=known.is_cold,
         )
         return terms, waits
 
@@ -388,6 +417,7 @@ class Engine:
             shown=shown,
             unsaid=unsaid,
             is_ours=is_ours,
+            reopened=known.reopened,
         )
 
     def _accepted(

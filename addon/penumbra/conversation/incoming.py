@@ -14,6 +14,7 @@ from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.conversation.usage_scale import UsageScale
 from penumbra.expand.hidden_exchanges import Find, Prepared
 from penumbra.expand.reference import Caller
+from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.store.decisions import Decision
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Accepted(Struct, frozen=True):
     """The form of every text."""
     line: str = ""
     """What was done about the conversation as a whole, for a log."""
+    cold_turn: ColdTurn | None = None
+    """What it leaves as it was, if its cache was taken for cold and something of it changed for that."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""

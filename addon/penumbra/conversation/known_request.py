@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from penumbra.conversation import callers, compose
+from penumbra.conversation import adoption, cache_price, callers, compose
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.request_reader import Arrived
@@ -32,6 +32,15 @@ class KnownRequest(NamedTuple):
     redact: Redact
     is_heavy: bool
     """What has to be decided takes long."""
+    cold: float
+    """Seconds without a request after which nothing of it is in the provider's cache."""
+    is_cold: bool
+    """That time is over, for certain."""
+
+    @property
+    def reopened(self) -> frozenset[bytes]:
+        """The keys of its answered results that may get another form."""
+        return adoption.reopened(self.request, self.state, self.past) if self.is_cold else frozenset()
 
     def learned(self, limits: LearnedLimits) -> KnownRequest:
         """Return the request with what a refusal has just told of its conversation."""
@@ -54,7 +63,10 @@ async def known_request(
         # Most conversations have had the injected tool from their first request on.
         request = replace(request, settings=replace(request.settings, adopt="compress"))
     heavy = compose.is_heavy(request, past, state)
-    return KnownRequest(request, caller, conversation, state, keys, past, redact, heavy)
+    cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
+    asks = whole and incoming.api.kind == "messages"
+    is_cold = asks and adoption.is_cold(request, state, past, cold)
+    return KnownRequest(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold)
 
 
 async def _remembered(

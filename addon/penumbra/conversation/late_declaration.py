@@ -111,9 +111,10 @@ def is_due(
     redact: Callable[[str, str], Redacted],
     *,
     is_inline: bool = False,
+    reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """Whether a conversation that waits gets the tool with this request. `past`: decisions of the past.
-    Raises RedactionError."""
+    """Whether a conversation that waits gets the tool with this request. `past`: decisions of the past, of
+    which those of `reopened` may change. Raises RedactionError."""
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:
@@ -124,6 +125,7 @@ def is_due(
             # The provider was sent this request before, and its response was lost.
             return True
         unread = [item for item in new if item.key not in past]
+        unread += [item for item in request.items if item.key in reopened]
         return _may_save(unread, _declaration()) and _saved(request, unread, redact) > _declaration()
     if last < 0:
         return False

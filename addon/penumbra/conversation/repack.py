@@ -22,9 +22,9 @@ from penumbra.conversation import bound_thinking, cache_price, result_text, supe
 from penumbra.conversation.cache_price import Change, Prices
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
-from penumbra.conversation.shrunk_request import calls, decision, referents, request_facts
+from penumbra.conversation.shrunk_request import calls, decision, request_facts
 from penumbra.expand.reference import References
-from penumbra.store.decisions import Decision, Facts
+from penumbra.store.decisions import Decision, Facts, referents
 
 _LEAST = 400
 """Bytes; smaller results are not worth a rewrite."""

@@ -57,7 +57,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
     """Whether the form of a result that was decided about depends on what stands before it alone."""
     is_bound = inputs.references is not None or inputs.stays_bound
-    return is_bound and not inputs.planned and earlier.is_simple
+    return is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:

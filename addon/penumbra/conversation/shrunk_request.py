@@ -17,7 +17,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
 from penumbra.expand.reference import References
 from penumbra.redaction import RedactionError
-from penumbra.store.decisions import Decision, Facts
+from penumbra.store.decisions import Decision, Facts, referents
 
 _SMALL = 300
 """Results up to this size (UTF-8 bytes) give nothing worth having."""
@@ -151,13 +151,6 @@ def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Resul
         )
         for index, item in enumerate(request.items)
     ]
-
-
-def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Keys of the texts that others refer to."""
-    return frozenset(
-        bytes.fromhex(key) for decision_made in decided.values() for key in decision_made.facts.referents
-    )
 
 
 def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrink_to_fit.Text]:

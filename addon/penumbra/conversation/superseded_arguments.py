@@ -24,9 +24,9 @@ from penumbra.conversation.cache_price import Change
 from penumbra.conversation.dedup import call_key
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
-from penumbra.conversation.shrunk_request import calls, decision, referents
+from penumbra.conversation.shrunk_request import calls, decision
 from penumbra.expand.reference import References
-from penumbra.store.decisions import Decision, Facts
+from penumbra.store.decisions import Decision, Facts, referents
 
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Messages with one of these are the provider's to the byte."""

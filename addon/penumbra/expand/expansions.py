@@ -132,6 +132,8 @@ class Expansions:
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         latest = _latest(history, past)
+        if latest is not None and not latest.tool and terms.begins:
+            latest = None
         if latest is None and terms.held and terms.held not in tools.names:
             name = terms.held
         brought = reference.brought(wire, document, tools)

@@ -204,6 +204,8 @@ class Terms:
     """The injected tool may be declared after a message."""
     held: str = ""
     """Name of the injected tool that the conversation's last request declared, as far as that is known."""
+    begins: bool = False
+    """It does not stand against the tool that the conversation went without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,10 +124,11 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
         head=prompt_head.read(request.document),
         messages=request.chain.history if incoming.api.kind == "messages" else (),
         least=prices.minimum,
-        cold=prices.cold,
+        life=prices.life,
         is_automatic=incoming.api.format not in _ON_REQUEST,
         rewrote=accepted.line,
         compared=_compared(incoming, request),
+        cold_turn=accepted.cold_turn,
     )
 
 

@@ -30,10 +30,14 @@ class ResponseUsage(Step):
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Its response will be in this format."""
-        state.response_format = incoming.api.format if incoming.api.kind == "messages" else ""
+        asks = incoming.api.kind == "messages"
+        state.response_format = incoming.api.format if asks else ""
+        state.conversation = accepted.conversation if asks else b""
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete. What the tool loop has read is counted already."""
+        if state.conversation:
+            await state.lease.engine.answered(state.conversation)
         turn = state.turn
         if turn is None or flow.websocket is not None:
             return
@@ -44,6 +48,8 @@ class ResponseUsage(Step):
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
+        if state.conversation:
+            await state.lease.engine.answered(state.conversation)
         if state.turn is not None and flow.websocket is None:
             self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 

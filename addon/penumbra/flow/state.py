@@ -70,6 +70,8 @@ class FlowState:
     """The journal's entry; of a WebSocket, that of the last frame."""
     response_format: str = ""
     """Of a response whose figures count; empty: they don't."""
+    conversation: bytes = b""
+    """Keyed hash of the one that its response belongs to; empty if it only counts."""
     begun: float = field(default_factory=time.monotonic)
 
     def end(self) -> None:

@@ -88,6 +88,8 @@ class Amounts:
     """By cause."""
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
+    cold_turns: Counter[str] = field(default_factory=Counter)
+    """Requests in which earlier results changed since the cache was taken for cold, by how it was found."""
     secrets: Counter[str] = field(default_factory=Counter)
     """Newly found, by rule."""
     errors: Counter[str] = field(default_factory=Counter)

@@ -31,6 +31,8 @@ _BY_DIAGNOSIS = {
     "messages_changed": MESSAGES,
 }
 """Anthropic's words for the first difference between two prompts."""
+COLD, WARM, UNSEEN = "cold", "warm", "not to be told"
+"""How a cache is found that was taken for cold."""
 NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 
@@ -52,6 +54,16 @@ class ComparedPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class ColdTurn:
+    """A request in which earlier results changed since its cache was taken for cold. Sizes in tokens."""
+
+    head: int
+    """What stands beside the messages: other conversations may keep it cached."""
+    kept: int
+    """The messages that stay as they were, from the first on; 0 where the head changed, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """One request, as far as its place in the provider's cache goes."""
 
@@ -63,8 +75,8 @@ class Prompt:
     """Hashes of what stands in front of each message, and of all of them."""
     least: int
     """Tokens below which nothing is cached."""
-    cold: float
-    """Seconds without a request after which nothing of it is left, with a good margin."""
+    life: float
+    """Seconds without a request for which the provider keeps it."""
     is_automatic: bool = True
     """The provider caches without being asked."""
     rewrote: str = ""
@@ -73,6 +85,8 @@ class Prompt:
     """As the provider counted them; 0: it did not say."""
     compared: ComparedPrompt | None = None
     """None: the client asks for no comparison."""
+    cold_turn: ColdTurn | None = None
+    """None: nothing was changed for that reason."""
 
     def counted(self, tokens: int) -> Prompt:
         """The same, once the provider has counted it."""
@@ -112,6 +126,14 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
     return Miss(cause, missed, detail, now.time - earlier.time)
 
 
+def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
+    """Return `COLD`, `WARM` or `UNSEEN`: what the bill of a response says of the cache before its request."""
+    if billed.cached > max(now.least, turn.head * (1 + _TOLERANCE)):
+        return WARM
+    says = billed.cached or billed.written or now.is_automatic
+    return COLD if says and turn.kept > now.least else UNSEEN
+
+
 def diagnosed(
     earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
 ) -> Miss | None:
@@ -144,6 +166,8 @@ def diagnosed(
         where = "the client's tools are the same"
     else:
         return Miss(cause, tokens, "by the provider's comparison")
+    if now.cold_turn is not None:
+        return Miss(EXPIRED, tokens, now.rewrote, now.time - earlier.time)
     return Miss(REWRITTEN, tokens, now.rewrote) if now.rewrote else Miss(BROKEN, tokens, where)
 
 
@@ -157,10 +181,9 @@ def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:
     if (first := _first_difference(earlier.messages, now.messages)) is not None:
         return MESSAGES, f"the client changed message {first} of {len(earlier.messages) - 1}"
     pause = now.time - earlier.time
-    if now.rewrote.startswith("rewrote"):
+    if now.rewrote.startswith("rewrote") and now.cold_turn is None:
         return REWRITTEN, now.rewrote
-    # What is known of how long providers keep a prompt has a margin of one in two.
-    if pause > now.cold / 2:
+    if pause > now.life:
         return EXPIRED, f"{pause:,.0f} seconds after the request before"
     return UNKNOWN, "the prompt was the same"
 

@@ -93,6 +93,8 @@ def _families(metrics: Metrics) -> Iterator[Family]:
     })  # fmt: skip
     yield _labelled("cache_misses", "cause", "Prompts that were read anew.", sums.misses)
     yield _labelled("expired_caches", "pause", "Prompts read anew after a pause, by its length.", sums.pauses)
+    told = "Requests whose earlier results changed after a pause, by how the cache was found."
+    yield _labelled("cold_turns", "cache", told, sums.cold_turns)
     yield _labelled("secrets_redacted", "rule", "Newly found.", sums.secrets)
     yield _labelled("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors)
     yield _labelled("untouched_requests", "reason", "Left alone.", journal.untouched)

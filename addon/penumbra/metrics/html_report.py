@@ -90,6 +90,9 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
     )
     expired = f"{sums.expired:,} tokens read anew after pauses longer than the cache's life"
     yield "Caches that expired", f"{sums.pauses.total():,}", expired
+    found = ", ".join(f"{n:,} {name}" for name, n in sums.cold_turns.most_common())
+    found = f"requests that shortened what was sent before; the cache was {found or 'never taken for cold'}"
+    yield "Pauses used", f"{sums.cold_turns.total():,}", found
     yield "Originals asked for", f"{sums.asked:,}", f"of {sums.new_results:,} new results"
     yield (
         "Calls repeated",

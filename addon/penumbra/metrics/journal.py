@@ -364,6 +364,8 @@ class Journal:
         if prompt is None or len(prompt.messages) < 2:
             return
         thread = (turn.session, *prompt.opening)
+        if prompt.cold_turn is not None:
+            more.cold_turns[cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])] += 1
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:
             if prompt.compared.previous and first.diagnosis is not None:

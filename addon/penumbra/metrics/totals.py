@@ -161,13 +161,17 @@ def net_lines(sums: Amounts) -> list[str]:
 
 
 def expiry_lines(sums: Amounts) -> list[str]:
-    """Return a line about requests that came after the cache had expired; none without such requests."""
+    """Return lines about requests that came after the cache had expired; none without such requests."""
+    lines = []
+    if sums.cold_turns:
+        told = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"
+        lines.append(f"used pauses results sent before were shortened in {told}")
     if not (count := sums.pauses.total()):
-        return []
+        return lines
     line = f"expiry      {count:,} requests after the cache's life: {sums.expired:,} tokens read anew"
     if sums.dollars:
         line += f", ${sums.dollars_expired:,.2f}, {sums.dollars_expired / sums.dollars:.1%} of the bill"
-    return [f"{line}; pauses {_top(sums.pauses)}"]
+    return [f"{line}; pauses {_top(sums.pauses)}", *lines]
 
 
 def _top(counter: Mapping[str, int]) -> str:

@@ -64,7 +64,8 @@ class ConversationState:
     """What is known of a conversation when its next request comes."""
 
     idle: float | None = None
-    """Seconds since its last request; None: there was none."""
+    """Seconds since its last request or response, 0 while the provider was asked to keep what it has cached;
+    None: there was none."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     """Name of the injected tool that its last request declared; empty if it declared none."""
@@ -87,6 +88,8 @@ class Entry:
     """See `ConversationState`."""
     waits: bool = False
     """See there."""
+    life: float = 0.0
+    """Seconds that the provider may keep what it has cached."""
 
 
 class Conversations:
@@ -106,23 +109,32 @@ class Conversations:
         if entry is None:
             return ConversationState()
         idle = max(0.0, self._steady() - entry.seen)
+        idle = idle if idle > entry.life else 0.0
         return ConversationState(idle, entry.limits, entry.tool, entry.revision, entry.waits)
 
-    async def sent(self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False) -> None:
+    async def sent(
+        self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
+    ) -> None:
         """A request of this conversation goes out, with this injected tool, or without one for which it
-        `waits`. Written at most once a minute; each time while it waits, when that is another than before,
-        and when it is `revised`: decisions took the place of earlier ones. When that is safe from a restart,
-        `Stores.written` tells."""
+        `waits`; the provider keeps it for `life` seconds at most. Written at most once a minute; each time
+        while it waits, when that is another than before, and when it is `revised`: decisions took the place
+        of earlier ones. When that is safe from a restart, `Stores.written` tells."""
         now = self._clock()
         entry = await self._entry(key) or Entry(now)
-        changed = (tool, waits) != (entry.tool, entry.waits)
+        life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
+        changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
         due = revised or waits or changed or now - entry.written > _WRITE_SECONDS
         revision = secrets.token_hex(8) if revised else entry.revision
-        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision, waits)
+        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision, waits, life)
         if due:
             await self._table.put({key: entry}, behind=True)
         else:
             self._table.note({key: entry})
+
+    async def answered(self, key: bytes) -> None:
+        """The response to a request of this conversation has ended: until then its cache was in use."""
+        if (entry := await self._entry(key)) is not None:
+            self._table.note({key: replace(entry, seen=self._clock())})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
         """A limit was found, by which decisions may have changed; returns when it is safe from a restart."""
@@ -144,6 +156,7 @@ class Conversations:
 def _pack(entry: Entry) -> bytes:
     lesson = asdict(entry.limits)
     record = {"seen": entry.seen, "lesson": lesson, "tool": entry.tool, "revision": entry.revision}
+    record["life"] = entry.life
     return orjson.dumps({**record, "waits": True} if entry.waits else record)
 
 
@@ -155,7 +168,8 @@ def _unpack(record: bytes) -> Entry:
     seen = float(written["seen"])
     revision = str(written.get("revision", ""))
     waits = bool(written.get("waits"))
-    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision, waits)
+    life = float(written.get("life", 0.0))
+    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision, waits, life)
 
 
 SCHEMA = Schema(

@@ -63,6 +63,13 @@ class Decision:
     facts: Facts
 
 
+def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
+    """Keys of the texts that others refer to."""
+    return frozenset(
+        bytes.fromhex(key) for decision_made in decided.values() for key in decision_made.facts.referents
+    )
+
+
 def _weigh(decision: Decision) -> int:
     return _ENTRY_CHARACTERS + len(decision.text or "")
 

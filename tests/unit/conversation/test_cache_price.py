@@ -10,7 +10,7 @@ from penumbra.apis import recognise
 from penumbra.conversation.cache_price import Change, Forecast, Prices, decide, prices, remaining_turns, table
 from support.examples import examples
 
-ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, cold=600)
+ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, life=300, cold=600)
 
 
 @pytest.mark.parametrize("example", table()["examples"], ids=lambda example: example["model"])
@@ -116,7 +116,7 @@ def test_what_is_decided_is_never_dearer_over_the_expected_turns(results, rest, 
 
 
 def test_a_forecast_is_the_bill():
-    forecast = Forecast(Prices(read=0.5, write=1.0, minimum=1024, step=128, cold=1))
+    forecast = Forecast(Prices(read=0.5, write=1.0, minimum=1024, step=128, life=1, cold=1))
     assert forecast.add(0, 2_000) == 2_000
     assert forecast.add(2_000, 2_100) == 1_920 * 0.5 + 180
     assert forecast.add(1_000, 2_100) == 2_100

@@ -23,7 +23,7 @@ from penumbra.wire.document import Document
 
 REFERENCES = References(b"k", b"s" * 32, "expand_context", True)
 ASKED = ToolCompaction.read({"compactArguments": True, "toolIdentifierFields": {"write_file": ["path"]}})
-JUST_NOW, LATER = ConversationState(10.0), ConversationState(100_000.0)
+JUST_NOW, LATER = ConversationState(10.0), ConversationState(200_000.0)
 
 
 def content(seed: int, lines: int = 60) -> str:

@@ -41,7 +41,7 @@ def request(*new: NewResult, carried: tuple[int, int] = (0, 0), **more: Any) -> 
         carried[0] + sum(f.tokens_before for f in facts),
         carried[1] + sum(f.tokens_after for f in facts),
     )
-    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST), 1_024, 600.0)
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST), 1_024, 300.0)
     values: dict[str, Any] = {
         "conversation": b"\x01" * 32, "model": "m", "agent": "claude-cli", "host": "h", "api": "a", "note": "",
         "totals": Totals(len(new), len(new), 0, 0, before, after, 0), "new": new, "secrets": {}, "changed": True,
@@ -170,7 +170,7 @@ def test_the_results_of_all_turns_have_a_bound(journal: Journal, monkeypatch: py
 
 def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
     for model in ("m\ud800" * 100, "n"):
-        prompt = Prompt(1_000.0, model, HEAD, (START, FIRST), 1_024, 600.0)
+        prompt = Prompt(1_000.0, model, HEAD, (START, FIRST), 1_024, 300.0)
         turn = journal.sent(request(prompt=prompt, model=model))
         journal.responded(turn, 200, [Turn(usage=usage(written=50_000))])
     assert turn.miss is not None
@@ -180,7 +180,7 @@ def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
 
 def turns(journal: Journal, **second: Any) -> TurnRecord:
     """Two turns of a conversation; the second finds nothing in the cache."""
-    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
+    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
     now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
     turn = journal.sent(request(prompt=first))
     journal.responded(turn, 200, [Turn(usage=usage(written=50_000))])
@@ -238,7 +238,7 @@ def test_the_provider_says_whose_change_it_was(
     journal: Journal, word: str, second: dict[str, Any], more: dict[str, Any], cause: str, detail: str
 ) -> None:
     compared = ComparedPrompt("", WRITTEN, NO_EDITS)
-    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0, compared=compared)
+    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0, compared=compared)
     turn = journal.sent(request(prompt=first))
     journal.responded(turn, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
     grown: dict[str, Any] = {
@@ -277,7 +277,7 @@ def test_a_miss_without_a_pause_is_no_expiry(journal: Journal) -> None:
 
 
 def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
-    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
     for figures, opening in (
         (usage(written=50_000), FIRST),
         (usage(cached=49_000, written=2_000), FIRST),
@@ -291,7 +291,7 @@ def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
 
 
 def test_a_client_that_asks_for_no_cache_misses_none(journal: Journal) -> None:
-    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0, is_automatic=False)
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0, is_automatic=False)
     for _ in range(2):
         journal.responded(journal.sent(request(prompt=prompt)), 200, [Turn(usage=usage(uncached=50_000))])
     assert not journal.amounts.misses

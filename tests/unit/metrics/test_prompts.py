@@ -9,7 +9,7 @@ HASHES = (b"0123456789abcdef",) * 100_000
 
 
 def prompt(messages: int) -> Prompt:
-    return Prompt(1.0, "m", PromptHead(), HASHES[:messages], 1_024, 600.0)
+    return Prompt(1.0, "m", PromptHead(), HASHES[:messages], 1_024, 300.0)
 
 
 def test_the_oldest_make_room_for_the_new() -> None:
@@ -28,7 +28,7 @@ def test_the_oldest_make_room_for_the_new() -> None:
 def test_one_that_is_too_large_leaves_the_others() -> None:
     prompts = Prompts()
     prompts.put(prompt(10), "small")
-    large = Prompt(1.0, "m", PromptHead(), HASHES * 4, 1_024, 600.0)
+    large = Prompt(1.0, "m", PromptHead(), HASHES * 4, 1_024, 300.0)
     prompts.put(large, "large")
     assert prompts.get("small") is not None
     assert prompts.get("large") is None

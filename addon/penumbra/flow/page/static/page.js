@@ -171,7 +171,7 @@
     return el("ul", { class: "cards" },
       ...saved(amounts, now.prices),
       card("Cache misses", number(misses), misses ? [list(amounts.misses), `${tokens(amounts.missed)} tokens read anew, ${dollars(amounts.dollars_missed)}`] : `in ${noun(amounts.responses || 0, "response")} with figures`, misses ? "warn" : ""),
-      card("Cache expired", number(sum(amounts.pauses)), sum(amounts.pauses) ? [list(amounts.pauses), `${tokens(amounts.expired)} tokens read anew, ${dollars(amounts.dollars_expired)}${amounts.dollars ? `, ${part(amounts.dollars_expired / amounts.dollars)} of the bill` : ""}`] : "no request came after a pause longer than the cache's life", ""),
+      card("Cache expired", number(sum(amounts.pauses)), sum(amounts.pauses) ? [list(amounts.pauses), `${tokens(amounts.expired)} tokens read anew, ${dollars(amounts.dollars_expired)}${amounts.dollars ? `, ${part(amounts.dollars_expired / amounts.dollars)} of the bill` : ""}`, sum(amounts.cold_turns) ? `earlier results shortened in ${noun(sum(amounts.cold_turns), "request")}, whose cache was: ${list(amounts.cold_turns)}` : ""] : "no request came after a pause longer than the cache's life", ""),
       card("Prefix broken by Penumbra", amounts.compared ? number(amounts.broken || 0) : "–", amounts.compared ? `of ${noun(amounts.compared, "prompt")} that the provider compared` : "no provider has compared prompts yet", amounts.broken ? "bad" : ""),
       card("Asked for again", number(again), [`${number(amounts.asked)} originals, ${number(amounts.read_again)} results fetched again`, `of ${noun(amounts.new_results || 0, "result")}`]),
       card("Secrets taken out", number(secrets), list(amounts.secrets, now.kinds) || "none found", secrets ? "warn" : ""),
