@@ -267,7 +267,14 @@ def message(text: bytes, flag: bytes = b"\0") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "kind", ["application/grpc", "application/connect+proto", "application/x-protobuf", "application/cbor"]
+    "kind",
+    [
+        "application/grpc",
+        "application/connect+proto",
+        "application/x-protobuf",
+        "application/cbor",
+        "application/http",
+    ],
 )
 def test_packed_messages_with_secrets_are_refused(kind: str) -> None:
     """Their texts can't be replaced, since each stands behind its length."""

@@ -22,7 +22,7 @@ _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
-_PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream")
+_PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
 """Kinds of messages that say the lengths of their texts, and so can't have others in their places."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
