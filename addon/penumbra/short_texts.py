@@ -1,4 +1,4 @@
-"""What a function said of short texts, remembered.
+"""What functions said of texts from outside, remembered until it is to be forgotten.
 
 A cache keeps its arguments alive. Names, ids and paths come from outside and may be of any length, so what is
 longer than such a thing ever is gets worked out anew, and a cache never holds more than its entries times
@@ -11,18 +11,37 @@ from collections.abc import Callable
 from functools import lru_cache
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
+_CACHES: WeakSet[Any] = WeakSet()
 T = TypeVar("T")
 P = ParamSpec("P")
 LONGEST = 1_024
 """Characters of a text that is remembered."""
 
 
+def forgettable(entries: int) -> Callable[[T], T]:
+    """`lru_cache(entries)`, which `forget` empties, for functions of what requests say."""
+
+    def of(function: T) -> T:
+        cached: Any = lru_cache(entries)(cast("Callable[..., Any]", function))
+        _CACHES.add(cached)
+        return cast("T", cached)
+
+    return of
+
+
+def forget() -> None:
+    """Empty the caches of all functions of what requests say."""
+    for cached in list(_CACHES):
+        cached.cache_clear()
+
+
 def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Like `lru_cache(entries)`, for functions of texts from outside, given by position."""
+    """Like `forgettable(entries)`, for functions of texts from outside, given by position."""
 
     def of(function: Callable[P, T]) -> Callable[P, T]:
-        cached: Any = lru_cache(entries)(function)
+        cached: Any = forgettable(entries)(function)
         plain: Any = function
 
         def of_one(text: Any) -> Any:

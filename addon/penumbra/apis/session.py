@@ -8,11 +8,12 @@ may live there count as one. The result is only ever hashed together with the ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from penumbra import rules
 from penumbra.linear import LinearText, without_surrogates
+from penumbra.short_texts import forgettable
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
@@ -49,7 +50,7 @@ def stable(text: str) -> str:
     return _stable(text[:_LONGEST_OPENING])
 
 
-@lru_cache(64)
+@forgettable(64)
 def _stable(text: str) -> str:
     text = without_surrogates(text)
     for pattern in _volatile():

@@ -11,7 +11,8 @@ non-negative least squares to o200k on tool results and on non-Latin samples.
 from __future__ import annotations
 
 import string
-from functools import lru_cache
+
+from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
 """Of a whole request, on average: where counting is not worth it."""
@@ -63,7 +64,7 @@ def _estimate(text: str) -> int:
     return max(1, (total + 500) // 1000)
 
 
-_remembered = lru_cache(maxsize=16)(_estimate)
+_remembered = forgettable(16)(_estimate)
 """Stages, what is told of them and references ask about the same texts, one after the other."""
 
 

@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import lru_cache
 from itertools import repeat
 
 import re2
@@ -26,6 +25,7 @@ from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.size import counted, encode
 from penumbra.conversation.staying_lines import StayingLines, quotes
+from penumbra.short_texts import forgettable
 
 MARKER = re.compile(r"\[[0-9]+ lines? said before(?:, but for times)?\]")
 _TELLING = 12
@@ -192,7 +192,7 @@ def _timeless(line: str) -> str:
     return _remembered(line) if len(line) <= _LONGEST else line
 
 
-@lru_cache(maxsize=4_096)
+@forgettable(4_096)
 def _remembered(line: str) -> str:
     """The same; each line is asked about when it is new and when it has been shown."""
     if _SIGN.search(line) is None or _MEASURED.search(line) is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from penumbra import short_texts
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
@@ -89,7 +90,8 @@ class Engines:
         """Empty the database, but for what has no content, and all that the engine in force remembers."""
         if (old := self._current) is not None:
             old.engine.forget()
-            # Its memories are the engine's own: another one has none.
+            short_texts.forget()
+            # All other memories are the engine's own: another one has none.
             self._current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:

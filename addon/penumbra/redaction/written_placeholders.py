@@ -14,7 +14,7 @@ from penumbra.wire.json_values import NotJson
 
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
-    "not the secret, and so did any file that it wrote.]"
+    "not the secret, and so did any file that it wrote them to.]"
 )
 """The line at the end of such a call's result, for the model."""
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import gc
+import sys
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -15,6 +20,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.gitleaks import Loaded
+from support.engines import APIS, Incoming, apis
 
 MEMORY = Settings(database="memory")
 CHANGED: dict[str, dict[str, Any]] = {
@@ -145,3 +151,62 @@ def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path
     assert before == 1
     assert left is None
     assert [day["all"]["requests"] for day in days] == [1]
+
+
+def _texts(value: Any, seen: set[int], depth: int = 12) -> Iterator[str]:
+    """All texts that a container or a cache keeps."""
+    if id(value) in seen or depth == 0 or isinstance(value, type | type(sys) | Engine) or callable(value):
+        return
+    seen.add(id(value))
+    if isinstance(value, str | bytes):
+        yield value if isinstance(value, str) else value.decode("latin-1")
+    else:
+        for inner in gc.get_referents(value):
+            yield from _texts(inner, seen, depth - 1)
+
+
+def _caches(value: Any) -> Iterator[Any]:
+    """The value, or what the cache keeps that it is, or that its function was made with."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        yield gc.get_referents(value)
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            yield from _caches(cell.cell_contents)
+    else:
+        yield value
+
+
+def _kept(text: str) -> list[str]:
+    """The variables of modules that keep a text."""
+    variables = [
+        (f"{name}.{key}", value)
+        for name, module in list(sys.modules.items())
+        if name.startswith("penumbra")
+        for key, value in vars(module).items()
+    ]
+    return [
+        name
+        for name, value in variables
+        if any(text in each for cache in _caches(value) for each in _texts(cache, set()))
+    ]
+
+
+def test_no_cache_of_the_process_keeps_what_was_forgotten() -> None:
+    said = "Wk4rQ8zT1nM6"
+    api = next(one for one in apis() if one.id == APIS[0].id)
+    result = f"DB_PASSWORD={said}-secret\nerror: {said} failed in /repo/{said}.py:12\n" * 9
+    turns = [("user", said), ("call", "toolu_1", f"cat {said}.env"), ("result", "toolu_1", result)]
+    incoming = Incoming(api, APIS[0].body(turns), {"x-api-key": said}, {}, "10.0.0.1", f"{said}.example:443")
+
+    async def live() -> list[str]:
+        leases = Leases()
+        with leases.begin(MEMORY) as lease:
+            await lease.engine.process(incoming, MEMORY)
+        before = _kept(said)
+        leases.engines.forget()
+        leases.engines.close(at_once=True)
+        return before
+
+    assert asyncio.run(live())
+    gc.collect()
+    assert _kept(said) == []

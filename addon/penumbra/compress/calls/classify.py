@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
@@ -18,6 +17,7 @@ from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse, parse_argv
 from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
+from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
 """Command lines above this many characters are not parsed."""
@@ -176,7 +176,7 @@ def _line_call(kind: str, command: str) -> Call:
     return _call(kind, parse(command), command)
 
 
-_remembered = rules.until_changed(lru_cache(maxsize=_REMEMBERED)(_line_call))
+_remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 
 def _are_lines(words: list[str]) -> bool:

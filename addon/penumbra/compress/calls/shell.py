@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import islice
 
 from penumbra import rules
@@ -25,6 +24,7 @@ from penumbra.compress.calls.programs import (
     shell_rules,
 )
 from penumbra.compress.calls.wrappers import unwrap
+from penumbra.short_texts import forgettable
 
 MAX_DEPTH = 8
 """How deep groups and command lines inside command lines are followed."""
@@ -100,7 +100,7 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
     return tuple(_Resolver(depth).of_pipelines(parser.pipelines(None, 0)))
 
 
-_remembered = rules.until_changed(lru_cache(maxsize=_REMEMBERED)(_parse))
+_remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
 """What shortens a result and what searches it for secrets ask for the same line, one after the other."""
 
 

@@ -14,13 +14,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
 from penumbra.compress.result import Told
 from penumbra.compress.size import LEAST_CUT, encode
 from penumbra.compress.windows import Span
+from penumbra.short_texts import forgettable
 
 LONGEST = 200_000
 """Bytes of a text above which its lines are not compared."""
@@ -252,7 +252,7 @@ def _facts_of(words: bytes) -> tuple[bytes, ...]:
     return tuple(filter(_TELLING.search, long))
 
 
-_remembered = lru_cache(maxsize=16_384)(_facts_of)
+_remembered = forgettable(16_384)(_facts_of)
 """The same words come in line after line, and result after result."""
 
 

@@ -11,10 +11,10 @@ import base64
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import lru_cache
 
 from penumbra.redaction.late import late
 from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.short_texts import forgettable
 
 _HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _OTHER_ARMOUR = rb"-----%s OpenVPN Static key V1-----|---- %s SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
@@ -112,7 +112,7 @@ def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
     return _prefix_pattern(prefix)
 
 
-@lru_cache(maxsize=256)
+@forgettable(256)
 def _prefix_pattern(prefix: bytes) -> re.Pattern[bytes]:
     shape = re.sub(rb"(?:\\ )+", b" *", re.sub(rb"[0-9]+", b"[0-9]+", re.escape(_HIDDEN.sub(b"", prefix))))
     shape = shape.replace(b"\\\t", b"[\\t ]*")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 
 from penumbra.compress.calls.programs import shell_rules
@@ -13,6 +12,7 @@ from penumbra.redaction.finders.printed import Printed, is_lone_secret, printed,
 from penumbra.redaction.late import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import has_digit, is_address, is_opaque
+from penumbra.short_texts import forgettable
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
@@ -57,7 +57,7 @@ _TELLING = late(
 _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 
-@lru_cache(maxsize=256)
+@forgettable(256)
 def _secret_of(command: bytes) -> Printed | None:
     return printed(_QUOTE.sub(b"", command).decode("utf-8", "replace"))
 
