@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penumbra.compress import reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
@@ -31,7 +31,7 @@ from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.tools import same_file
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
-from penumbra.compress.stages import line_numbers, new_facts
+from penumbra.compress.stages import folding, line_numbers, new_facts
 from penumbra.conversation import original_lines, said_lines
 from penumbra.conversation.call_names import CallName
 from penumbra.conversation.edit_units import ShownFile
@@ -44,6 +44,8 @@ _LEAST = 60
 """Estimated tokens that a reference must stand for."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
+_NEAR = 9
+"""Lines behind hidden ones in which a mark may count those."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])|"
     + said_lines.MARKER.pattern
@@ -207,6 +209,11 @@ class LineIndex:
                 whole = self._of_runs(known, parts, matcher)
                 if sum(map(len, whole)) >= sum(map(len, said)) + sum(part.length for part, _ in parts):
                     parts, said = [], whole
+        if (" more time" in text) and (first := folding.counted_lines(lines)):
+            # A mark is shown with the lines that it counts.
+            ends = [(part, meant, _end(part.start, part.length, first, lines)) for part, meant in parts]
+            parts = [(replace(part, length=end - part.start), meant) for part, meant, end in ends if end]
+            said = [replace(one, end=end) for one in said if (end := _end(one.start, len(one), first, lines))]
         if not parts and not said:
             return None
         seen = _Seen(in_front, [(part.start, part.length) for part, _ in parts])
@@ -283,6 +290,16 @@ def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[
         yield position, part.start
         position = part.start + part.length
     yield position, count
+
+
+def _end(start: int, length: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
+    """Return the position behind hidden lines once none of them is counted by a mark that is shown; 0 if too
+    little is left to be hidden. `first`: by mark, the first line that it counts."""
+    end = start + length
+    while (least := min([first[at] for at in range(end, end + _NEAR) if at in first], default=end)) < end:
+        end = least
+    hidden = "\n".join(lines[start : max(start, end)])
+    return end if end == start + length or token_estimate.estimate(hidden) >= _LEAST else 0
 
 
 @dataclass(slots=True)

@@ -61,6 +61,15 @@ def test_hits_of_an_output_that_was_cut_are_the_least() -> None:
     assert not re.search(r"[0-9] hits", cut)
 
 
+def test_in_an_excerpt_no_marker_counts_a_line_that_is_left_out() -> None:
+    lines = [f"step {n % 7} of the ride with keel {n * 7919 % 97} and mast" for n in range(900)]
+    repeated = [line for line in lines for _ in range(1 + 5 * (len(line) % 2))]
+    shown = run("\n".join(repeated), command="./ride").text.split("\n")
+    marks = [at for at, line in enumerate(shown) if line.startswith("[the line above")]
+    assert marks
+    assert all(not shown[at - 1].startswith("[") for at in marks)
+
+
 # --- cuts within lines --------------------------------------------------------------------------
 @pytest.mark.parametrize("length", [61, 75, 99, 100, 140, 300, 4_000])
 @pytest.mark.parametrize("last", [0, 20])

@@ -77,6 +77,16 @@ def test_what_sums_up_a_run_is_said_each_time(summary: str) -> None:
     assert summary in made(index, ["go", *mixed(), summary, *mixed(), "end"])
 
 
+def test_what_a_mark_counts_is_not_hidden_in_front_of_it() -> None:
+    index = shown("\n".join(STEPS), "\n".join(OTHER))
+    for known in (mixed(), STEPS[5:20]):
+        for mark, count in (("[the line above 3 more times]", 1), ("[the 2 lines above 1 more time]", 2)):
+            told = made(index, ["go", *known, mark, "end"])
+            assert told[-2 - count :] == [*known[-count:], mark, "end"]
+            assert len(told) < len(known)
+    assert made(index, ["go", *STEPS[:2], "[the line above 1 more time]", "end"])[1:3] == STEPS[:2]
+
+
 def test_times_make_no_line_new_but_other_numbers_do() -> None:
     first = [f"[2026-01-02 10:00:{n:02}] worker-{n} has taken {n} items in {n}.5s" for n in range(10, 30)]
     index = shown("\n".join(first[::2]), "\n".join(first[1::2]))

@@ -28,6 +28,7 @@ from penumbra.compress.size import counted, encode, exceeds, line_count, size
 from penumbra.compress.stage import Shape, Source, is_readable
 from penumbra.compress.stages import (
     diff_hunks,
+    folding,
     json_prune,
     line_numbers,
     names_left_out,
@@ -408,7 +409,7 @@ class _Parts:
             aside = room // _HEADINGS if self._headings else 0
             spans = windows.choose(self._data, max(windows.LEAST, room - aside), failures)
             spans = windows.headed(self._data, spans, self._headings, room)
-        return windows.assemble(self._data, spans, partial(_gap, self._data))
+        return windows.assemble(self._data, folding.supported(self._data, spans), partial(_gap, self._data))
 
 
 def _body(text: str, kind: Kind, room: int, source: Source, found: FailureLines, parts: _Parts) -> str:

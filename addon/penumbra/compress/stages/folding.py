@@ -4,16 +4,20 @@
     [the line above 41 more times]
 
 Reversible: writing the lines out again gives the text back. A text that already holds such a
-marker is left alone, so that a marker always means what it says.
+marker is left alone, so that a marker always means what it says. Where only parts of the text are shown, a
+marker is shown with the lines that it counts, or not at all.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 
 from penumbra.compress import time_budget
 
 _LONGEST_CYCLE = 8
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 def fold(text: str) -> str | None:
@@ -114,6 +118,36 @@ def _counts(line: str) -> tuple[int, int] | None:
     if len(words) == 7 and words[1].isdecimal() and words[2:4] == ["lines", "above"] and words[4].isdecimal():
         return int(words[1]), int(words[4])
     return None
+
+
+def supported(data: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans of a text in bytes without the markers whose lines no span shows in front of them."""
+    if b" more time" not in data:
+        return [*spans]
+    kept: list[tuple[int, int]] = []
+    for start, end in spans:
+        position = start
+        # The rest of a line is no line.
+        above = 0 if not start or data[start - 1 : start] == b"\n" else -1
+        for line in _LINE.findall(data[start:end]):
+            counts = _counts(line.strip(b"\n").decode("utf-8", "replace"))
+            if counts is not None and counts[0] > above:
+                if start < position:
+                    kept.append((start, position))
+                start = position + len(line)
+                above = 0
+            else:
+                above += counts[0] * counts[1] if counts else 1
+            position += len(line)
+        if start < end:
+            kept.append((start, end))
+    return kept
+
+
+def counted_lines(lines: Sequence[str]) -> dict[int, int]:
+    """Return the position of each marker, and that of the first line that it counts."""
+    counts = ((at, _counts(line)) for at, line in enumerate(lines) if line.startswith("[the "))
+    return {at: max(0, at - found[0]) for at, found in counts if found is not None}
 
 
 def _has_marker(text: str) -> bool:

@@ -11,6 +11,7 @@ from penumbra.compress import failure_lines, windows
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import counted, encode, exceeds, head
+from penumbra.compress.stages import folding
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
@@ -30,7 +31,7 @@ def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
 
     def body(room: int) -> str:
         spans = windows.choose(data, room, telling)
-        return windows.assemble(data, spans, _marker)
+        return windows.assemble(data, folding.supported(data, spans), _marker)
 
     return failure_lines.write(failures, room, body, Severity.COMPLAINT, least=windows.LEAST)
 
