@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.formats import REQUESTS
+from penumbra.apis.prompt import declared_schemas
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.files import Folder

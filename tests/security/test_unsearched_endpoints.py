@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penumbra import rules
-from penumbra.apis import other_paths, recognise
+from penumbra.apis import recognise
 from support.cases import each
 from support.planted import GITHUB
 from support.search import search
@@ -28,7 +28,7 @@ OTHERS, SOCKETS = dict(cases("others")), dict(cases("sockets"))
 def test_every_example(name: str, example: Any) -> None:
     assert recognise.is_llm_host(example["host"])
     assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
-    found = other_paths.by_path(example["path"])
+    found = recognise.by_path(example["path"])
     assert found is not None
     assert found.id == name
     if found.passes or "{secret}" not in example["body"]:
@@ -51,7 +51,7 @@ def _shape(value: Any) -> Any:
 
 @each(("name", "example"), SOCKETS.values(), ids=SOCKETS)
 def test_every_socket(name: str, example: Any) -> None:
-    found = other_paths.socket_by_path(example["path"])
+    found = recognise.socket_by_path(example["path"])
     assert found is not None
     assert found.id == name
     frame = example["frame"].replace("{secret}", f"GITHUB_TOKEN={GITHUB}").encode()
@@ -63,12 +63,10 @@ def test_every_socket(name: str, example: Any) -> None:
 
 
 def test_errors_have_the_shape_of_their_host() -> None:
-    assert json.loads(other_paths.error("api.anthropic.com", 400, "m"))["type"] == "error"
+    assert json.loads(recognise.error("api.anthropic.com", 400, "m"))["type"] == "error"
+    assert json.loads(recognise.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
     assert (
-        json.loads(other_paths.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
-    )
-    assert (
-        json.loads(other_paths.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
+        json.loads(recognise.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
         == "m"
     )
-    assert json.loads(other_paths.error("llm.example.org", 400, "m"))["error"]["message"] == "m"
+    assert json.loads(recognise.error("llm.example.org", 400, "m"))["error"]["message"] == "m"

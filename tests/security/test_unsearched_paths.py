@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis import recognise
 from penumbra.wire.framing import is_stream
 from penumbra.wire.request_path import normal
 from support.cases import each
@@ -30,7 +30,7 @@ def test_another_path_stays_another(path: str) -> None:
 @each("path", ["/v1/responses/", "//v1/responses?x", "/v1/Responses;a", "/v1/%72esponses"])
 @each("asked", ["websocket", "WebSocket", "h2c, websocket"])
 def test_sockets_are_recognised_too(path: str, asked: str) -> None:
-    api = websocket_upgrade.asks_for("GET", path, {"upgrade": asked})
+    api = recognise.asks_for("GET", path, {"upgrade": asked})
     assert api is not None
     assert api.id == "openai-responses"
 

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from penumbra.apis.ending import Ending
 from penumbra.apis.event import Filter
+from penumbra.apis.usage import Ending
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ Messages are built like Anthropic's, of other blocks.
 A tool result is a `toolResult` block of a user message; its content is a list of blocks, each with one
 member that says what it is. Texts, and the strings within `json`, are ours; images, documents, videos
 and search results are not.
+
+Amazon Bedrock's InvokeModel with Anthropic's models: their own requests, Bedrock's own errors.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from penumbra.apis.base import InjectedCall, Said, Tool, Tools
 from penumbra.apis.parts import string_values
 from penumbra.apis.prompt import Kind, Part
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.json_values import encode
+from penumbra.wire.json_values import NotJson, encode
 
 _DROP_BETA = b"thinking-binding-controls"
 RUN_BY_PROVIDER = "server_tool_use"
@@ -188,3 +190,29 @@ def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Itera
         texts = tuple(text for one in held for text in string_values(document, one))
         container = block.get("json")
         yield Part(Kind.RESULT, value, call_id, texts=texts, container=container, is_error=is_error)
+
+
+_TOKENS = {
+    "x-amzn-bedrock-input-token-count": "input_tokens",
+    "x-amzn-bedrock-output-token-count": "output_tokens",
+}
+
+
+class InvokeFormat(AnthropicFormat):
+    """Bodies of `/invoke` and `/invoke-with-response-stream`."""
+
+    def error(self, status: int, message: str) -> bytes:
+        return error(status, message)
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        return super().drop_unbound(request, first, offered or may_drop(request, request.root))
+
+
+def token_headers(body: bytes) -> dict[str, str]:
+    """The headers in which Bedrock repeats the figures of a response that is one document."""
+    try:
+        document = Document(body)
+    except NotJson:
+        return {}
+    usage = document.members(document.members(document.root).get("usage"))
+    return {name: document.source(usage[key]).decode() for name, key in _TOKENS.items() if key in usage}

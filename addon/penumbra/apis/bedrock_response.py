@@ -2,31 +2,135 @@
 
 Only calls and the like have a start, texts and reasoning begin with their first piece. The API knows no
 keep-alive.
+
+Amazon Bedrock's Converse: one content block of a stream, put together from its pieces.
+
+Amazon Bedrock's InvokeModel with Anthropic's models: their own responses, in Bedrock's framing.
+
+Each message of a stream carries one of Anthropic's events in base64, beside some padding. The last one
+has Bedrock's own figures in it. Bedrock knows no keep-alive, and errors are its own.
 """
 
 from __future__ import annotations
 
+import binascii
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from typing import cast
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Said, Turn
-from penumbra.apis.bedrock import error, said
-from penumbra.apis.bedrock_block import ConverseBlock
+from penumbra.apis import anthropic
+from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns, AnthropicWhole
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, MadeCall, Said, Turn
+from penumbra.apis.bedrock import RUN_BY_PROVIDER, error, said
 from penumbra.apis.call_arguments import BlockArguments, Made
-from penumbra.apis.content_blocks import BlockTurns, Kind, WholeBlocks
-from penumbra.apis.ending import EndingTable
+from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
 from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
-from penumbra.apis.turns import Turns
+from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
-from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeTurns
+from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
 from penumbra.wire.framing import MessageReader, StreamMessage, message_bytes
 from penumbra.wire.json_values import NotJson, decode, encode
+
+
+@dataclass(slots=True)
+class ConverseBlock(Block):
+    """A block as far as it has arrived."""
+
+    known: bool = True
+    """False: it has something that this module can't put together."""
+    _start: dict[str, Any] = field(default_factory=dict)
+    _texts: dict[str, list[str]] = field(default_factory=dict)
+    _lists: dict[str, list[Any]] = field(default_factory=dict)
+
+    def start(self, value: dict[str, Any]) -> None:
+        self._start = value
+        self.known = self.known and self._start.keys() <= {"toolUse", "toolResult"}
+
+    def add(self, delta: dict[str, Any]) -> None:
+        for kind, value in delta.items():
+            if kind == "text" and isinstance(value, str):
+                self._texts.setdefault("text", []).append(value)
+            elif kind == "toolUse" and isinstance(value, dict):
+                self._texts.setdefault("input", []).append(str(value.get("input", "")))
+            elif kind == "reasoningContent" and isinstance(value, dict):
+                for name, piece in value.items():
+                    self._texts.setdefault(f"reasoning {name}", []).append(str(piece))
+            elif kind == "citation":
+                self._lists.setdefault("citations", []).append(value)
+            elif kind == "toolResult" and isinstance(value, list):
+                self._lists.setdefault("content", []).extend(value)
+            else:
+                self.known = False
+
+    def call(self) -> MadeCall | None:
+        call = self._call()
+        if not call or call.get("type") == RUN_BY_PROVIDER:
+            return None
+        return MadeCall(str(call.get("toolUseId", "")), str(call.get("name", "")), self._arguments())
+
+    @property
+    def text(self) -> str:
+        return self._text("text")
+
+    @property
+    def signature(self) -> str:
+        return self._text("reasoning signature") or self._redacted()
+
+    @property
+    def is_reasoning(self) -> bool:
+        return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
+
+    @property
+    def may_be_cut(self) -> bool:
+        return self.call() is None and not self.is_reasoning
+
+    def json(self) -> bytes:
+        if call := self._call():
+            return (
+                b'{"toolUse":' + encode(call)[:-1] + b',"input":' + object_or_empty(self._arguments()) + b"}}"
+            )
+        if "toolResult" in self._start:
+            return encode(
+                {"toolResult": {**self._start["toolResult"], "content": self._lists.get("content", [])}}
+            )
+        if any(name.startswith("reasoning") for name in self._texts):
+            return encode({"reasoningContent": self._reasoning()})
+        if not self.text.strip():
+            return b""
+        if citations := self._lists.get("citations"):
+            return encode({"citationsContent": {"content": [{"text": self.text}], "citations": citations}})
+        return encode({"text": self.text})
+
+    def _arguments(self) -> str:
+        """The JSON text of a call's input, as the model wrote it."""
+        return self._text("input") or "{}"
+
+    def _call(self) -> dict[str, Any]:
+        call = self._start.get("toolUse")
+        return call if isinstance(call, dict) else {}
+
+    def _text(self, name: str) -> str:
+        return "".join(self._texts.get(name, ()))
+
+    def _reasoning(self) -> dict[str, Any]:
+        if redacted := self._redacted():
+            return {"redactedContent": redacted}
+        signature = self._text("reasoning signature")
+        signed = {"signature": signature} if signature else {}
+        return {"reasoningText": {"text": self._text("reasoning text"), **signed}}
+
+    def _redacted(self) -> str:
+        pieces = self._texts.get("reasoning redactedContent", [])
+        if len(pieces) < 2:
+            return "".join(pieces)
+        return b64encode(b"".join(map(b64decode, pieces))).decode()
+
 
 _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 USAGE = UsageTable(
@@ -38,12 +142,12 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("stopReason",),))
 _KINDS = {
-    "messageStart": Kind.START,
-    "contentBlockStart": Kind.BLOCK_BEGINS,
-    "contentBlockDelta": Kind.BLOCK_GROWS,
-    "contentBlockStop": Kind.BLOCK_ENDS,
-    "messageStop": Kind.END,
-    "metadata": Kind.END,
+    "messageStart": EventKind.START,
+    "contentBlockStart": EventKind.BLOCK_BEGINS,
+    "contentBlockDelta": EventKind.BLOCK_GROWS,
+    "contentBlockStop": EventKind.BLOCK_ENDS,
+    "messageStop": EventKind.END,
+    "metadata": EventKind.END,
 }
 _CONTINUABLE = ("", "end_turn", "tool_use", "stop_sequence", "max_tokens")
 _EXCEPTIONS = {
@@ -63,7 +167,7 @@ class ConverseTurns(BlockTurns):
     begins = "start"
     new_block = ConverseBlock
 
-    def kind(self, event: Event) -> Kind | None:
+    def kind(self, event: Event) -> EventKind | None:
         return _KINDS.get(cast(StreamMessage, event.piece).event)
 
     def is_error(self, event: Event) -> bool:
@@ -182,3 +286,97 @@ class ConverseResponses(Responses):
 
     def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
         return ConverseWhole(injected_tool)
+
+
+INVOKE_USAGE = replace(
+    anthropic.USAGE,
+    beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
+)
+_ERROR = b'{"type":"error"}'
+"""What an exception is for those who read Anthropic's events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One message, read as the event within it."""
+
+    message: StreamMessage
+    data: bytes | None
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes on the wire."""
+        return self.message.raw
+
+    def with_data(self, data: bytes) -> bytes:
+        """The message's bytes with another event in it; its padding stays."""
+        assert self.message.data is not None
+        document = Document(self.message.data)
+        document.replace(document.members(document.root)["bytes"], b64encode(data).decode())
+        return self.message.with_data(document.render())
+
+
+@dataclass(slots=True)
+class ChunkReader:
+    """Cuts a byte stream into chunks."""
+
+    _messages: MessageReader = field(default_factory=MessageReader)
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """The chunks that these bytes complete."""
+        return [Chunk(message, _event(message)) for message in self._messages.feed(data)]
+
+    def close(self) -> list[Chunk]:
+        """What is left at the end of the stream."""
+        return [Chunk(message, None) for message in self._messages.close()]
+
+
+class InvokeTurns(AnthropicTurns):
+    """An event stream."""
+
+    usage = INVOKE_USAGE
+
+    def failed_by(self, event: Event) -> Failure:
+        return raised(cast(Chunk, event.piece).message)
+
+    def error(self, failure: Failure) -> Chunk:
+        return Chunk(exception(failure, self.injected_tool), _ERROR)
+
+
+class InvokeWhole(AnthropicWhole):
+    """One JSON document."""
+
+    usage = INVOKE_USAGE
+
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
+
+
+def _event(message: StreamMessage) -> bytes | None:
+    """The event that a message carries; None if it carries none."""
+    if message.is_exception:
+        return _ERROR
+    if message.data is None:
+        return None
+    try:
+        document = Document(message.data)
+        text = document.string(document.members(document.root).get("bytes"))
+        return None if text is None else b64decode(text, validate=True)
+    except (NotJson, binascii.Error, ValueError):
+        return None
+
+
+class InvokeResponses(Responses):
+    """Bedrock's InvokeModel with Anthropic's models."""
+
+    usage = INVOKE_USAGE
+    arguments = AnthropicArguments
+
+    def framing(self) -> Framing:
+        return Framing(ChunkReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return InvokeTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return InvokeWhole(injected_tool)

@@ -3,6 +3,8 @@
 A filter hands the arguments of each call to whoever `Open` gives for it, and puts into their place what
 comes back. What that one holds back travels in a copy of the call's last event, as soon as it is given
 free. Calls that the provider runs itself are left alone. Where calls stand is said by each API.
+
+The arguments of calls in OpenAI's two APIs.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol
 
 from msgspec import Raw
@@ -192,3 +195,242 @@ def edit_value(document: Document, value: Raw | None, arguments: Arguments | Non
         new = whole(arguments, source)
         if new != source:
             document.rewrite(value, new.encode("utf-8", "surrogatepass"))
+
+
+CALLS = {
+    "function_call": ("", "arguments"),
+    "custom_tool_call": ("", "input"),
+    "local_shell_call": ("local_shell", "action"),
+    "shell_call": ("shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+}
+"""Items of calls that the client answers: the tool's name where the item has none, and its arguments."""
+
+_SHAPES = {"function": "arguments", "custom": "input"}
+_FRAGMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+_FINISHED = {
+    "response.function_call_arguments.done": "arguments",
+    "response.custom_tool_call_input.done": "input",
+}
+
+
+@dataclass(slots=True)
+class _ChatCall:
+    """One call of one choice."""
+
+    id: str = ""
+    name: str = ""
+    opened: bool = False
+    call: Call | None = None
+
+
+class ChatArguments(CallArguments):
+    """Chat Completions, also as compatible APIs write them."""
+
+    def __init__(self, open_: Open) -> None:
+        super().__init__(open_)
+        self._calls: dict[tuple[int, int], _ChatCall] = {}
+        """By choice and index."""
+
+    def no_json(self, event: Event) -> Iterable[Event]:
+        return (event,) if event.piece.data is None else (*self.close(), event)
+
+    def close(self) -> Iterable[Event]:
+        return self._flush(list(self._calls))
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        before: list[Event] = []
+        for item in document.items(event.members.get("choices")):
+            choice = document.members(item)
+            number = document.plain(choice.get("index"))
+            before += self._choice(event, document, choice, number if isinstance(number, int) else 0)
+        return before
+
+    def made(self, document: Document) -> Iterator[Made]:
+        for item in document.items(document.members(document.root).get("choices")):
+            message = document.members(document.members(item).get("message"))
+            for value in document.items(message.get("tool_calls")):
+                call = document.members(value)
+                for shape, member in _SHAPES.items():
+                    made = document.members(call.get(shape))
+                    yield Made(document.string(made.get("name")) or "", made.get(member), shape == "custom")
+
+    def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
+        """Edits one choice of a chunk; gives what must come before it."""
+        ends = document.plain(choice.get("finish_reason")) is not None
+        fragments: dict[tuple[int, int], list[Raw]] = {}
+        for at, item in enumerate(document.items(document.members(choice.get("delta")).get("tool_calls"))):
+            index = document.plain(document.members(item).get("index"))
+            key = (number, index if isinstance(index, int) else at)
+            fragments.setdefault(key, []).append(item)
+        over = [key for key in self._calls if key[0] == number and key not in fragments]
+        before = self._flush(over if ends or fragments else [])
+        for key, items in fragments.items():
+            for item in items:
+                last = ends and item is items[-1]
+                before += self._fragment(event, document, document.members(item), key, last=last)
+        return before
+
+    def _fragment(
+        self, event: Event, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
+    ) -> list[Event]:
+        given = document.string(item.get("id")) or ""
+        call = self._calls.get(key)
+        # Some providers use one index for several calls.
+        before: list[Event] = []
+        if call is not None and given and call.id and given != call.id:
+            before, call = self._flush([key]), None
+        if call is None:
+            call = self._calls[key] = _ChatCall(given)
+        shape = "custom" if "custom" in item else "function"
+        made = document.members(item.get(shape))
+        name = document.string(made.get("name")) or ""
+        call.name += "" if name == call.name else name
+        value = made.get(_SHAPES[shape])
+        if value is None or not call.name:
+            return before
+        text = document.string(value)
+        if text is None:
+            edit_value(document, value, self._open(call.name, freeform=shape == "custom"))
+        elif text or call.opened:
+            new = self._feed(event, call, key, shape, text)
+            if last:
+                new += call.call.arguments.finish() if call.call else ""
+                del self._calls[key]
+            if new != text:
+                document.replace(value, new)
+        return before
+
+    def _feed(self, event: Event, known: _ChatCall, key: tuple[int, int], shape: str, text: str) -> str:
+        if not known.opened:
+            known.opened = True
+            arguments = self._open(known.name, freeform=shape == "custom")
+            known.call = Call(arguments) if arguments is not None else None
+        if known.call is None:
+            return text
+        return known.call.feed(event, text, partial(_only, key, shape))
+
+    def _flush(self, keys: list[tuple[int, int]]) -> list[Event]:
+        calls = [self._calls.pop(key).call for key in keys]
+        return [event for call in calls if call is not None for event in call.flush()]
+
+
+def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
+    """Make a copy of a chunk say nothing but some arguments of one call."""
+    members = document.members(document.root)
+    call = {"index": key[1], shape: {_SHAPES[shape]: text}}
+    choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}
+    document.replace(members["choices"], [choice])
+    if "usage" in members:
+        document.replace(members["usage"], None)
+
+
+@dataclass(slots=True)
+class _Item:
+    """A call of a response, as far as it is known."""
+
+    kind: str
+    name: str
+    call: Call | None = None
+
+
+class ResponsesArguments(CallArguments):
+    """Responses."""
+
+    def __init__(self, open_: Open) -> None:
+        super().__init__(open_)
+        self._items: dict[int, _Item] = {}
+        """Calls by their place in the response."""
+        self._added = 0
+        """Events that the provider did not send."""
+        self._number = 0
+        """The next number of the sequence."""
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        number = document.plain(event.members.get("sequence_number"))
+        self._number = number + self._added if isinstance(number, int) else self._number
+        before = self._edit(event, document, event.members)
+        if isinstance(number, int) and number != self._number:
+            document.replace(event.members["sequence_number"], self._number)
+        self._number += 1
+        return before
+
+    def close(self) -> Iterable[Event]:
+        return [event for place in list(self._items) for event in self._flush(place)]
+
+    def made(self, document: Document) -> Iterator[Made]:
+        top = document.members(document.root)
+        for response in (top, document.members(top.get("response"))):
+            for item in document.items(response.get("output")):
+                yield from _made(document, item)
+
+    def _edit(self, event: Event, document: Document, members: dict[str, Raw]) -> list[Event]:
+        name = document.string(members.get("type")) or ""
+        self.document(document)
+        place = document.plain(members.get("output_index"))
+        if not isinstance(place, int):
+            return []
+        if name == "response.output_item.added":
+            self._begin(document, members.get("item"), place)
+        elif name in _FRAGMENTS:
+            self._fragment(event, document, members, place)
+        elif name in _FINISHED:
+            before = self._flush(place)
+            if (item := self._items.get(place)) is not None:
+                edit_value(document, members.get(_FINISHED[name]), self._open_item(item.kind, item.name))
+            return before
+        elif name == "response.output_item.done":
+            before = self._flush(place)
+            self._item(document, members.get("item"))
+            return before
+        return []
+
+    def _begin(self, document: Document, item: Raw | None, place: int) -> None:
+        members = document.members(item)
+        kind = document.string(members.get("type")) or ""
+        if kind in CALLS:
+            name = document.string(members.get("name")) or CALLS[kind][0]
+            arguments = self._open_item(kind, name)
+            self._items[place] = _Item(kind, name, Call(arguments) if arguments is not None else None)
+            self._item(document, item)
+
+    def _fragment(self, event: Event, document: Document, members: dict[str, Raw], place: int) -> None:
+        item, value = self._items.get(place), members.get("delta")
+        if item is None or item.call is None or value is None:
+            return
+        text = document.string(value) or ""
+        new = item.call.feed(event, text, self._delta)
+        if new != text:
+            document.replace(value, new)
+
+    def _delta(self, document: Document, text: str) -> None:
+        members = document.members(document.root)
+        document.replace(members["delta"], text)
+        if "sequence_number" in members:
+            document.replace(members["sequence_number"], self._number)
+            self._added += 1
+            self._number += 1
+
+    def _flush(self, place: int) -> list[Event]:
+        item = self._items.get(place)
+        if item is None or item.call is None:
+            return []
+        call, item.call = item.call, None
+        return call.flush()
+
+    def _item(self, document: Document, item: Raw | None) -> None:
+        for made in _made(document, item):
+            edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
+
+    def _open_item(self, kind: str, name: str) -> Arguments | None:
+        return self._open(name, freeform=kind == "custom_tool_call")
+
+
+def _made(document: Document, item: Raw | None) -> Iterator[Made]:
+    """The call that an item is."""
+    members = document.members(item)
+    kind = document.string(members.get("type")) or ""
+    if kind in CALLS:
+        default, member = CALLS[kind]
+        name = document.string(members.get("name")) or default
+        yield Made(name, members.get(member), kind == "custom_tool_call")

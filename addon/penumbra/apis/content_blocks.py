@@ -16,8 +16,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import CacheDiagnosis, InjectedCall, MadeCall, Said, Turn
 from penumbra.apis.event import Event
-from penumbra.apis.turns import Turns
-from penumbra.apis.whole_turns import WholeTurns
+from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
@@ -25,7 +24,7 @@ _CALLS, _NO_CALLS = "tool_use", "end_turn"
 """Stop reasons of a turn that ends in calls, and of one that does not."""
 
 
-class Kind(Enum):
+class EventKind(Enum):
     """What an event is about."""
 
     START = auto()
@@ -103,7 +102,7 @@ class BlockTurns(Turns):
         super().__init__(injected_tool)
 
     @abstractmethod
-    def kind(self, event: Event) -> Kind | None:
+    def kind(self, event: Event) -> EventKind | None:
         """What an event is about; None: nothing of this."""
 
     @abstractmethod
@@ -132,11 +131,11 @@ class BlockTurns(Turns):
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         kind = self.kind(event)
-        if kind is Kind.START:
+        if kind is EventKind.START:
             self.note(event, document)
             first, self._started = not self._started, True
             return (event,) if first else ()
-        if kind is Kind.END:
+        if kind is EventKind.END:
             self.note(event, document)
             if (reason := document.string(self.reason(document))) is not None:
                 self.seen.stop_reason = reason
@@ -147,25 +146,27 @@ class BlockTurns(Turns):
             return self._block(kind, event, document)
         return (event,)
 
-    def _block(self, kind: Kind, event: Event, document: Document) -> Iterable[Event]:
+    def _block(self, kind: EventKind, event: Event, document: Document) -> Iterable[Event]:
         members, seen = event.members, self.seen
         index = document.plain(members.get(self.index))
         if not isinstance(index, int):
             return (event,)
-        if kind is Kind.BLOCK_BEGINS or index not in seen.blocks:
+        if kind is EventKind.BLOCK_BEGINS or index not in seen.blocks:
             seen.blocks[index] = self.new_block()
             # A number that begins anew names another block, hidden or not.
             seen.hidden.discard(index)
         block = seen.blocks[index]
-        seen.open = index if kind is not Kind.BLOCK_ENDS else -1
-        if kind is Kind.BLOCK_BEGINS and isinstance(first := document.plain(members.get(self.begins)), dict):
+        seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
+        if kind is EventKind.BLOCK_BEGINS and isinstance(
+            first := document.plain(members.get(self.begins)), dict
+        ):
             block.start(first)
             if (call := block.call()) is not None and call.name == self.injected_tool:
                 seen.hidden.add(index)
             if call is not None:
                 self.hidden_names.note([call.id], hidden=index in seen.hidden)
             seen.shows_calls |= call is not None and index not in seen.hidden
-        if kind is Kind.BLOCK_GROWS and isinstance(delta := document.plain(members.get("delta")), dict):
+        if kind is EventKind.BLOCK_GROWS and isinstance(delta := document.plain(members.get("delta")), dict):
             block.add(delta)
         if index in seen.hidden:
             return ()

@@ -8,20 +8,45 @@ names of members in camel and in snake case.
 
 What stands for an assistant message here is a run of contents of the model: some clients keep a response
 that came in pieces as several. Results of parallel calls have to stand together in one content.
+
+Google Gemini: responses, as streams (server-sent events or one JSON array) and as JSON.
+
+A response is a list of parts, and a stream is a list of responses with some of them each: see
+`message_pieces.py`. Code Assist wraps every response in another object. The API knows no keep-alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.call_arguments import Made, WholeArguments
+from penumbra.apis.event import Event
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.upstream_error import described
+from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
 from penumbra.wire.document import Document, Edit
+from penumbra.wire.framing import (
+    MOST_BLANK_BYTES,
+    ArrayItem,
+    ArrayReader,
+    Piece,
+    Reader,
+    SseEvent,
+    SseReader,
+    event_bytes,
+)
 from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
@@ -211,3 +236,335 @@ def _declarations(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
 def _calling(request: Document, members: dict[str, Raw]) -> dict[str, Raw]:
     config = request.members(member(members, "toolConfig"))
     return request.members(member(config, "functionCallingConfig"))
+
+
+USAGE = UsageTable(
+    inputs=(
+        "promptTokenCount",
+        "cachedContentTokenCount",
+        "toolUsePromptTokenCount",
+        "promptTokensDetails",
+        "cacheTokensDetails",
+    ),
+    outputs=("candidatesTokenCount", "thoughtsTokenCount"),
+    holders=("usageMetadata", "usage_metadata"),
+    within=("response", ""),
+    total="totalTokenCount",
+    in_total=("promptTokenCount", "toolUsePromptTokenCount"),
+)
+ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="candidates")
+_CONTINUABLE = ("", "STOP")
+_EMPTY = b'[{"text":""}]'
+_ERROR_STATUS = {
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+
+
+class GeminiFraming(Framing):
+    """Server-sent events or an array: what stands in front of an item depends on what the client has got."""
+
+    def __init__(self) -> None:
+        super().__init__(SseReader)
+        self.is_array = False
+        self.is_begun = False
+        """The client has got the beginning of an array."""
+
+    def reader(self) -> Reader:
+        return GeminiReader(self)
+
+    def write(self, event: Event) -> bytes:
+        if not isinstance(event.piece, ArrayItem):
+            return event.bytes()
+        if event.document is None:
+            return self._close(event.piece.raw) if ends_array(event.piece) else event.piece.raw
+        first, self.is_begun = not self.is_begun, True
+        raw = event.bytes()
+        item = ArrayItem(raw, event.data())
+        fits = raw.lstrip()[:1] == (b"[" if first else b",")
+        return raw if fits else item.opening() if first else item.following()
+
+    def _close(self, raw: bytes) -> bytes:
+        """The end of an array, which the client may or may not have got the beginning of."""
+        opens = raw.lstrip()[:1] == b"["
+        if self.is_begun:
+            return b"]" if opens else raw
+        return raw if opens else b"[]"
+
+
+@dataclass(slots=True)
+class GeminiReader:
+    """Reads what a stream turns out to be."""
+
+    framing: GeminiFraming
+    _reader: Reader | None = None
+    _blank: bytearray = field(default_factory=bytearray)
+    """White space at the beginning, before it is known what comes."""
+
+    def feed(self, data: bytes) -> Sequence[Piece]:
+        """The pieces that these bytes complete."""
+        if self._reader is None:
+            self._blank += data
+            if not data.strip() and len(self._blank) <= MOST_BLANK_BYTES:
+                return []
+            data = bytes(self._blank)
+            self.framing.is_array = data.lstrip()[:1] == b"["
+            self._reader = ArrayReader() if self.framing.is_array else SseReader()
+        return self._reader.feed(data)
+
+    def close(self) -> Sequence[Piece]:
+        """What is left at the end of the stream."""
+        if self._reader is not None:
+            return self._reader.close()
+        return [SseEvent(bytes(self._blank), "", None)] if self._blank else []
+
+
+def ends_array(piece: Piece) -> bool:
+    """Whether a piece is the end of an array."""
+    return isinstance(piece, ArrayItem) and piece.data is None and not piece.is_part and b"]" in piece.raw
+
+
+@dataclass
+class GeminiReading(Reading):
+    """One turn."""
+
+    parts: list[bytes] = field(default_factory=list)
+    single: bool = True
+
+    def note(self, document: Document) -> Noted:
+        response = members(document)
+        self.single = self.single and len(document.items(response.get("candidates"))) <= 1
+        hidden = []
+        texts = []
+        for value in parts(document):
+            part = document.members(value)
+            self.parts.append(document.source(value))
+            hidden.append(is_hidden(document, value, self.injected_tool))
+            if (signature := document.string(member(part, "thoughtSignature"))) is not None:
+                self.signatures.append(signature)
+            self._note_call(document, member(part, "functionCall"), hidden[-1])
+            text = _text(document, part)
+            self.texts.append(text)
+            texts += [part["text"]] if text and not hidden[-1] else []
+        return Noted(texts, any(hidden), not all(hidden), self._note_end(document, response))
+
+    def _note_call(self, document: Document, call: Raw | None, is_hidden: bool) -> None:
+        if call is None:
+            return
+        said = document.members(call)
+        if not is_hidden:
+            self.real_calls.append(document.string(said.get("id")) or "")
+            self.tokens.append(call_token(document, call))
+            return
+        arguments = document.source(said["args"]).decode() if "args" in said else "{}"
+        named = {key: document.string(said[key]) for key in ("id", "name") if key in said}
+        self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
+
+    def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
+        """Whether this piece ends the turn."""
+        candidates = map(document.members, document.items(response.get("candidates")))
+        reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
+        feedback = document.members(member(response, "promptFeedback"))
+        reasons += ["BLOCKED"] if document.plain(feedback.get("blockReason")) else []
+        ended = [reason for reason in reasons if reason]
+        if ended:
+            self.reason, self.finished = ended[-1], True
+        return bool(ended)
+
+    def message(self) -> bytes | None:
+        return _message(self.parts)
+
+    def is_continuable(self) -> bool:
+        return self.single and self.reason in _CONTINUABLE
+
+
+class GeminiTurns(PieceTurns):
+    """A stream of responses with some parts each."""
+
+    usage = USAGE
+    ends = ENDS
+
+    def __init__(self, injected_tool: str, framing: GeminiFraming) -> None:
+        self._framing = framing
+        self._id: bytes | None = None
+        super().__init__(injected_tool)
+
+    def new_reading(self) -> Reading:
+        return GeminiReading(self.injected_tool)
+
+    def is_error(self, event: Event) -> bool:
+        return event.document is not None and "error" in members(event.document)
+
+    def error(self, failure: Failure) -> Piece:
+        body = error_body(failure, self.injected_tool)
+        if not self._framing.is_array:
+            return SseEvent(event_bytes("", body), "", body)
+        return ArrayItem((b"," if self._framing.is_begun else b"[") + body + b"]", None)
+
+    def no_json(self, event: Event) -> Iterable[Event]:
+        return self.hold(event) if ends_array(event.piece) and self.held else (event,)
+
+    def take_out(self, document: Document) -> None:
+        for array in arrays(document):
+            items = document.items(array)
+            kept = [
+                document.source(item) for item in items if not is_hidden(document, item, self.injected_tool)
+            ]
+            if len(kept) < len(items):
+                document.rewrite(array, b"[" + b",".join(kept) + b"]" if kept else _EMPTY)
+
+    def join(self, document: Document) -> None:
+        """Pieces of a continuation carry the id of the first turn, and figures of all turns."""
+        response, owner = members(document), _answer(document)
+        self.note_usage(document, owner)
+        self.usage.add(document, owner, self.hidden_usage, {})
+        if "responseId" in response and not self.continued:
+            self._id = self._id or document.source(response["responseId"])
+        elif "responseId" in response and self._id is not None:
+            document.replace(response["responseId"], decode(self._id))
+
+    def without_end(self, event: Event) -> Event | None:
+        document = event.document
+        if document is None or not any(_says(document.plain(part)) for part in parts(document)):
+            return None
+        for candidate in document.items(members(document).get("candidates")):
+            if (reason := member(document.members(candidate), "finishReason")) is not None:
+                document.remove_member(reason)
+        return event
+
+
+class GeminiWhole(WholeTurns):
+    """One JSON document."""
+
+    usage = USAGE
+    ends = ENDS
+
+    def __init__(self, injected_tool: str) -> None:
+        super().__init__(injected_tool)
+        self._shown: list[bytes] = []
+        """Parts that the client gets of turns that were continued."""
+        self._seam = Seam()
+
+    def owner(self, document: Document) -> Raw:
+        return _answer(document)
+
+    def turn(self, document: Document) -> Turn:
+        reading = GeminiReading(self.injected_tool)
+        reading.note(document)
+        return replace(reading.turn(), failed="error" in members(document))
+
+    def hide_turn(self, document: Document) -> None:
+        self._shown += self._visible(document)
+        self._seam.due = True
+
+    def put_right(self, document: Document) -> None:
+        visible = [*self._shown, *self._visible(document)]
+        if (array := next(arrays(document), None)) is not None:
+            document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
+
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
+
+    def _visible(self, document: Document) -> list[bytes]:
+        """The parts that the client gets, their text apart from that of earlier turns."""
+        joined = Document(document.data)
+        self._seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
+        joined = Document(joined.render())
+        items = joined.items(next(arrays(joined), None))
+        return [joined.source(item) for item in items if not is_hidden(joined, item, self.injected_tool)]
+
+
+class GeminiArguments(WholeArguments):
+    """The arguments of calls."""
+
+    def made(self, document: Document) -> Iterator[Made]:
+        for part in parts(document):
+            call = document.members(member(document.members(part), "functionCall"))
+            yield Made(document.string(call.get("name")) or "", call.get("args"))
+
+
+def _answer(document: Document) -> Raw:
+    """The response itself, without what Code Assist puts around it."""
+    top = document.members(document.root)
+    wrapped = top.get("response")
+    return wrapped if wrapped and document.members(wrapped) and "candidates" not in top else document.root
+
+
+def members(document: Document) -> dict[str, Raw]:
+    """Its members."""
+    return document.members(_answer(document))
+
+
+def arrays(document: Document) -> Iterator[Raw]:
+    """The parts of each candidate."""
+    for candidate in document.items(members(document).get("candidates")):
+        content = document.members(document.members(candidate).get("content"))
+        if "parts" in content:
+            yield content["parts"]
+
+
+def parts(document: Document) -> list[Raw]:
+    """The parts of all candidates."""
+    return [part for array in arrays(document) for part in document.items(array)]
+
+
+def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
+    """Whether a part is a call of the injected tool."""
+    call = document.members(member(document.members(part), "functionCall"))
+    return bool(call) and document.string(call.get("name")) == injected_tool
+
+
+def error_body(failure: Failure, injected_tool: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = described(failure, injected_tool)
+    code = error.status or 502
+    state = error.state or _ERROR_STATUS.get(code, "INTERNAL")
+    return encode({"error": {"code": code, "message": error.message, "status": state}})
+
+
+def _text(document: Document, part: dict[str, Raw]) -> str:
+    """The visible text of a part."""
+    thought = document.plain(part.get("thought")) is True
+    return "" if thought else document.string(part.get("text")) or ""
+
+
+def _says(part: Any) -> bool:
+    said = part if isinstance(part, dict) else {}
+    return any(value not in ("", None) for key, value in said.items() if key != "thought")
+
+
+def _message(sources: Sequence[bytes]) -> bytes | None:
+    """Parts of a turn as a request would carry them; text that was cut for the stream is one again."""
+    merged: list[bytes] = []
+    last: dict[str, Any] = {}
+    for source in sources:
+        part = decode(source)
+        said = part if isinstance(part, dict) else {}
+        whole = set(said) <= {"text", "thought"} and "text" in said
+        if whole and "text" in last and said.get("thought") == last.get("thought"):
+            last = {**said, "text": str(last["text"]) + str(said["text"])}
+            merged[-1] = encode(last)
+            continue
+        merged.append(source)
+        last = said if whole else {}
+    kept = [source for source in merged if source not in (b'{"text":""}', b'{"text": ""}')]
+    return b'{"role":"model","parts":[' + b",".join(kept) + b"]}" if kept else None
+
+
+class GeminiResponses(Responses):
+    """Google Gemini."""
+
+    usage = USAGE
+    arguments = GeminiArguments
+
+    def framing(self) -> Framing:
+        return GeminiFraming()
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        assert isinstance(framing, GeminiFraming)
+        return GeminiTurns(injected_tool, framing)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return GeminiWhole(injected_tool)

@@ -4,21 +4,231 @@ hidden exchanges in them.
 A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string
 or a list of parts, of which only `text` parts are ours. A result without an id answers the first
 call that has none yet.
+
+An assistant message of Chat Completions, put together so that a request can carry it.
+
+Compatible APIs add members of their own (`reasoning_content`, `reasoning_details`, thought
+signatures in tool calls) and want them back: everything that a delta says is kept. Only what an
+response has and no request may have is left out.
+
+OpenAI Chat Completions: responses, as streams and as JSON, also as the many compatible APIs write them.
+
+A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an
+index; the injected tool's fragments are taken out and the other calls numbered anew. A call whose name is
+only a beginning of the injected tool's name is held until its next fragment decides. Everything that ends
+a turn (finish reason, usage, `[DONE]`) is held back once a call of the injected tool was seen.
+
+Only a response with one choice can be continued. Where the client sees the text of several turns as
+one text, an empty line stands between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
-from penumbra.apis.openai_chat_message import call_token
-from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, text_values
+from penumbra.apis.base import Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.call_arguments import ChatArguments
+from penumbra.apis.event import Event
+from penumbra.apis.message_pieces import Seam, take_out_calls
+from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.upstream_error import described
+from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.json_values import encode
+from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
+from penumbra.wire.json_values import NotJson, decode, encode
+
+_NOT_RETURNED = ("annotations", "audio", "index")
+_SET_ONCE = ("id", "type", "index")
+
+
+@dataclass(slots=True)
+class ChatMessage:
+    """Deltas of one choice in, one message out."""
+
+    _members: dict[str, Any] = field(default_factory=dict)
+    _content: list[Any] = field(default_factory=list)
+    """Pieces of text, or parts."""
+    _calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _pieces: dict[int, list[str]] = field(default_factory=dict)
+    """The arguments of each call, piece by piece."""
+    _at: dict[int, int] = field(default_factory=dict)
+    """The call that an index stands for; some providers use one index for several calls."""
+
+    @property
+    def text(self) -> str:
+        pieces = (part if isinstance(part, str) else _part_text(part) for part in self._content)
+        return "".join(pieces)
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take in one delta."""
+        for key, value in delta.items():
+            if key == "content":
+                self._content += value if isinstance(value, list) else [value] if value is not None else []
+            elif key == "tool_calls" and isinstance(value, list):
+                for fragment in value:
+                    if isinstance(fragment, dict):
+                        self._add_call(fragment)
+            elif key != "role" and value is not None:
+                _merge(self._members, key, value)
+
+    def number(self, fragment: dict[str, Any]) -> int:
+        """Which call a fragment belongs to, counted in the order in which they began."""
+        index, call_id = fragment.get("index"), fragment.get("id")
+        current = self._at.get(index) if isinstance(index, int) else max(self._calls, default=None)
+        id_ = self._calls.get(current, {}).get("id") if current is not None else None
+        if current is not None and (not call_id or not id_ or call_id == id_):
+            return current
+        same = (number for number, call in self._calls.items() if call_id and call.get("id") == call_id)
+        return next(same, len(self._calls))
+
+    def call_name(self, number: int) -> str:
+        return str(self._function(number).get("name") or "")
+
+    def call_id(self, number: int) -> str:
+        return str(self._calls.get(number, {}).get("id") or "")
+
+    def call_arguments(self, number: int) -> str:
+        """JSON text, as the model wrote it."""
+        return "".join(self._pieces.get(number, ()))
+
+    def json(self) -> bytes | None:
+        """The message as a request would carry it; None if it says nothing."""
+        if not any(self._content) and not self._calls and not self._members:
+            return None
+        parts = any(not isinstance(part, str) for part in self._content)
+        content: Any = _as_parts(self._content) if parts else self.text if self._content else None
+        if not content and self._calls:
+            content = None
+        members = {key: value for key, value in self._members.items() if key not in _NOT_RETURNED}
+        message: dict[str, Any] = {"role": "assistant", "content": content, **members}
+        if self._calls:
+            message["tool_calls"] = [self._call(number) for number in sorted(self._calls)]
+        return encode(message)
+
+    def _function(self, number: int) -> dict[str, Any]:
+        call = self._calls.get(number, {})
+        function = call.get("function") or call.get("custom")
+        return function if isinstance(function, dict) else {}
+
+    def _add_call(self, fragment: dict[str, Any]) -> None:
+        number = self.number(fragment)
+        call = self._calls.setdefault(number, {})
+        if isinstance(fragment.get("index"), int):
+            self._at[fragment["index"]] = number
+        for key, value in fragment.items():
+            if key == "function" and isinstance(value, dict):
+                function = call.setdefault("function", {})
+                for inner, said in value.items():
+                    if inner == "arguments":
+                        self._add_arguments(number, said)
+                    elif said is not None and not (inner == "name" and function.get("name") == said):
+                        _merge(function, inner, said)
+            elif value is not None:
+                _merge(call, key, value)
+
+    def _add_arguments(self, number: int, said: Any) -> None:
+        if said is not None:
+            piece = said if isinstance(said, str) else encode(said).decode()
+            self._pieces.setdefault(number, []).append(piece)
+
+    def _call(self, number: int) -> dict[str, Any]:
+        call = {key: value for key, value in self._calls[number].items() if key != "index"}
+        call.setdefault("type", "function")
+        if call["type"] == "function":
+            arguments = _object_text(self.call_arguments(number))
+            call["function"] = {**self._function(number), "arguments": arguments}
+        return call
+
+
+def from_members(members: dict[str, bytes]) -> bytes | None:
+    """A message of a JSON response as a request would carry it; values are JSON and stay as they are."""
+    kept = {
+        key: value
+        for key, value in members.items()
+        if key not in _NOT_RETURNED and (value != b"null" or key == "content")
+    }
+    kept.setdefault("role", b'"assistant"')
+    if set(kept) <= {"role", "content"} and kept.get("content", b"null") in (b"null", b'""'):
+        return None
+    return b"{" + b",".join(encode(key) + b":" + value for key, value in kept.items()) + b"}"
+
+
+def call_token(name: str, arguments: str) -> str:
+    """What a call is known by where its id is not unique. Clients may write its JSON anew."""
+    try:
+        return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
+    except NotJson:
+        return short_hash(name, arguments)
+
+
+def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
+    """Fragments of one call as one fragment."""
+    whole: dict[str, Any] = {}
+    for fragment in fragments:
+        for key, value in fragment.items():
+            _merge(whole, key, dict(value) if isinstance(value, dict) else value)
+    return whole
+
+
+def _merge(target: dict[str, Any], key: str, value: Any) -> None:
+    """Put a piece of a member behind what is there."""
+    have = target.get(key)
+    if isinstance(value, str) and isinstance(have, str):
+        target[key] = have if key in _SET_ONCE else have + value
+    elif isinstance(value, list) and isinstance(have, list):
+        for item in value:
+            _merge_item(have, item)
+    elif isinstance(value, dict) and isinstance(have, dict):
+        for inner, said in value.items():
+            if said is not None:
+                _merge(have, inner, said)
+    else:
+        target[key] = list(value) if isinstance(value, list) else value
+
+
+def _merge_item(items: list[Any], item: Any) -> None:
+    """Pieces of the same numbered item become one."""
+    last = items[-1] if items else None
+    if not isinstance(item, dict) or not isinstance(last, dict) or _number(item) != _number(last):
+        items.append(item)
+        return
+    items[-1] = merged = dict(last)
+    for key, value in item.items():
+        if value is not None and not (key == "format" and merged.get(key) == value):
+            _merge(merged, key, value)
+
+
+def _number(item: dict[str, Any]) -> object:
+    """What pieces of one item have in common; without an index nothing has."""
+    return (item["index"], item.get("type")) if "index" in item else object()
+
+
+def _part_text(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+    return text if isinstance(text, str) else ""
+
+
+def _as_parts(content: list[Any]) -> list[Any]:
+    """Text pieces and parts as a list of parts."""
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content if part]
+
+
+def _object_text(text: str) -> str:
+    """Arguments that aren't JSON break some providers' templates: an empty object stands for them."""
+    try:
+        return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
+    except NotJson:
+        return "{}"
 
 
 class ChatFormat(ApiFormat):
@@ -120,3 +330,399 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
         allowed = choice.get("allowed_tools")
         return not isinstance(allowed, dict) or allowed.get("mode") == "required"
     return choice in ("required", "any")
+
+
+USAGE = UsageTable(
+    inputs=("prompt_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),
+    outputs=("completion_tokens",),
+    total="total_tokens",
+    in_total=("prompt_tokens",),
+)
+ENDS = EndingTable(reasons=(("finish_reason",),), choices="choices")
+_KEEP_ALIVE = b": keep-alive\n\n"
+_DONE = b"[DONE]"
+_HEAD = ("id", "created")
+_NO_CONTINUATION = ("content_filter",)
+
+
+class ChatTurns(Turns):
+    """A stream of chunks."""
+
+    usage = USAGE
+    ends = ENDS
+
+    def __init__(self, injected_tool: str) -> None:
+        self._head: dict[str, bytes] = {}
+        """Members that make all chunks one message, as the first chunk has them; JSON."""
+        self._calls_shown = 0
+        self._seam = Seam()
+        super().__init__(injected_tool)
+
+    def begin_turn(self) -> None:
+        self.seen = _Turn()
+
+    def hide_turn(self) -> None:
+        self._seam.due = True
+
+    def holds(self) -> bool:
+        return any(not call.real for call in self.seen.calls.values())
+
+    def turn(self) -> Turn:
+        return self.seen.read()
+
+    def is_error(self, event: Event) -> bool:
+        return event.document is not None and bool(event.document.plain(event.members.get("error")))
+
+    def error(self, failure: Failure) -> Piece:
+        data = error_body(failure, self.injected_tool)
+        return SseEvent(event_bytes("", data), "", data)
+
+    def no_json(self, event: Event) -> Iterable[Event]:
+        if (event.piece.data or b"").strip() != _DONE:
+            return (event,)
+        self.seen.finished = True
+        return self.hold(event) if self.seen.injected else (event,)
+
+    def read(self, event: Event, document: Document) -> Iterable[Event]:
+        choices = [document.members(item) for item in document.items(event.members.get("choices"))]
+        usage = bool(document.plain(event.members.get("usage")))
+        ends = usage and not choices
+        visible = False
+        for choice in choices:
+            ends |= self.seen.note_end(document.plain(choice.get("finish_reason")))
+            visible |= self._delta(document, choice)
+        self.note_usage(document, document.root)
+        self._one_message(document, event.members)
+        if self.seen.injected and ends:
+            return self.hold(event)
+        self.usage.add(document, document.root, self.hidden_usage, {})
+        ends |= usage and self.continued
+        return () if choices and not visible and not ends and document.edits else (event,)
+
+    def _one_message(self, document: Document, members: dict[str, Raw]) -> None:
+        """Chunks of a continuation carry the id and time of the first turn."""
+        if not self._head:
+            self._head = {name: document.source(members[name]) for name in _HEAD if name in members}
+        for name in self._head.keys() & members.keys() if self.continued else ():
+            document.replace(members[name], decode(self._head[name]))
+
+    def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
+        """Note what a delta says, and take out what the client must not see. Whether it shows anything."""
+        delta = choice.get("delta")
+        said = document.plain(delta)
+        if delta is None or not isinstance(said, dict):
+            return False
+        self.seen.note(document.plain(choice.get("index")), said)
+        old = {key: document.source(value) for key, value in document.members(delta).items()}
+        new = dict(old)
+        if self.continued:
+            new.pop("role", None)
+        if (
+            isinstance(content := said.get("content"), str)
+            and (joined := self._seam.join(content)) != content
+        ):
+            new["content"] = encode(joined)
+        items = document.items(document.members(delta).get("tool_calls"))
+        kept = self._tool_calls(document, items)
+        if document.plain(choice.get("finish_reason")) is not None:
+            for call in self.seen.calls.values():
+                call.real = call.real is not False
+                kept += self._release(call)
+        if kept != [document.source(item) for item in items]:
+            new.pop("tool_calls", None)
+            new |= {"tool_calls": b"[" + b",".join(kept) + b"]"} if kept else {}
+        if new != old:
+            members = b",".join(encode(key) + b":" + value for key, value in new.items())
+            document.rewrite(delta, b"{" + members + b"}")
+        return any(value not in (b"null", b'""', b"[]") for value in new.values())
+
+    def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
+        """The fragments that the client gets, with the numbers that it knows."""
+        kept: list[bytes] = []
+        for item in items:
+            fragment = document.plain(item)
+            if not isinstance(fragment, dict):
+                kept.append(document.source(item))
+                continue
+            function = fragment.get("function")
+            call = self.seen.call(fragment)
+            call.waiting.append(document.source(item))
+            call.decide(self.injected_tool, isinstance(function, dict) and bool(function.get("name")))
+            if call.real is not None:
+                self.hidden_names.note([call.id], hidden=not call.real)
+            kept += self._release(call)
+        return kept
+
+    def _release(self, call: _Call) -> list[bytes]:
+        if not call.real:
+            return []
+        pieces, call.waiting = call.waiting, []
+        if call.shown is None:
+            call.shown = self._calls_shown
+            self._calls_shown += 1
+        if len(pieces) > 1:
+            pieces = [encode(merged([decode(piece) for piece in pieces]))]
+        if not self.continued and not self.seen.injected:
+            return pieces
+        return [_numbered(piece, call.shown) for piece in pieces]
+
+    def put_right(self, event: Event) -> None:
+        document = event.document
+        if document is None:
+            return
+        for item in document.items(event.members.get("choices")):
+            if not self.seen.real_calls:
+                _stop(document, document.members(item))
+        self.usage.add(document, document.root, self.hidden_usage, {})
+
+    def without_end(self, event: Event) -> Event | None:
+        document = event.document
+        if document is None or not _says(document):
+            return None
+        if "usage" in event.members:
+            document.remove_member(event.members["usage"])
+        for item in document.items(event.members.get("choices")):
+            choice = document.members(item)
+            if "finish_reason" in choice:
+                document.replace(choice["finish_reason"], None)
+        return event
+
+
+@dataclass(slots=True)
+class _Call:
+    """One tool call of a stream."""
+
+    real: bool | None = None
+    """None as long as its name may become the injected tool's."""
+    name: str = ""
+    id: str = ""
+    shown: int | None = None
+    waiting: list[bytes] = field(default_factory=list)
+
+    def decide(self, injected_tool: str, named: bool) -> None:
+        """`named`: the last fragment said something about the name."""
+        if self.name == injected_tool:
+            self.real = False
+        elif not self.real and (named or self.name):
+            self.real = None if named and injected_tool.startswith(self.name) else True
+
+
+@dataclass(slots=True)
+class _Turn:
+    calls: dict[int, _Call] = field(default_factory=dict)
+    message: ChatMessage = field(default_factory=ChatMessage)
+    choices: set[int] = field(default_factory=set)
+    reason: str = ""
+    finished: bool = False
+
+    @property
+    def injected(self) -> bool:
+        return any(call.real is False for call in self.calls.values())
+
+    @property
+    def real_calls(self) -> bool:
+        return any(call.real is not False for call in self.calls.values())
+
+    def note_end(self, reason: Any) -> bool:
+        if isinstance(reason, str):
+            self.reason, self.finished = reason, True
+        return isinstance(reason, str)
+
+    def note(self, index: Any, said: dict[str, Any]) -> None:
+        self.choices.add(index if isinstance(index, int) else 0)
+        self.message.add(said)
+
+    def call(self, fragment: dict[str, Any]) -> _Call:
+        """The call that a fragment belongs to. The message has noted the fragment already."""
+        number = self.message.number(fragment)
+        call = self.calls.setdefault(number, _Call())
+        call.name, call.id = self.message.call_name(number), self.message.call_id(number)
+        return call
+
+    def read(self) -> Turn:
+        ids = {number: self.message.call_id(number) for number in self.calls}
+        injected = [number for number, call in self.calls.items() if call.real is False]
+        real = [number for number, call in self.calls.items() if call.real is not False]
+        names = {number: self.message.call_name(number) for number in real}
+        return Turn(
+            # Of a call that breaks off nobody knows what it should have been.
+            message=self.message.json() if self.finished or not self.calls else None,
+            injected=tuple(InjectedCall(ids[n], self.message.call_arguments(n)) for n in injected),
+            real_calls=tuple(ids[n] for n in real),
+            tokens=tuple(call_token(names[n], self.message.call_arguments(n)) for n in real),
+            text=self.message.text,
+            finished=self.finished,
+            continuable=len(self.choices) <= 1 and self.reason not in _NO_CONTINUATION,
+        )
+
+
+def _says(document: Document) -> bool:
+    """Whether an event that ends a turn also carries something that the client is to see."""
+    choices = document.plain(document.members(document.root).get("choices")) or []
+    deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
+    said = [value for delta in deltas for key, value in delta.items() if key != "role"]
+    return any(value not in (None, "", []) for value in said)
+
+
+def _stop(document: Document, choice: dict[str, Raw]) -> None:
+    """The turn does not end in calls for the client, so its finish reason must not say so."""
+    reason = choice.get("finish_reason")
+    if reason is not None and document.string(reason) == "tool_calls":
+        document.replace(reason, "stop")
+
+
+def _numbered(fragment: bytes, index: int) -> bytes:
+    document = Document(fragment)
+    number = document.members(document.root).get("index")
+    if number is not None and document.plain(number) != index:
+        document.replace(number, index)
+    return document.render()
+
+
+class ChatWhole(WholeTurns):
+    """One JSON document."""
+
+    usage = USAGE
+    ends = ENDS
+
+    def __init__(self, injected_tool: str) -> None:
+        super().__init__(injected_tool)
+        self._seam = Seam()
+        self._shown = ""
+
+    def hide_turn(self, document: Document) -> None:
+        self._shown += self._seam.join(_text(document))
+        self._seam.due = True
+
+    def put_right(self, document: Document) -> None:
+        for number, item in enumerate(document.items(document.members(document.root).get("choices"))):
+            choice = document.members(item)
+            message = document.members(choice.get("message"))
+            items = document.items(message.get("tool_calls"))
+            take_out_calls(document, message, partial(self._is_hidden, document))
+            if items and all(self._is_hidden(document, item) for item in items):
+                _stop(document, choice)
+            if self._shown and not number:
+                self._put_text(document, choice, message)
+
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
+
+    def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
+        """Put the text of earlier turns in front of the last one's."""
+        content = message.get("content")
+        whole = self._shown + self._seam.join(document.string(content) or "")
+        if content is not None:
+            document.replace(content, whole)
+        elif message:
+            document.add_member(choice["message"], "content", encode(whole))
+
+    def _is_hidden(self, document: Document, item: Raw) -> bool:
+        return called(document, item)[0] == self.injected_tool
+
+    def turn(self, document: Document) -> Turn:
+        members = document.members(document.root)
+        choices = [document.members(item) for item in document.items(members.get("choices"))]
+        if not choices:
+            return Turn(failed="error" in members)
+        injected: list[InjectedCall] = []
+        real_calls: list[str] = []
+        tokens: list[str] = []
+        for choice in choices:
+            message = document.members(choice.get("message"))
+            for item in document.items(message.get("tool_calls")):
+                call_id = document.string(document.members(item).get("id")) or ""
+                name, arguments = called(document, item)
+                if name == self.injected_tool:
+                    injected.append(InjectedCall(call_id, arguments))
+                else:
+                    real_calls.append(call_id)
+                    tokens.append(call_token(name, arguments))
+        message = _one_message(document, choices)
+        reason = document.string(choices[0].get("finish_reason"))
+        return Turn(
+            message=_message(document, message),
+            injected=tuple(injected),
+            real_calls=tuple(real_calls),
+            tokens=tuple(tokens),
+            text=_text(document),
+            finished=True,
+            continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
+        )
+
+
+def _text(document: Document) -> str:
+    """The text of a document."""
+    items = document.items(document.members(document.root).get("choices"))
+    choices = [document.members(item) for item in items]
+    return document.string(_one_message(document, choices).get("content")) or "" if choices else ""
+
+
+def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
+    """Whether all choices are one: some write text and calls of a message as two of the same number."""
+    return len({document.plain(choice.get("index")) for choice in choices}) == 1
+
+
+def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
+    """The message of a response; one that is spread over several choices put together."""
+    message: dict[str, Raw] = {}
+    for choice in choices if _is_one(document, choices) else choices[:1]:
+        said = document.members(choice.get("message"))
+        message |= {
+            key: value
+            for key, value in said.items()
+            if key not in message or document.plain(message[key]) in (None, "")
+        }
+    return message
+
+
+def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
+    """The message as a request would carry it; built anew where a call's arguments are no JSON object."""
+    for item in document.items(message.get("tool_calls")):
+        function = document.members(document.members(item).get("function"))
+        try:
+            proper = isinstance(decode((document.string(function.get("arguments")) or "{}").encode()), dict)
+        except (NotJson, UnicodeEncodeError):
+            proper = False
+        if not proper:
+            rebuilt = ChatMessage()
+            rebuilt.add({key: document.plain(value) for key, value in message.items()})
+            return rebuilt.json()
+    return from_members({key: document.source(value) for key, value in message.items()})
+
+
+def called(document: Document, item: Raw) -> tuple[str, str]:
+    """Name and arguments of a call. Arguments are a string of JSON; some write the object itself."""
+    call = document.members(item)
+    function = document.members(call.get("function")) or document.members(call.get("custom"))
+    value = function.get("arguments", function.get("input"))
+    text = document.string(value)
+    arguments = text if text is not None else document.source(value).decode() if value is not None else ""
+    return document.string(function.get("name")) or "", arguments
+
+
+def error_body(failure: Failure, injected_tool: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = described(failure, injected_tool)
+    status = error.status or 502
+    kind = error.type if error.type != "error" else ""
+    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
+
+
+class ChatResponses(Responses):
+    """Chat Completions."""
+
+    usage = USAGE
+    keep_alive = b": keep-alive\n\n"
+    arguments = ChatArguments
+
+    def framing(self) -> Framing:
+        return Framing(SseReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return ChatTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return ChatWhole(injected_tool)

@@ -1,10 +1,21 @@
 """Which requests are LLM calls: by host, method, path and content type first, then by body shape.
 
 The knowledge is `rules/providers.yaml`. A request that is not recognised is nobody's business here.
+
+What LLM hosts take beside LLM calls, by path: what passes, what is searched for secrets, which sockets
+there are, and how an error looks there.
+
+The knowledge is `rules/providers.yaml`.
+
+Responses over WebSocket: how a client asks for it, and how it may be sent back to HTTP.
+
+Clients that are refused the upgrade with status 426 go on over HTTP at once, with the whole history in
+every request; other refusals are retried for seconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,6 +26,7 @@ from penumbra.apis.formats import REQUESTS
 from penumbra.linear import LinearText
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 from penumbra.wire.request_path import host_name, is_loopback, normal
 
 _FIRST_BYTES = {
@@ -138,3 +150,100 @@ def by_request_line(method: str, path: str) -> Api | None:
 def claims_json(content_type: str) -> bool:
     """Whether the body of a request of this content type, or of none, should be JSON."""
     return not content_type or "json" in content_type.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """One kind of request that is no LLM call."""
+
+    id: str
+    path: Any
+    passes: bool
+    """Its bodies go on as they are."""
+    files: bool
+    """Its bodies are files, of which batches of requests are searched alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketKind:
+    """One kind of WebSocket whose frames are searched."""
+
+    id: str
+    path: Any
+    error: str
+
+    def refusal(self, message: str) -> bytes:
+        """The frame that tells a client why another was not sent."""
+        return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
+
+
+UNKNOWN_SOCKET = SocketKind("unknown", None, '{"type":"error","error":{"message":{message}}}')
+
+
+@rules.cached
+def _providers() -> Any:
+    return rules.load("providers.yaml")
+
+
+@rules.cached
+def others() -> tuple[Other, ...]:
+    """Every kind of the rule file, in its order."""
+    return tuple(
+        Other(name, LinearText(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
+        for name, entry in _providers()["others"].items()
+    )
+
+
+@rules.cached
+def sockets() -> tuple[SocketKind, ...]:
+    """Every kind of socket of the rule file."""
+    return tuple(
+        SocketKind(name, LinearText(f"(?i){entry['path']}"), entry["error"])
+        for name, entry in _providers()["sockets"].items()
+    )
+
+
+def by_path(path: str) -> Other | None:
+    """What a request to this path of an LLM host is; None: nobody knows."""
+    bare = normal(path)
+    return next((path for path in others() if path.path.fullmatch(bare)), None)
+
+
+def socket_by_path(path: str) -> SocketKind | None:
+    """What a WebSocket at this path of an LLM host is; None: nobody knows."""
+    bare = normal(path)
+    return next((path for path in sockets() if path.path.fullmatch(bare)), None)
+
+
+def error(host: str, status: int, message: str) -> bytes:
+    """An error body as the provider at a host writes it."""
+    shape = _providers()["errors"].get(provider(host), "openai_chat")
+    return REQUESTS[shape].error(status, message)
+
+
+REFUSAL_STATUS = 426
+_MESSAGE = "WebSocket is not supported here; use HTTP."
+
+
+def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
+    """The API whose requests would be the frames, of a request for a WebSocket where the Responses API is;
+    None for all others. Header names in lower case."""
+    if not is_socket(method, headers):
+        return None
+    api = by_request_line("POST", path)
+    return api if api is not None and api.id == "openai-responses" else None
+
+
+def is_socket(method: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request asks for a WebSocket. Header names in lower case, or of a mapping that makes no
+    difference."""
+    if method.upper() != "GET":
+        return False
+    asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}
+    return "websocket" in asked
+
+
+def refusal() -> bytes:
+    """The body of the refusal."""
+    error = {"message": _MESSAGE, "type": "invalid_request_error", "param": None, "code": "upgrade_required"}
+    return encode({"error": error})

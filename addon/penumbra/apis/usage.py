@@ -1,8 +1,13 @@
-"""Token figures of responses: where each API writes them, and what they are of several turns."""
+"""Token figures of responses: where each API writes them, and what they are of several turns.
+
+What a provider bills for a turn: its figures, whatever their names, by what they cost.
+
+What a response says of itself: the model that made it, and why it stopped. Names, never content.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -164,3 +169,120 @@ def added(
         else:
             result[key] = value
     return result
+
+
+_WITH_CACHED = ("prompt_tokens", "promptTokenCount")
+"""Inputs that contain what was read from the cache."""
+_CACHED_WITHIN = (
+    "prompt_tokens_details.cached_tokens",
+    "input_tokens_details.cached_tokens",
+    "prompt_cache_hit_tokens",
+    "cachedContentTokenCount",
+)
+_INPUTS = (*_WITH_CACHED, "input_tokens", "toolUsePromptTokenCount", "prompt_eval_count", "inputTokens")
+_CACHED_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
+_WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens")
+_OUTPUTS = (
+    "output_tokens",
+    "completion_tokens",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "eval_count",
+    "outputTokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BilledTokens:
+    """Tokens of one turn, each counted once."""
+
+    uncached: int = 0
+    cached: int = 0
+    """Read from the provider's cache."""
+    written: int = 0
+    """Read anew, and put into the cache."""
+    output: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All that went in."""
+        return self.uncached + self.cached + self.written
+
+    @classmethod
+    def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
+        """Of a turn's figures, flat, by the provider's names; None: they don't say what went in."""
+        if not any(name in usage for name in _INPUTS):
+            return None
+        within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
+        uncached = max(0, sum(usage.get(name, 0) for name in _INPUTS) - within)
+        beside = max(usage.get(name, 0) for name in _CACHED_BESIDE)
+        written = max(usage.get(name, 0) for name in _WRITTEN)
+        return cls(uncached, within or beside, written, sum(usage.get(name, 0) for name in _OUTPUTS))
+
+
+_MOST_REASONS = 16
+"""Reasons that are kept of one response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Of one turn. What is not known is empty."""
+
+    model: str = ""
+    reasons: tuple[str, ...] = ()
+    """By the provider's names, one for each choice."""
+
+
+NOT_READ = Ending()
+
+
+@dataclass(frozen=True, slots=True)
+class EndingTable:
+    """Where an API writes them, from the object that also holds the figures."""
+
+    reasons: tuple[tuple[str, ...], ...]
+    """Paths to a string; the first that there is counts."""
+    model: str = "model"
+    choices: str = ""
+    """The list whose items have reasons, each its own."""
+
+
+class EndingReader:
+    """State: what the events of one turn have said so far."""
+
+    def __init__(self, table: EndingTable) -> None:
+        self._table = table
+        self._model = ""
+        self._reasons: dict[int, str] = {}
+
+    def note(self, document: Document, owner: Raw | None) -> None:
+        """What an object says; later words of one choice count."""
+        members = document.members(owner)
+        self._model = document.string(members.get(self._table.model)) or self._model
+        for number, holder in self._holders(document, owner, members):
+            for path in self._table.reasons:
+                if reason := document.string(_at(document, holder, path)):
+                    if number in self._reasons or len(self._reasons) < _MOST_REASONS:
+                        self._reasons[number] = reason
+                    break
+
+    def ending(self) -> Ending:
+        """What is known now."""
+        return Ending(self._model, tuple(reason for _, reason in sorted(self._reasons.items())))
+
+    def _holders(
+        self, document: Document, owner: Raw | None, members: dict[str, Raw]
+    ) -> Iterator[tuple[int, Raw | None]]:
+        """What has a reason, by the number of its choice."""
+        if not self._table.choices:
+            yield 0, owner
+            return
+        for place, choice in enumerate(document.items(members.get(self._table.choices))):
+            index = document.plain(document.members(choice).get("index"))
+            yield index if isinstance(index, int) else place, choice
+
+
+def _at(document: Document, owner: Raw | None, path: tuple[str, ...]) -> Raw | None:
+    for name in path:
+        owner = document.members(owner).get(name)
+    return owner

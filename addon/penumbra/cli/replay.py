@@ -9,7 +9,7 @@ from pathlib import Path
 from mitmproxy import exceptions, flow, http
 from mitmproxy.io import FlowReader
 
-from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
 from penumbra.cli.command import WRONG, Failure, Parser, counted
 from penumbra.cli.command import settings as read_settings
@@ -117,7 +117,7 @@ def _calls(
     headers = {name.lower(): value for name, value in request.headers.items()}
     is_ours = recognise.is_llm_host(request.pretty_host, hosts)
     api = recognise.by_request_line(request.method, request.path) if is_ours else None
-    socket = websocket_upgrade.asks_for(request.method, request.path, headers) if is_ours else None
+    socket = recognise.asks_for(request.method, request.path, headers) if is_ours else None
     if "penumbra" in each.metadata:
         counts["already"] += 1
     elif socket is not None and each.websocket is not None:

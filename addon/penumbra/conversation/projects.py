@@ -10,7 +10,7 @@ import re
 
 from cachetools import LRUCache
 
-from penumbra.apis import working_folder
+from penumbra.apis import session
 from penumbra.conversation.model import Request
 from penumbra.linear import utf8
 from penumbra.redaction.shown_names import ShowName
@@ -30,7 +30,7 @@ class Projects:
 
     def name(self, conversation: bytes, request: Request, show: ShowName) -> str:
         """Such as `shop (3f2a)`; empty if the conversation has not said where it works."""
-        if folder := working_folder.stated(request.wire.prompt(request.document), request.document):
+        if folder := session.stated(request.wire.prompt(request.document), request.document):
             self._names[conversation] = self._short(folder, show)
         return self._names.get(conversation, "")
 

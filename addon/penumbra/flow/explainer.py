@@ -10,7 +10,7 @@ from typing import Any
 from mitmproxy import http
 from mitmproxy.websocket import WebSocketMessage
 
-from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis import recognise
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api
@@ -163,7 +163,7 @@ class Explainer:
 def _api(flow: http.HTTPFlow) -> Api | None:
     line = flow.request
     if flow.websocket is not None:
-        return websocket_upgrade.asks_for(line.method, line.path, headers_of(line))
+        return recognise.asks_for(line.method, line.path, headers_of(line))
     return recognise.by_request_line(line.method, line.path)
 
 

@@ -13,8 +13,8 @@ from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra.apis import arguments, prompt_head
-from penumbra.apis.declared_tools import declarations
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.prompt import declarations
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import one_spelling
 from penumbra.conversation import cache_price

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from mitmproxy import http
 
 from penumbra import errors
-from penumbra.apis import identity, other_paths
+from penumbra.apis import identity, recognise
 from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, workers
@@ -45,7 +45,7 @@ class OtherRequests:
 
     async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
         """`unfit`: by its path the request is this API's, but its body is no call of it."""
-        path = other_paths.by_path(flow.request.path) if unfit is None else None
+        path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = lease.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
             return
@@ -63,7 +63,7 @@ class OtherRequests:
 
     def must_search(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Return whether a request at a host of LLM calls that is none may go on only if it was searched."""
-        path = other_paths.by_path(flow.request.path)
+        path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
         return settings.unknown_paths != "pass" and llm_hosts.is_provider(flow, settings.hosts)

@@ -8,7 +8,7 @@ from functools import partial
 from mitmproxy import http
 
 from penumbra import errors
-from penumbra.apis import other_paths, websocket_upgrade
+from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
 from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import destination
@@ -35,8 +35,8 @@ def count(flow: http.HTTPFlow, refused: Refused, journal: Journal) -> None:
 def refuse_websocket(flow: http.HTTPFlow) -> None:
     """Send the client of a WebSocket back to HTTP."""
     content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
-    status = websocket_upgrade.REFUSAL_STATUS
-    flow.response = http.Response.make(status, websocket_upgrade.refusal(), content)
+    status = recognise.REFUSAL_STATUS
+    flow.response = http.Response.make(status, recognise.refusal(), content)
     flow.metadata["penumbra"] = {"refused": status}
     flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
 
@@ -47,7 +47,7 @@ def of_failure(flow: http.HTTPFlow, api: Api | None, error: BaseException) -> Re
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     told = message_of(error)
-    shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.pretty_host)
+    shape = api.wire.error if api is not None else partial(recognise.error, flow.request.pretty_host)
     return Refused(error.status, shape(error.status, told), told)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from mitmproxy import http
 
-from penumbra.apis import other_paths, recognise, websocket_upgrade
+from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
 from penumbra.config.per_request import (
     SWITCH_HEADER,
@@ -235,9 +235,9 @@ class RequestWay:
         request, settings = flow.request, state.lease.settings
         if settings.websocket == "pass":
             return False
-        if not websocket_upgrade.is_socket(request.method, request.headers):
+        if not recognise.is_socket(request.method, request.headers):
             return False
-        api = websocket_upgrade.asks_for(request.method, request.path, headers_of(request))
+        api = recognise.asks_for(request.method, request.path, headers_of(request))
         if api is None:
             if settings.redact_secrets:
                 is_provider = llm_hosts.is_provider(flow, settings.hosts)
@@ -303,7 +303,7 @@ class RequestWay:
             state.lease.settings = apply_switch(settings, word)
             state.observed = settings if is_observed(word) and not settings.pause else None
         except OverrideError as error:
-            shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.host)
+            shape = api.wire.error if api is not None else partial(recognise.error, flow.request.host)
             refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self.journal)
             return False
         return True

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mitmproxy import http
 
-from penumbra.apis import bedrock_invoke, upstream_error
+from penumbra.apis import bedrock, upstream_error
 from penumbra.apis.base import Failure
 from penumbra.errors import place
 from penumbra.expand.hidden_exchanges import Prepared
@@ -125,7 +125,7 @@ def replace_document(flow: http.HTTPFlow, done: Done) -> None:
         flow.response.headers["content-length"] = str(len(done.out))
     if done.status is not None:
         flow.response.status_code = done.status
-    told = bedrock_invoke.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
+    told = bedrock.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
     flow.response.headers.update(told)
 
 

@@ -15,7 +15,7 @@ from mitmproxy import http
 
 from penumbra.apis.base import PassedResponse, Response
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.scaled_usage import ScaledUsage
+from penumbra.apis.responses import ScaledUsage
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.usage_scale import UsageScale
 from penumbra.flow import destination, response_bodies

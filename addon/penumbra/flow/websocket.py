@@ -18,10 +18,8 @@ from mitmproxy import http
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.other_paths import UNKNOWN_SOCKET
-from penumbra.apis.recognise import Api, apis
-from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope
-from penumbra.apis.socket_history import Said
+from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, apis
+from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Said
 from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import place

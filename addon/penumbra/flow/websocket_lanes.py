@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 
 from mitmproxy import http
 
-from penumbra.apis import other_paths
-from penumbra.apis.other_paths import UNKNOWN_SOCKET, SocketKind
-from penumbra.apis.recognise import Api
-from penumbra.apis.responses_socket import ITEM_DONE, Envelope, Transcript
-from penumbra.apis.socket_history import Said, SocketHistory, item_done
+from penumbra.apis import recognise
+from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, SocketKind
+from penumbra.apis.responses_socket import ITEM_DONE, Envelope, Said, SocketHistory, Transcript, item_done
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
@@ -212,7 +210,7 @@ class SearchedSocket:
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
         """Of a WebSocket at a host of LLM APIs, or at one that may be; None: it is left alone."""
-        kind = other_paths.socket_by_path(path)
+        kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None
         return cls(kind or UNKNOWN_SOCKET, kind is not None and is_provider)

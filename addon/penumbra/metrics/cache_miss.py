@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from cachetools import LRUCache
 
 from penumbra.apis.base import CacheDiagnosis
-from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
 """Part of what was there a turn ago that may be missing: clients mark where caching ends in front of it."""

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penumbra.apis.base import Turn
-from penumbra.apis.billed_tokens import BilledTokens
-from penumbra.apis.ending import NOT_READ
+from penumbra.apis.usage import NOT_READ, BilledTokens
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import MOST, OTHERS, Amounts, Groups, label

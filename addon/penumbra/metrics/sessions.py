@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.apis.ending import NOT_READ, Ending
+from penumbra.apis.usage import NOT_READ, Ending
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Miss
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.apis.prompt_head import read
+from penumbra.apis.usage import BilledTokens
 from penumbra.wire.document import Document
 
 

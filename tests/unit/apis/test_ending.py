@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import json
 
-from penumbra.apis.ending import NOT_READ, Ending
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.usage import NOT_READ, Ending
 
 ANTHROPIC = (
     {

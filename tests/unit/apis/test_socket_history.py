@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.responses_socket import Envelope
-from penumbra.apis.socket_history import SocketHistory, item_done
+from penumbra.apis.responses_socket import Envelope, SocketHistory, item_done
 
 USER = {"role": "user", "content": "hi"}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "Bash", "arguments": "{}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.apis import websocket_upgrade
+from penumbra.apis import recognise
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ from penumbra.apis import websocket_upgrade
     ],
 )
 def test_which_websockets_are_sent_back(method: str, path: str, headers: dict[str, str], found: bool) -> None:
-    api = websocket_upgrade.asks_for(method, path, headers)
+    api = recognise.asks_for(method, path, headers)
     assert (api.id if api else "") == ("openai-responses" if found else "")

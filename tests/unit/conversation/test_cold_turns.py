@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.usage import BilledTokens
 from penumbra.compress.result import Mode
 from penumbra.conversation import late_declaration
 from penumbra.conversation.incoming import Accepted

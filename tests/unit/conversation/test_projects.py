@@ -9,7 +9,7 @@ import pytest
 import re2
 
 from penumbra import rules
-from penumbra.apis.working_folder import find
+from penumbra.apis.session import find
 from support.cases import each
 from support.engines import APIS, Api, Callers
 

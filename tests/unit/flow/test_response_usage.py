@@ -12,9 +12,9 @@ import pytest
 from mitmproxy.test import tflow, tutils
 
 from penumbra.apis import responses_socket
-from penumbra.apis.ending import NOT_READ
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.socket_history import Said
+from penumbra.apis.responses_socket import Said
+from penumbra.apis.usage import NOT_READ
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns

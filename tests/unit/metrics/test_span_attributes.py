@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from penumbra.apis.ending import Ending
+from penumbra.apis.usage import Ending
 from penumbra.metrics import span_attributes
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.sessions import Rates, TurnRecord

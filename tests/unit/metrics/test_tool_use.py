@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis.declared_tools import declarations
+from penumbra.apis.prompt import declarations
 from penumbra.cli import stats
 from penumbra.metrics.tool_use import LEAST_REQUESTS, DeclaredTool, ToolUses, server_of, unused
 from penumbra.store.database import Database

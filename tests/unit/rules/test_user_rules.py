@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from penumbra import rules, user_rules
-from penumbra.apis import other_paths, recognise
+from penumbra.apis import recognise
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import category
 from penumbra.compress.families.shorten import apply
@@ -76,7 +76,7 @@ def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
     ]
     content = {"providers": {"mine": ["llm.example.org"]}, "errors": {"mine": "anthropic"}}
     assert use(tmp_path, "providers.yaml", content) == []
-    assert b'"type":"error"' in other_paths.error("llm.example.org", 400, "no").replace(b" ", b"")
+    assert b'"type":"error"' in recognise.error("llm.example.org", 400, "no").replace(b" ", b"")
 
 
 @pytest.mark.parametrize(

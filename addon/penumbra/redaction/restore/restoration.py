@@ -20,9 +20,9 @@ from typing import Protocol
 
 from penumbra.apis import arguments as call_arguments
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation, PastCall, ResultText
+from penumbra.apis.prompt import declared_schemas
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.errors import place
