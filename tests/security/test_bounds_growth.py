@@ -8,8 +8,6 @@ import inspect
 import itertools
 import pkgutil
 import re
-import re._constants as codes  # type: ignore[import-not-found]
-import re._parser as parser  # type: ignore[import-not-found]
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 
 import penumbra
 from penumbra.redaction.late import _Late
+from support.alphabets import of_pattern
 
 PACKAGES = ("apis", "compress", "conversation", "expand", "redaction", "wire")
 TRUSTED = ("openings", "rule", "secret_examples")
@@ -36,7 +35,6 @@ BOUNDED = {  # Why each one can't take long where it is asked.
 }
 WAYS = "search|finditer|findall|subn?|split|match|fullmatch"
 Texts = str | bytes
-Tree = Any
 
 
 def _members(value: object, depth: int = 0) -> Iterator[re.Pattern[Any]]:
@@ -75,57 +73,9 @@ def _patterns() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
                     yield f"{found.name}:{name}", way, pattern
 
 
-def _of_class(items: list[tuple[Any, Any]]) -> list[str]:
-    """Some characters that a class has, and some that it has not."""
-    named = {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " "}
-    listed = []
-    for code, given in items:
-        if code is codes.LITERAL:
-            listed.append(chr(given))
-        elif code is codes.RANGE:
-            listed.append(chr(given[0]))
-        elif code is codes.CATEGORY:
-            listed.append(named.get(str(given), "a"))
-    if items[0][0] is not codes.NEGATE:
-        return listed[:4]
-    return [character for character in 'a \n"\\1.-' if character not in listed][:2] + listed[:2]
-
-
-def _pieces(tree: Tree) -> Iterator[str]:
-    """The literals of a pattern, and a character for what is none."""
-    run = ""
-    for code, given in tree:
-        if code is codes.LITERAL:
-            run += chr(given)
-            continue
-        if run:
-            yield run
-        run = ""
-        if code is codes.NOT_LITERAL:
-            yield from (chr(given), "b" if given == ord("a") else "a")
-        elif code is codes.ANY:
-            yield "a"
-        elif code is codes.IN:
-            yield from _of_class(given)
-        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-            yield from _pieces(given[2])
-        elif code is codes.SUBPATTERN:
-            yield from _pieces(given[3])
-        elif code is codes.BRANCH:
-            for branch in given[1][:12]:
-                yield from _pieces(branch)
-        elif code in (codes.ASSERT, codes.ASSERT_NOT):
-            yield from _pieces(given[1])
-        elif code is codes.ATOMIC_GROUP:
-            yield from _pieces(given)
-    if run:
-        yield run
-
-
 def _units(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str]]:
     """What is repeated, and what stands in front of it once."""
-    source = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
-    tokens = list(dict.fromkeys(_pieces(parser.parse(source, pattern.flags & ~re.UNICODE))))[:TOKENS]
+    tokens = of_pattern(pattern.pattern, pattern.flags)[:TOKENS]
     for count in (1, 2):
         for unit in itertools.permutations(tokens, count):
             yield "", "".join(unit)

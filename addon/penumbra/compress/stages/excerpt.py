@@ -265,12 +265,12 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
     """Blank a long text, unless its key or its lines say that a program wrote it."""
     key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
     if value.startswith(b'"'):
-        if not _LONG.fullmatch(value):
+        if (whole := _LONG.fullmatch(value)) is None:
             return (
                 match[0] if len(value) > 1 and value.endswith(b'"') else _RUN.sub(_unless_telling, match[0])
             )
         if key and not _KEY.fullmatch(key):
-            return key + match[0][len(key) : -len(value)] + _LONG.sub(_unless_telling, value)
+            return key + match[0][len(key) : -len(value)] + _unless_telling(whole)
     text = match[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
     is_telling = bool(key and _TELLING_KEY.search(key)) or log_files.is_log("", text)
     return match[0] if is_telling else _blank(match)
