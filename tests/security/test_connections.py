@@ -105,18 +105,6 @@ def test_other_protocols_of_this_machine(pieces: list[bytes], greeting: bytes, p
     assert said(proxy("regular"), "localhost", pieces, greeting=greeting, ends=True)[1] == b"".join(pieces)
 
 
-@each("offer", ["h2c", "H2C, other", "other,h2c"])
-@each("host", ["localhost", "api.openai.com"])
-def test_nothing_goes_on_in_http2_without_tls(host: str, offer: str, strict: Any) -> None:
-    """Behind such an answer all would pass unread."""
-    head = f"GET /v1/embeddings HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {offer}\r\n"
-    _, got = said(strict, host, [f"{head}HTTP2-Settings: AAMA\r\nX-Other: 1\r\n\r\n".encode()])
-    assert b"h2c" not in got.lower()
-    assert b"AAMA" not in got
-    assert (b"upgrade: other\r\n" in got.lower()) is ("other" in offer)
-    assert b"\r\nX-Other: 1\r\n" in got
-
-
 @each(
     ("tunnel", "name"),
     [("api.openai.com", "elsewhere.example.org"), ("elsewhere.example.org", "api.openai.com")],

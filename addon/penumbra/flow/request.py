@@ -152,8 +152,6 @@ class RequestWay:
         state.is_searched = self.must_search(flow)
         if state.is_searched and flow.request.trailers:
             raise Unreadable("it has trailers behind its body")
-        if state.lease.settings.must_search:
-            _take_back_http2(flow.request.headers)
         self._check(flow, state, ambiguity.hosts)
         is_switched = SWITCH_HEADER in flow.request.headers
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
@@ -312,16 +310,6 @@ class RequestWay:
         """Raise Unreadable if a request's head can be read in two ways."""
         if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
             raise Unreadable(why)
-
-
-def _take_back_http2(headers: http.Headers) -> None:
-    """Leave out a client's offer to go on in HTTP/2 without TLS: mitmproxy would read nothing behind it."""
-    offered = [name.strip() for name in headers.get("upgrade", "").split(",")]
-    kept = [name for name in offered if name.lower() != "h2c"]
-    if len(kept) < len(offered):
-        headers["upgrade"] = ", ".join(kept)
-        for name in ("http2-settings", *(() if kept else ("upgrade",))):
-            headers.pop(name, None)
 
 
 def described(flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
