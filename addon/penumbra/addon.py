@@ -14,7 +14,6 @@ from mitmproxy.proxy.layer import NextLayer
 
 from penumbra import __version__
 from penumbra.apis import recognise
-from penumbra.config.parsers import SHARE
 from penumbra.config.settings import Settings, SettingsError, declare
 from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
@@ -139,9 +138,7 @@ class Penumbra(Guarded):
         self._since = time.time()
         self.stats_file.start()
         observes = ", which is only observed: nothing is changed" if self.settings.observe else ""
-        share = SHARE.write(self.settings.holdout)
-        holds = f", {share} of new conversations held out" if self.settings.holdout else ""
-        _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}{holds}.")
+        _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}.")
         self.responses.tool_loop.running()
 
     def done(self) -> None:
@@ -203,7 +200,6 @@ class Penumbra(Guarded):
             "is_paused": self.settings.pause,
             "is_observing": self.settings.observe,
             "mode": str(self.settings.mode),
-            "holdout": self.settings.holdout,
             "has_originals": self.settings.page_originals == "on",
         }
 

@@ -348,11 +348,9 @@ class Sessions(Strict, frozen=True):
 
     headers: tuple[str, ...]
     body: tuple[str, ...]
-    parents: tuple[str, ...]
     volatile: tuple[Regex, ...]
     folders: tuple[Regex, ...]
     examples: tuple[SessionExample, ...]
-    parent_examples: tuple[SessionExample, ...]
     volatile_examples: tuple[tuple[str, str], ...]
     folder_examples: tuple[tuple[str, str], ...]
 

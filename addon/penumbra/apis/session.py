@@ -42,16 +42,6 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
     return f"opening {stable(opening)}"
 
 
-def together(headers: Mapping[str, str], document: Document, opening: str) -> str:
-    """The same of a conversation and those of its sub-agents, as far as they say to whom they belong; empty
-    where conversations can't be told from each other."""
-    name = next(filter(_is_id, map(headers.get, _parents())), "")
-    if name:
-        return f"id {name}"
-    known_as = identify(headers, document, opening)
-    return "" if known_as == _ELSEWHERE else known_as
-
-
 def stable(text: str) -> str:
     """A text without what may change from request to request; white space counts as one space."""
     return _stable(text[:_LONGEST_OPENING])
@@ -109,12 +99,6 @@ def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Headers, and paths in the body, that may hold the id of a conversation."""
     content = rules.load("sessions.yaml")
     return tuple(content["headers"]), tuple(tuple(path.split(".")) for path in content["body"])
-
-
-@cache
-def _parents() -> tuple[str, ...]:
-    """Headers that may hold the id of the conversation which a sub-agent's belongs to."""
-    return tuple(rules.load("sessions.yaml")["parents"])
 
 
 @cache

@@ -21,8 +21,7 @@ usage: penumbra forget [--all]
 Says what Penumbra keeps on this disk, and where.
 
   --all  delete it: the store (decisions, shortened originals, hidden exchanges, learned limits, the history
-         of days and of compared conversations), the key it is sealed with, and the logs of wrapped programs'
-         proxies
+         of days), the key it is sealed with, and the logs of wrapped programs' proxies
 
 The proxies that run here have to be stopped first. A conversation that goes on later sends its results as
 they come: the provider's cache is written again once, and thinking that is bound to the earlier form may be

@@ -14,51 +14,11 @@ from penumbra import __version__
 from penumbra.cli.command import Failure, Parser, counted, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import amounts, comparison, html_report, overview, running
+from penumbra.metrics import amounts, html_report, overview, running
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.comparison import Compared
 from penumbra.metrics.totals import expiry_lines
-from penumbra.store import history, trial
+from penumbra.store import history
 from penumbra.store.key_file import existing_key
-
-
-def lines(compared: Compared) -> Iterator[str]:
-    """What `comparison.compare` gave."""
-    arms, halves, least = compared["arms"], compared["halves"], compared["least"]
-    counts = zip(arms["conversations"], arms["names"], strict=True)
-    yield "compared    " + ", ".join(f"{counted(count, 'conversation')} {name}" for count, name in counts)
-    if not arms["measures"]:
-        yield f"            too few for a number: {least} of each are needed"
-        return
-    yield from _table(arms)
-    if halves["measures"]:
-        yield "the same between two halves of those held out, where all that differs is chance"
-        yield from _table(halves)
-    else:
-        yield f"too few held out to show what chance does: {least} of each half are needed"
-    yield compared["method"]
-
-
-def _table(sides: Compared) -> Iterator[str]:
-    first, second = sides["names"]
-    yield f"{'means':<26}{first:>19}{second:>19}{'change':>10}   95 % interval        medians"
-    for each in sides["measures"]:
-        if each["means"] is None:
-            yield f"{each['name']:<26}{'not known of enough conversations':>38}"
-            continue
-        one, other = map(_number, each["means"])
-        medians = ", ".join(map(_number, each["medians"]))
-        change = "unknown" if each["change"] is None else f"{each['change']:+.1%}"
-        yield f"{each['name']:<26}{one:>19}{other:>19}{change:>10}   {_range(each['interval']):<21}{medians}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _range(interval: Sequence[float] | None) -> str:
-    return "unknown" if interval is None else f"{interval[0]:+.1%} to {interval[1]:+.1%}"
-
 
 T = TypeVar("T")
 HISTORY_DAYS = 30
@@ -68,13 +28,12 @@ usage: penumbra stats [--tools | --report FILE] [--json]
 What the proxies that run here have done since their start, and, from the store, what was done on each of the
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
 A proxy says when its latest change was, and what it has not added to the days yet.
-With penumbra_holdout, also what conversations came to that were shortened, beside those that were held out.
 
   --tools  instead, tools that stood in at least ten requests of a project in the last 30 days and that no
            model called there: what their declarations took, and the setting that takes them out
   --report FILE  instead, write the last 30 days as one HTML file to show: what was saved, with intervals,
            whether a prefix was broken, what was asked for again, secrets, time; counts only, no content
-  --json  the same for programs: proxies that run, days, and, with penumbra_holdout, what was compared
+  --json  the same for programs: proxies that run, and days
 
 Exit code 0, or 1 if no proxy runs here.
 """
@@ -102,18 +61,14 @@ def main(arguments: Sequence[str]) -> int:
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _kept(store, lambda path, key: history.read_file(path, key, 7))
-    conversations = _kept(store, trial.read_file)
-    compared = comparison.compare(conversations) if conversations else None
     if given.json:
-        found = {"proxies": processes, "days": overview.past(days), "compared": compared}
+        found = {"proxies": processes, "days": overview.past(days)}
         print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
     week = [*(_week(days) if days else ()), *_still_to_come(processes)]
     if week:
         parts.append("\n".join(week))
-    if compared is not None:
-        parts.append("\n".join(lines(compared)))
     print("\n\n".join(parts))
     return 0 if processes else 1
 

@@ -24,7 +24,6 @@ from penumbra.config.parsers import (
     PAGE_PLACE,
     RATIO,
     SECRETS_ALLOW,
-    SHARE,
     STORE,
     STRATEGY,
     STRATEGY_ASKED,
@@ -183,12 +182,6 @@ class Settings:
         FLAG,
         "Change nothing at all, secrets included, and show what would have become of each request. It is "
         "worked out beside it. `X-Penumbra: observe` does so for one request, which goes without secrets.",
-    )
-    holdout: float = row(
-        0.0,
-        SHARE,
-        "Part of the conversations that begin from now on which go through as they come, without secrets, to "
-        "be compared with the others: off, or for example 10%.",
     )
     method: str = row(
         "auto",
@@ -520,10 +513,6 @@ class Settings:
             context_guard="off",
             threads="pass",
         )
-
-    def held_out(self) -> Settings:
-        """The same for a conversation that others are compared with."""
-        return replace(self.untouched(), recover="off")
 
     def recomputable(self) -> Settings:
         """The same, by which results get only such forms as any proxy makes of the same request without

@@ -345,20 +345,6 @@ def read_ratio(value: Any) -> float | None:
     raise SettingsError("a number above 0 and up to 1")
 
 
-def read_share(value: Any) -> float:
-    text = read_text(value).lower().replace(" ", "")
-    if text in ("off", "false", "no", "0"):
-        return 0.0
-    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,4})?)%", text, re.ASCII)
-    share = float(match[1]) / 100 if match else -1.0
-    if match is None and re.fullmatch(r"0?\.\d{1,6}", text, re.ASCII):
-        share = float(text)
-    if not 0 <= share <= 1:
-        raise SettingsError("off, or a part from 0% to 100%, for example 10%")
-    return share
-
-
-SHARE = Parser(read_share, write=lambda value: f"{value * 100:g}%" if value else "off")
 RATIO = Parser(read_ratio, write=lambda value: "" if value is None else f"{value:g}")
 
 

@@ -58,7 +58,7 @@ from penumbra.linear import utf8
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.unsearchable import Redact
-from penumbra.store import history, trial
+from penumbra.store import history
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
@@ -117,7 +117,7 @@ class Engine:
         self.shared = _shared(settings, shared)
         self._key = database.key if self.shared is None else self.shared.key
         self._stores = stores = Stores(database, *settings.lifetimes, self.shared)
-        self.history, self.trial = stores.history, stores.trial
+        self.history = stores.history
         self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
@@ -142,8 +142,8 @@ class Engine:
         self.database.close()
 
     def forget(self) -> None:
-        """Empty the database, but for what has no content: the history, also of compared conversations."""
-        self.database.forget({history.TABLE, trial.TABLE})
+        """Empty the database, but for the history, which has no content."""
+        self.database.forget({history.TABLE})
 
     # What others ask
 

@@ -30,8 +30,8 @@ def terms(
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
-    if request.arm.is_held_out or request.document.members(conversation.messages):
-        # It never had it; or one message that is no list of them: nothing could be put behind it.
+    if request.document.members(conversation.messages):
+        # One message that is no list of them: nothing could be put behind it.
         return None
     # What the last request declared is what the provider holds, whatever became of its response.
     thinks = conversation.last_thinking >= 0

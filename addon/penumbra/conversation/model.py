@@ -18,25 +18,7 @@ from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.structured import Structured
 from penumbra.store.conversations import NO_LIMITS, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
-from penumbra.store.records import HELD_OUT
 from penumbra.wire.document import Document
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """Where a conversation stands in a comparison; empty: nowhere."""
-
-    name: str = ""
-    """`held out` or `shortened`."""
-    conversation: bytes = b""
-    """The beginning of a keyed hash of it and of all that belongs to it."""
-    is_counted: bool = False
-    """What is done to the request says something of the arm."""
-
-    @property
-    def is_held_out(self) -> bool:
-        """The conversation goes through as it comes."""
-        return self.name == HELD_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +42,6 @@ class Request:
     uncalled: frozenset[str] = frozenset()
     """Ids of the calls that its results answer and that it does not show."""
     chain: Chain = field(default_factory=Chain)
-    arm: Arm = field(default_factory=Arm)
 
     @property
     def format(self) -> str:

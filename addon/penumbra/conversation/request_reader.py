@@ -1,5 +1,4 @@
-"""A request as it is decided about: read, by the settings of its arm, with placeholders where they belong,
-and with the calls that its results answer."""
+"""Reads a request for the decisions: its parts, placeholders where they belong, and the calls of its results."""
 
 from __future__ import annotations
 
@@ -8,14 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from penumbra.apis import identity, session
+from penumbra.apis import identity
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
     ambiguity,
     callers,
-    holdout,
     message_threads,
     outside_results,
     read,
@@ -87,10 +85,9 @@ class RequestReader:
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
         reading = partial(self._read, incoming, settings, scope, known)
-        came = await work(incoming, heavy, reading, size=workers.cost(new, size))
-        if came is None:
+        request = await work(incoming, heavy, reading, size=workers.cost(new, size))
+        if request is None:
             return None
-        request = await self._in_its_arm(incoming, came, work)
         if await self._restored.conceal(incoming, request):
             is_large = size > request.settings.offload_bytes
             request = await work(incoming, is_large, partial(read.again, request))
@@ -143,22 +140,6 @@ class RequestReader:
         if known is None or self.values is None:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
-
-    async def _in_its_arm(self, incoming: Incoming, request: Request, work: Work) -> Request:
-        """The request by the settings of the arm that its conversation is in."""
-        stores = self._stores
-        if not request.settings.holdout and await stores.arms.is_empty():
-            return request
-        together = session.together(incoming.headers, request.document, request.conversation.opening)
-        caller = callers.caller(incoming, request)
-        tables = (stores.arms, stores.conversations)
-        request = await holdout.in_its_arm(
-            request, caller, together, self._key, *tables, is_whole=stores.is_whole
-        )
-        if not request.arm.is_held_out:
-            return request
-        heavy = len(incoming.body) > request.settings.offload_bytes
-        return await work(incoming, heavy, partial(holdout.as_it_came, request))
 
     async def _without_secrets(
         self, incoming: Incoming, request: Request, caller: bytes, work: Work, *, heavy: bool

@@ -16,7 +16,7 @@ from penumbra.flow.page.contents import Contents
 from penumbra.flow.page.texts import Texts
 
 _EVERYTHING = "everything"
-_TABLES = ("days", "conversations", "compared", "turns", "results")
+_TABLES = ("days", "conversations", "turns", "results")
 _NONE_HELD = "none is, and there are some only where penumbra_page_originals=on, of results since then"
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from penumbra.flow.engines import Lease
-from penumbra.metrics import comparison
 from penumbra.metrics.journal import Journal
 
 SECONDS = 5.0
@@ -58,14 +57,8 @@ class HistoryWriter:
             }
             for name, amounts in pending.conversations.items()
         }
-        compared = {
-            bytes.fromhex(unit): {"arm": arm, **comparison.counted_sums(amounts)}
-            for (unit, arm), amounts in pending.arms.items()
-        }
         with self._lease() as lease:
             lease.engine.history.add(sums, conversations, pending.tools.take()).add_done_callback(_report)
-            if compared:
-                lease.engine.trial.add(compared).add_done_callback(_report)
         self._written()
 
 

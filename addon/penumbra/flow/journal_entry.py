@@ -12,11 +12,9 @@ from itertools import islice
 from cachetools import LRUCache
 from msgspec import Raw
 
-from penumbra.apis import arguments, prompt_head
+from penumbra.apis import prompt_head
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.prompt import declarations
-from penumbra.compress.calls.classify import classify
-from penumbra.compress.calls.tools import one_spelling
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -81,8 +79,6 @@ def of(
         put_back=_put_back(accepted),
         tools=_tools(incoming, request),
         called=frozenset(call.name for call in request.conversation.calls.values()),
-        arm=request.arm.name if request.arm.is_counted else "",
-        unit=request.arm.conversation.hex(),
     )
 
 
@@ -103,17 +99,7 @@ def _new(request: Request, entry: Shown) -> NewResult:
     digest = hashlib.blake2b(entry.item.digest + entry.tool.encode("utf-8", "replace"), digest_size=16)
     digest.update(b"\0" + said)
     kept = events.reason(entry.tool, entry.facts, request.settings)
-    return NewResult(entry, digest.digest(), kept, _file(entry, request) if request.arm.name else b"")
-
-
-def _file(entry: Shown, request: Request) -> bytes:
-    """A hash of the path of the file that a result shows; empty if it shows none."""
-    given = arguments.decoded(request.document, entry.item.result.call)
-    made = classify(entry.item.tool, given)
-    if made.category != "read" or not made.path:
-        return b""
-    path = one_spelling(made.path).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(path, digest_size=16).digest()
+    return NewResult(entry, digest.digest(), kept)
 
 
 def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:

@@ -43,8 +43,7 @@ class Observation:
         if len(self._tasks) >= _MOST:
             return
         # Asking others would send them what the provider alone is to see, and cost money for nothing.
-        alone = replace(settings, holdout=0.0)
-        alone = replace(alone, strategy="pipeline") if settings.external_strategy else alone
+        alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
         room = min(made_with.database_max_bytes, _MEMORY_BYTES)
         made_with = replace(made_with, database=None, shared=None, database_max_bytes=room)

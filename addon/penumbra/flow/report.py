@@ -178,7 +178,6 @@ class Reports:
                 events.request_event,
                 flow_id=flow.id,
                 is_observed=is_observed,
-                arm=accepted.request.arm.name,
                 host=host,
                 api=incoming.api.id,
                 model=accepted.model,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 
 from mitmproxy import http
@@ -44,7 +43,6 @@ class ResponseUsage(Step):
         is_read = not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS
         turns = (_read(flow, state),) if is_read else ()
         self._journal.responded(turn, response.status_code, turns)
-        self._journal.waited(turn, time.monotonic() - state.begun)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""

@@ -56,10 +56,6 @@ class Amounts:
     read_again: int = 0
     """New results of calls that gave the same before, of which something was left out."""
     read_again_tokens: int = 0
-    files_again: int = 0
-    """New results that show a file which the conversation had read before, whichever part of it."""
-    waited: float = 0.0
-    """Seconds from requests to the ends of their responses; of WebSockets it is not known."""
     # The bill, as the provider counts.
     uncached: int = 0
     cached: int = 0

@@ -99,7 +99,6 @@ def _families(metrics: Metrics) -> Iterator[Family]:
     yield _labelled("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors)
     yield _labelled("untouched_requests", "reason", "Left alone.", journal.untouched)
     yield _labelled("stages", "stage", "New results that a stage changed.", metrics.stages)
-    yield from _of_arms(journal)
     yield from _of_groups("tool", journal.tools.items())
     yield from _of_groups("family", journal.families.items())
     yield _histogram(journal)
@@ -144,25 +143,6 @@ def _of_groups(label: str, groups: Iterable[tuple[str, ResultSums]]) -> Iterator
     yield f"{label}_tokens_total", "counter", f"Of new results, by {label}.", tokens
     asked: list[Sample] = [({label: name}, sums.asked) for name, sums in groups if sums.asked]
     yield f"{label}_expansions_total", "counter", f"Originals that were asked for, by {label}.", asked
-
-
-def _of_arms(journal: Journal) -> Iterator[Family]:
-    """Of the conversations that are compared."""
-    arms = journal.arms.items()
-    tokens: list[Sample] = [
-        ({"arm": arm, "kind": kind}, getattr(sums, kind))
-        for arm, sums in arms
-        for kind in ("uncached", "cached", "written", "output")
-    ]
-    yield "arm_billed_tokens_total", "counter", "By the provider's count, of compared conversations.", tokens
-    for name, help_text, of in (
-        ("requests", "Of compared conversations.", "requests"),
-        ("dollars", "Of their bill, at list prices.", "dollars"),
-        ("expansions", "Originals that they asked for.", "asked"),
-        ("files_read_again", "Results that show a file which they had read before.", "files_again"),
-        ("waited_seconds", "From requests to the ends of their responses.", "waited"),
-    ):
-        yield _labelled(f"arm_{name}", "arm", help_text, {arm: getattr(sums, of) for arm, sums in arms})
 
 
 def _histogram(journal: Journal) -> Family:

@@ -47,9 +47,7 @@ class NewResult:
     call: bytes
     """A hash of its call and its text."""
     kept: str
-    """See `kept_reasons`."""
-    file: bytes = b""
-    """A hash of the path of the file that it shows; empty: it shows none."""
+    """See `events.reason`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +85,6 @@ class SentRequest:
     """The client's own."""
     called: frozenset[str] = frozenset()
     """Names of the tools that its history calls."""
-    arm: str = ""
-    """Where its conversation stands in a comparison; empty: nowhere."""
-    unit: str = ""
-    """A name of the conversation there, with all that belongs to it."""
 
 
 @dataclass(slots=True)
@@ -101,8 +95,6 @@ class Pending:
     conversations: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
     agents: dict[str, str] = field(default_factory=dict)
     """By conversation."""
-    arms: defaultdict[tuple[str, str], Amounts] = field(default_factory=lambda: defaultdict(Amounts))
-    """By conversation that is compared, and its arm."""
     projects: dict[str, str] = field(default_factory=dict)
     """By conversation."""
     tools: ToolUses = field(default_factory=ToolUses)
@@ -147,7 +139,6 @@ class Journal:
         self._pending = Pending()
         self.amounts = Amounts()
         self.agents = defaultdict[str, Amounts](Amounts)
-        self.arms = defaultdict[str, Amounts](Amounts)
         self.projects = defaultdict[str, Amounts](Amounts)
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
@@ -219,10 +210,6 @@ class Journal:
             _bill(billed, turn.rates, more)
             self._judge(turn, billed, turns[0], more)
         self._add(turn, more)
-
-    def waited(self, turn: TurnRecord, seconds: float) -> None:
-        """So long after a request its response was complete."""
-        self._add(turn, Amounts(waited=seconds))
 
     def failed(self, turn: TurnRecord, status: int | None) -> None:
         """A request has got no response, or not all of it. `status`: of what has come; None: nothing has."""
@@ -307,8 +294,6 @@ class Journal:
             rates=request.rates,
             amounts=amounts,
             is_observed=request.is_observed,
-            arm=request.arm,
-            unit=request.unit,
         )
 
     def _results(self, session: Session, listed: Sequence[NewResult], amounts: Amounts) -> list[ResultRecord]:
@@ -317,7 +302,6 @@ class Journal:
             before = session.called(new.call, new.shown.facts.loss)
             result = self._result(new, is_repeated=before > 1)
             self._count_result(result, amounts)
-            amounts.files_again += bool(new.file) and session.read(new.file)
             results.append(result)
         return results
 
@@ -406,9 +390,6 @@ class Journal:
         if turn is not None and not turn.is_observed:
             targets.append(self._pending.conversations[turn.session])
             self._pending.agents[turn.session] = turn.agent
-            if turn.arm:
-                targets.append(self.arms[turn.arm])
-                targets.append(self._pending.arms[turn.unit, turn.arm])
             self._pending.projects[turn.session] = turn.project
         parts = more.parts()
         for target in targets:

@@ -104,8 +104,6 @@ class TurnRecord:
     ending: Ending = NOT_READ
     is_billed: bool = False
     is_observed: bool = False
-    arm: str = ""
-    unit: str = ""
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
@@ -119,7 +117,6 @@ class TurnRecord:
             "host": self.host,
             "api": self.api,
             "note": self.note,
-            "arm": self.arm,
             "status": self.status,
             "carried": self.carried,
             "body": self.body,
@@ -144,10 +141,6 @@ class Session:
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
     """By call and what came of it: what was lost of that."""
-    files: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
-    """Those that were read."""
-    arm: str = ""
-    """Where it stands in a comparison; empty: nowhere."""
 
     def record(self) -> dict[str, Any]:
         """For JSON, without its turns."""
@@ -159,7 +152,6 @@ class Session:
             "first": self.first,
             "last": self.last,
             "turns": len(self.turns),
-            "arm": self.arm,
             "amounts": self.amounts.record(),
         }
 
@@ -170,15 +162,6 @@ class Session:
         while len(self.calls) > _MOST_CALLS:
             self.calls.popitem(last=False)
         return before
-
-    def read(self, file: bytes) -> bool:
-        """A file is shown; whether it was before."""
-        again = file in self.files
-        self.files[file] = None
-        self.files.move_to_end(file)
-        while len(self.files) > _MOST_CALLS:
-            self.files.popitem(last=False)
-        return again
 
 
 class Sessions:
@@ -209,7 +192,6 @@ class Sessions:
         )
         self._sessions[session.id] = session
         session.agent, session.model, session.last = turn.agent, turn.model, turn.time
-        session.arm = turn.arm or session.arm
         session.project = turn.project
         if len(session.turns) == session.turns.maxlen:
             self._turns -= 1

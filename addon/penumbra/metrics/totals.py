@@ -16,7 +16,6 @@ from typing import Any
 
 from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Answered
-from penumbra.metrics import comparison
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.events import ShownResult
 from penumbra.metrics.journal import Journal
@@ -108,7 +107,6 @@ class Metrics:
             "saved_by_tool": dict(self.saved_by_tool),
             "redactions": dict(sums.secrets),
             "untouched": dict(self.journal.untouched),
-            "arms": {name: comparison.counted_sums(amounts) for name, amounts in self.journal.arms.items()},
         }
 
     def lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tables of originals, tool calls, restored values, parts of a comparison, and texts from external
+"""Tables of originals, tool calls, restored values, and texts from external
 strategies."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cachetools import TTLCache
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import is_telling
 from penumbra.errors import RedactionError
-from penumbra.store.keyed_values import KeyedValues, News, Schema
+from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.table import compress, decompress, pack_text, unpack_text
 
 ORIGINALS = Schema("originals", pack_text, unpack_text)
@@ -161,17 +161,6 @@ def _unpack(record: bytes) -> Stretches:
 
 
 RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
-
-
-HELD_OUT, SHORTENED = "held out", "shortened"
-NEITHER = ""
-"""It began before there were arms."""
-_ARMS_MEMORY = 4_000
-"""Conversations."""
-Arms = KeyedValues[str]
-"""By the keyed hash of a conversation."""
-
-ARMS = Schema("arms", str.encode, bytes.decode, _ARMS_MEMORY, leaves_last=True, news=lambda arm: News.VALUE)
 
 
 COMPRESSED = Schema("compressed", pack_text, unpack_text)

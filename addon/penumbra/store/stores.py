@@ -17,9 +17,8 @@ from penumbra.store.decisions import Decision
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.history import History
 from penumbra.store.keyed_values import KeyedValues, Schema
-from penumbra.store.records import Arms, Compressed, Originals, Restorations
+from penumbra.store.records import Compressed, Originals, Restorations
 from penumbra.store.table import STEADY, Table
-from penumbra.store.trial import Trial
 
 if TYPE_CHECKING:
     from penumbra.store.shared_store import SharedStore
@@ -66,9 +65,7 @@ class Stores:
             self._table(records.ORIGINALS, originals_ttl),
             self._table(records.CARRIED, carried_originals_ttl),
         )
-        self.arms: Arms = self._table(records.ARMS, ttl)
         self.history = History(database, time.time, STEADY)
-        self.trial = Trial(database, time.time, STEADY)
 
     async def written(self) -> None:
         """Returns when all that was put so far is safe from a restart."""

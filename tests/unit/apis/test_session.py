@@ -6,7 +6,7 @@ import pytest
 import re2
 
 from penumbra import rules
-from penumbra.apis.session import identify, stable, together
+from penumbra.apis.session import identify, stable
 from penumbra.wire.document import Document
 from support.cases import each
 
@@ -65,15 +65,3 @@ def test_odd_ids_are_none(value):
 
 def test_texts_that_are_no_unicode():
     assert stable("a\ud800b") == "a?b"
-
-
-@each("example", KNOWN["parent_examples"], ids=lambda example: str(example["is"]))
-def test_a_sub_agent_belongs_to_its_parent(example):
-    document = Document(json.dumps(example["body"]).encode())
-    assert together(example["headers"], document, "Go.") == f"id {example['is']}"
-
-
-def test_histories_that_nothing_tells_apart_belong_nowhere():
-    document = Document(json.dumps({"input": [], "previous_response_id": "resp_1"}).encode())
-    assert together({}, document, "Go.") == ""
-    assert together({}, Document(b'{"messages": []}'), "Go.") == "opening Go."

@@ -144,7 +144,6 @@ def test_late_stages_show_in_the_event(monkeypatch):
     shown = send({}).shown
     event = request_event(
         is_observed=False,
-        arm="",
         flow_id="1",
         host="h",
         api="a",

@@ -30,14 +30,14 @@ def test_a_full_disk_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     commands = FlowCommands(cast(Explainer, None), ResultMemory(), Texts(), contents, lambda: None)
 
     async def export() -> None:
-        commands.export("compared", types.Path(str(FULL)))
+        commands.export("turns", types.Path(str(FULL)))
         await asyncio.gather(*commands._tasks)
 
-    assert "compared" in commands.tables()
+    assert "turns" in commands.tables()
     with caplog.at_level(logging.INFO):
         asyncio.run(export())
     assert [record.levelname for record in caplog.records if "Penumbra" in record.message] == ["ERROR"]
-    assert "compared is not written to /dev/full: OSError" in caplog.text
+    assert "turns is not written to /dev/full: OSError" in caplog.text
 
 
 def test_a_reference_without_an_original_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,13 +37,8 @@ def of_turns(count):
     past = Future()
     past.set_result({"2026-01-01": {"all": {"requests": 3}, "conversations": {"aaaa": {"requests": 3}}}})
     history = SimpleNamespace(last=lambda days: past)
-    compared = Future()
-    compared.set_result({b"\x01": {"arm": "held out", "requests": 3}})
-    trial = SimpleNamespace(all=lambda: compared)
-    lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history, trial=trial)))
-    return Contents(
-        metrics, Texts(), lambda: {"mode": "standard", "holdout": 0.1}, lambda: lease, lambda: None
-    )
+    lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history)))
+    return Contents(metrics, Texts(), lambda: {"mode": "standard"}, lambda: lease, lambda: None)
 
 
 async def turns_of_others(asked):
@@ -75,5 +70,4 @@ def test_the_tables_that_there_are():
     ]
     assert heads["conversations"].startswith("day,conversation,agent,project,")
     assert heads["turns"].startswith("conversation,number,")
-    assert asyncio.run(contents.table("compared")) == "conversation,arm,requests\r\n01,held out,3\r\n"
     assert asyncio.run(contents.table("others")) is None

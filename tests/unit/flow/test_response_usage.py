@@ -39,7 +39,7 @@ def steps() -> Steps:
 def begun() -> Any:
     return SimpleNamespace(
         owed=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
-        arm="", unit="", is_observed=True, is_billed=False, ending=NOT_READ,
+        is_observed=True, is_billed=False, ending=NOT_READ,
     )  # fmt: skip
 
 

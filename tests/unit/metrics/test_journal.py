@@ -92,7 +92,7 @@ def test_what_it_takes_is_taken_off(journal: Journal) -> None:
 
 @pytest.mark.parametrize("is_observed", [False, True])
 def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, is_observed: bool) -> None:
-    more = {"put_back": 80, "arm": "shortened", "unit": "01", "is_observed": is_observed}
+    more = {"put_back": 80, "is_observed": is_observed}
     for status in (400, 429, 503, 529):
         journal.responded(journal.sent(request(result(), **more)), status, [])
     for broken_off in (None, 502):
@@ -110,8 +110,8 @@ def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, i
     # The results are the same as before: read again.
     assert turn.amounts.dollars_spent == sums.dollars_spent == pytest.approx(120 * 1e-7 + 100 * 1.25e-6)
     pending = journal.take()
-    kept = [pending.all, *pending.conversations.values(), *pending.arms.values(), *journal.arms.values()]
-    assert [each.dollars_saved for each in kept] == ([0] if is_observed else [0.001] * 4)
+    kept = [pending.all, *pending.conversations.values()]
+    assert [each.dollars_saved for each in kept] == ([0] if is_observed else [0.001] * 2)
     assert before.dollars_saved == 0
 
 

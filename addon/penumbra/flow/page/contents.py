@@ -14,7 +14,7 @@ import orjson
 from penumbra.explain import request_text
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
-from penumbra.metrics import comparison, overview
+from penumbra.metrics import overview
 from penumbra.metrics.totals import Metrics
 from penumbra.redaction.ruleset import in_words
 
@@ -72,12 +72,6 @@ class Contents:
             days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.unused_tools, days)
 
-    async def comparison(self) -> Record:
-        """Conversations that were shortened beside those that were not."""
-        # Away from the event loop: it takes time.
-        compared = await asyncio.to_thread(comparison.compare, await self._compared())
-        return {**compared, "holdout": self.process()["holdout"]}
-
     async def result(self, number: int) -> Record | None:
         """One result, and where texts are kept, both of its forms."""
         found = self.metrics.journal.sessions.result(number)
@@ -102,26 +96,16 @@ class Contents:
             **self.now(),
             "days": await self.past(),
             "conversations": conversations,
-            "comparison": await self.comparison(),
         }
         return await asyncio.to_thread(orjson.dumps, all_of_it)
 
     async def table(self, of: str) -> str | None:
-        """The same as CSV: `days`, `conversations`, `compared`, `turns` or `results`; None: it is none of
+        """The same as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of
         these."""
-        if of == "compared":
-            compared = [{"conversation": key.hex(), **each} for key, each in (await self._compared()).items()]
-            return await asyncio.to_thread(_csv, compared)
         if (rows := _ROWS.get(of)) is None:
             return None
         records = await (self.past() if of in ("days", "conversations") else self._conversations())
         return await asyncio.to_thread(lambda: _csv(rows(records)))
-
-    async def _compared(self) -> dict[bytes, Record]:
-        """What compared conversations have come to, over restarts, up to now."""
-        self.write()
-        with self.lease() as lease:
-            return await asyncio.wrap_future(lease.engine.trial.all())
 
     async def _conversations(self) -> list[Record]:
         """Those since the start with their turns, a few turns at a time: no request waits for all of it."""

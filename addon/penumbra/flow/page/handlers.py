@@ -73,7 +73,7 @@ def application(page: Page) -> Application:
     paths = [
         (r"/(?:index\.html)?", Start, asked),
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
-        (r"/data/(now|sessions|past|unused|comparison|everything)", Data, asked),
+        (r"/data/(now|sessions|past|unused|everything)", Data, asked),
         (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
         (r"/data/table/([a-z]{1,20})", Table, asked),
         (r"/data/events", Events, asked),
@@ -172,8 +172,6 @@ class Data(Guarded):
             self.json(await contents.past())
         elif of == "unused":
             self.json(await contents.unused_tools())
-        elif of == "comparison":
-            self.json(await contents.comparison())
         else:
             self.json(contents.now() if of == "now" else contents.sessions())
 

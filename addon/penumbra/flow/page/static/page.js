@@ -194,24 +194,8 @@
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
   ];
-  const armColumn = (rows) => (rows.some((row) => row.arm) ? [["arm", (row) => row.arm, "plain"]] : []);
-  const sessionTable = (caption, rows) => table(caption, [...sessionColumns, ...armColumn(rows)], rows, sessionLink);
+  const sessionTable = (caption, rows) => table(caption, sessionColumns, rows, sessionLink);
   const sessionLink = (row) => `#session/${row.id}`;
-
-  // A figure of a conversation: small ones with as many places as say something.
-  const mean = (value) => (Math.abs(value) >= 100 ? number(value) : String(Number((value || 0).toPrecision(3))));
-  const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value * 100).toFixed(1)} %`;
-  function sides(caption, compared) {
-    const of = (values, index) => (values ? mean(values[index]) : "unknown");
-    return table(caption, [
-      ["of a conversation", (row) => row.name, "plain"],
-      [compared.names[0], (row) => of(row.means, 0)], [compared.names[1], (row) => of(row.means, 1)],
-      ["change", (row) => (row.change === null ? "unknown" : signed(row.change))],
-      ["95 % interval", (row) => (row.interval === null ? "unknown" : row.interval.map(signed).join(" to "))],
-      ["medians", (row) => (row.medians ? row.medians.map(mean).join(" and ") : "unknown")],
-      ["conversations", (row) => row.conversations.map(number).join(" and ")],
-    ], compared.measures);
-  }
 
   function groupTable(caption, what, rows) {
     return table(caption, [
@@ -247,7 +231,7 @@
       const turns = session.turns.slice().reverse();
       return [
         el("h1", {}, `Session ${session.id}`),
-        el("p", { class: "soft" }, `${session.agent}, project ${session.project}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}${session.arm ? `, ${session.arm} for comparison` : ""}`),
+        el("p", { class: "soft" }, `${session.agent}, project ${session.project}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}`),
         el("ul", { class: "cards" }, ...saved(session.amounts),
           card("Cache misses", number(sum(session.amounts.misses)), list(session.amounts.misses)),
           card("Asked for again", number((session.amounts.asked || 0) + (session.amounts.read_again || 0)), `of ${noun(session.amounts.new_results || 0, "result")}`)),
@@ -309,25 +293,8 @@
         el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "broken"], ["project", (row) => row.project || "", "broken"], ...sums], conversations.slice(0, 300)),
       ];
     },
-    async compare() {
-      const compared = await get("data/comparison");
-      const { arms, halves, least } = compared;
-      const counts = arms.names.map((name, index) => `${number(arms.conversations[index])} ${name}`).join(" and ");
-      const few = (words) => el("p", { class: "few" }, words);
-      return [
-        el("h1", {}, "With and without"),
-        el("p", {}, compared.holdout ? `${part(compared.holdout)} of the conversations that begin go through as they come, without secrets, and are compared with the others here.`
-          : "No new conversations are held out. With penumbra_holdout=10%, one in ten goes through as it comes, to be compared with the others."),
-        el("p", { class: "soft" }, `Conversations that had a tool result while some were held out, of all proxies whose database is the same file of this machine: ${counts}.`),
-        arms.measures.length ? sides("Means of a conversation, shortened and held out", arms) : few(`Too few for a number: ${least} of each are needed.`),
-        el("h2", {}, "What chance does"),
-        el("p", { class: "soft" }, "The same between two halves of those held out: nothing was done to either, so what differs here is chance."),
-        halves.measures.length ? sides("Means of a conversation, in two halves of those held out", halves) : few(`Too few for a number: ${least} of each half are needed, there are ${halves.conversations.map(number).join(" and ")}.`),
-        el("p", { class: "soft" }, `How: ${compared.method}. An interval that holds 0 shows no difference; one in twenty misses the truth.`),
-      ];
-    },
     async export() {
-      const links = [["data/everything", "everything, as JSON"], ["data/table/days", "days, as CSV"], ["data/table/conversations", "conversations of these days, as CSV"], ["data/table/compared", "conversations that are compared, as CSV"],
+      const links = [["data/everything", "everything, as JSON"], ["data/table/days", "days, as CSV"], ["data/table/conversations", "conversations of these days, as CSV"],
         ["data/table/turns", "turns since the start, as CSV"], ["data/table/results", "results since the start, as CSV"], ["metrics", "metrics, as Prometheus reads them"]];
       return [el("h1", {}, "Export"), el("p", { class: "soft" }, "Names of tools, sizes and counts; no content."),
         el("ul", {}, ...links.map(([href, words]) => el("li", {}, el("a", { href, "data-row": "", download: href === "metrics" ? null : "" }, words))))];
@@ -371,7 +338,7 @@
 
   // What is in sight
 
-  const order = ["now", "sessions", "by", "days", "compare", "export"];
+  const order = ["now", "sessions", "by", "days", "export"];
   const place = () => { const [view, name] = location.hash.slice(1).split("/"); return views[view] ? [view, name] : ["now"]; };
   let drawing = 0;
 
