@@ -1,4 +1,4 @@
-"""Reads a request for the decisions: its parts, placeholders where they belong, and the calls of its results."""
+"""Reads a request for decisions: its parts, placeholders in their places, and the calls of its results."""
 
 from __future__ import annotations
 
