@@ -66,7 +66,6 @@ def is_cold(request: Request, state: ConversationState, past: Mapping[bytes, Dec
     return (
         settings.adopt == "auto"
         and settings.rewrites_history
-        and not request.arm.is_held_out
         and (state.idle or 0.0) > cold
         and all(item.key in past for item in request.items if item.result.turn <= last)
     )
