@@ -25,7 +25,7 @@ STEPS = (
 )
 """What hooks are made of. `scripts/fail_closed` does it with every function that a request passes."""
 TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TLS")]
-WHOSE = ("llm_hosts.py", "destination.py", "recognise.py", "request_path.py", "listening.py", "_is_at_ours")
+WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "_is_at_ours")
 """If these fail, nobody knows whether a request is ours."""
 CONNECTION = ("splice.py", "next_layer")
 """If these fail, a connection ends."""

@@ -42,7 +42,7 @@ from penumbra.config.options import PREFIX, groups
 from penumbra.config.parsers import listed, parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
-from penumbra.flow import llm_hosts
+from penumbra.flow import destination
 
 _INTRODUCTION = (
     "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "
@@ -225,12 +225,12 @@ class _OtherPlainHttp:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A request begins."""
-        if not llm_hosts.may_be(flow, self._addon.settings.hosts):
+        if not destination.is_llm_host(flow, self._addon.settings.hosts):
             flow.request.stream = True
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """A response begins."""
-        if flow.response is not None and not llm_hosts.may_be(flow, self._addon.settings.hosts):
+        if flow.response is not None and not destination.is_llm_host(flow, self._addon.settings.hosts):
             flow.response.stream = True
 
 

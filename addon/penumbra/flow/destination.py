@@ -1,14 +1,15 @@
-"""mitmproxy's face of where a request really goes: by its connection, whatever its headers say."""
+"""Where a request really goes, and whether an LLM API is there: by mitmproxy's connection, whatever its
+headers say."""
 
 from __future__ import annotations
 
 from mitmproxy import ctx, http
 
+from penumbra.apis import recognise
 from penumbra.errors import one_line
 
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
 """Modes in which clients don't tell the proxy a name, but connect to an address."""
-
 _LONGEST = 253
 """Characters of a name."""
 
@@ -50,3 +51,24 @@ def claimed(flow: http.HTTPFlow) -> str:
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
         return ""
     return flow.client_conn.sni or flow.request.pretty_host
+
+
+def is_llm_host(flow: http.HTTPFlow, extra: tuple[str, ...]) -> bool:
+    """Return whether LLM calls of a flow are ours to read; `extra` are the operator's own globs."""
+    return mode(flow.client_conn) == "reverse" or any(
+        recognise.is_llm_host(host, extra) for host in _hosts(flow)
+    )
+
+
+def is_provider(flow: http.HTTPFlow, extra: tuple[str, ...]) -> bool:
+    """Return whether the host is there for LLM calls; what is local may be anything."""
+    return mode(flow.client_conn) == "reverse" or any(
+        recognise.is_provider(host, extra) for host in _hosts(flow)
+    )
+
+
+def _hosts(flow: http.HTTPFlow) -> list[str]:
+    """Return all names by which the connection of a request knows its host, and the name in its headers where
+    nothing else can tell one."""
+    names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
+    return [name for name in names if name]

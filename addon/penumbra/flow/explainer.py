@@ -21,7 +21,7 @@ from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
 from penumbra.explain.text_lines import Line, Search, head, note, said
-from penumbra.flow import llm_hosts
+from penumbra.flow import destination
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
 from penumbra.flow.signing import headers_of
@@ -157,7 +157,7 @@ class Explainer:
         )
 
     def _is_llm(self, flow: http.HTTPFlow) -> bool:
-        return "api" in _described(flow) or llm_hosts.may_be(flow, self._settings().hosts)
+        return "api" in _described(flow) or destination.is_llm_host(flow, self._settings().hosts)
 
 
 def _api(flow: http.HTTPFlow) -> Api | None:

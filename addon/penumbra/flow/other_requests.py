@@ -18,7 +18,7 @@ from penumbra.apis import identity, recognise
 from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, workers
-from penumbra.flow import destination, llm_hosts, request_bodies
+from penumbra.flow import destination, request_bodies
 from penumbra.flow.engines import Lease
 from penumbra.flow.refusal import leave
 from penumbra.flow.signing import Signing, headers_of, sign
@@ -49,7 +49,7 @@ class OtherRequests:
         settings = lease.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
             return
-        if path is None and not llm_hosts.is_provider(flow, settings.hosts):
+        if path is None and not destination.is_provider(flow, settings.hosts):
             return  # What runs locally may be anything.
         if self._signing.forbids_changes(flow, unfit, settings):
             return
@@ -66,7 +66,7 @@ class OtherRequests:
         path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
-        return settings.unknown_paths != "pass" and llm_hosts.is_provider(flow, settings.hosts)
+        return settings.unknown_paths != "pass" and destination.is_provider(flow, settings.hosts)
 
     async def frame(
         self, flow: http.HTTPFlow, frame: bytes, kind: str, *, known: bool, strict: bool

@@ -25,7 +25,6 @@ from penumbra.conversation.refused import Refused
 from penumbra.flow import (
     destination,
     guarded,
-    llm_hosts,
     refusal,
     request_bodies,
     signing,
@@ -85,7 +84,7 @@ class RequestWay:
             or sigv4.covers_body(request.headers)
         ):
             return
-        if self.must_search(flow) and (says_json or llm_hosts.is_provider(flow, settings.hosts)):
+        if self.must_search(flow) and (says_json or destination.is_provider(flow, settings.hosts)):
             most = settings.max_body_bytes
             refused = refusal.of_failure(flow, api, TooLarge(f"its body: more than {most:,} bytes"))
             refuse = partial(refusal.refuse, flow, refused, self.journal)
@@ -200,7 +199,7 @@ class RequestWay:
             body = await request_bodies.decoded(request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             says_json = recognise.claims_json(request.headers.get("content-type", ""))
-            if settings.must_search and (says_json or llm_hosts.is_provider(flow, settings.hosts)):
+            if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 raise kind(f"its body: {error}") from None
             self.journal.passed("undecodable body")
@@ -238,7 +237,7 @@ class RequestWay:
         api = recognise.asks_for(request.method, request.path, headers_of(request))
         if api is None:
             if settings.redact_secrets:
-                is_provider = llm_hosts.is_provider(flow, settings.hosts)
+                is_provider = destination.is_provider(flow, settings.hosts)
                 state.searched_socket = SearchedSocket.at(request.path, is_provider=is_provider)
             return False
         # Values are put back into responses over HTTP only.
@@ -289,7 +288,7 @@ class RequestWay:
         return self._is_at_ours(flow, settings)
 
     def _is_at_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
-        return llm_hosts.may_be(flow, settings.hosts) and self._current.select(flow)
+        return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
 
     def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
         """Have the request's own switch hold for it; false: it is refused for a word that nobody knows."""
