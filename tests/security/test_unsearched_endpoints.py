@@ -63,10 +63,13 @@ def test_every_socket(name: str, example: Any) -> None:
 
 
 def test_errors_have_the_shape_of_their_host() -> None:
-    assert json.loads(recognise.error("api.anthropic.com", 400, "m"))["type"] == "error"
-    assert json.loads(recognise.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
+    assert json.loads(recognise.error_body("api.anthropic.com", 400, "m"))["type"] == "error"
     assert (
-        json.loads(recognise.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
+        json.loads(recognise.error_body("generativelanguage.googleapis.com", 400, "m"))["error"]["code"]
+        == 400
+    )
+    assert (
+        json.loads(recognise.error_body("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
         == "m"
     )
-    assert json.loads(recognise.error("llm.example.org", 400, "m"))["error"]["message"] == "m"
+    assert json.loads(recognise.error_body("llm.example.org", 400, "m"))["error"]["message"] == "m"

@@ -215,7 +215,7 @@ def socket_by_path(path: str) -> SocketKind | None:
     return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 
 
-def error(host: str, status: int, message: str) -> bytes:
+def error_body(host: str, status: int, message: str) -> bytes:
     """An error body as the provider at a host writes it."""
     shape = _providers()["errors"].get(provider(host), "openai_chat")
     return REQUESTS[shape].error(status, message)
@@ -243,7 +243,7 @@ def is_socket(method: str, headers: Mapping[str, str]) -> bool:
     return "websocket" in asked
 
 
-def refusal() -> bytes:
+def upgrade_refusal() -> bytes:
     """The body of the refusal."""
     error = {"message": _MESSAGE, "type": "invalid_request_error", "param": None, "code": "upgrade_required"}
     return encode({"error": error})

@@ -36,7 +36,7 @@ def refuse_websocket(flow: http.HTTPFlow) -> None:
     """Send the client of a WebSocket back to HTTP."""
     content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
     status = recognise.REFUSAL_STATUS
-    flow.response = http.Response.make(status, recognise.refusal(), content)
+    flow.response = http.Response.make(status, recognise.upgrade_refusal(), content)
     flow.metadata["penumbra"] = {"refused": status}
     flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
 
@@ -47,7 +47,7 @@ def of_failure(flow: http.HTTPFlow, api: Api | None, error: BaseException) -> Re
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     told = message_of(error)
-    shape = api.wire.error if api is not None else partial(recognise.error, flow.request.pretty_host)
+    shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.pretty_host)
     return Refused(error.status, shape(error.status, told), told)
 
 

@@ -300,7 +300,7 @@ class RequestWay:
             state.lease.settings = apply_switch(settings, word)
             state.observed = settings if is_observed(word) and not settings.pause else None
         except OverrideError as error:
-            shape = api.wire.error if api is not None else partial(recognise.error, flow.request.host)
+            shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.host)
             refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self.journal)
             return False
         return True

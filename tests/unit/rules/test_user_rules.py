@@ -76,7 +76,7 @@ def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
     ]
     content = {"providers": {"mine": ["llm.example.org"]}, "errors": {"mine": "anthropic"}}
     assert use(tmp_path, "providers.yaml", content) == []
-    assert b'"type":"error"' in recognise.error("llm.example.org", 400, "no").replace(b" ", b"")
+    assert b'"type":"error"' in recognise.error_body("llm.example.org", 400, "no").replace(b" ", b"")
 
 
 @pytest.mark.parametrize(
