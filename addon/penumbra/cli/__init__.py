@@ -52,24 +52,24 @@ Examples:
   penumbra web --set penumbra_intercept=all
 """
 _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
-"""What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
+"""Commands that start a proxy and take mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
 )
-"""A module each, but for those that stand in `_MODULES`."""
+"""Commands with a module each, except for those in `_MODULES`."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "replay", "local", "rules", "secrets")
-"""They do nothing without a word more."""
+"""Commands that print their usage without arguments."""
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
-"""Of mitmproxy's filter expressions, where no bare words are meant."""
+"""First characters of mitmproxy's filter expressions."""
 _PIPE = 141
-"""As a shell says of a program that a closed pipe has ended: 128 + SIGPIPE."""
+"""The exit code of a program that a closed pipe ends: 128 + SIGPIPE."""
 _INTERRUPTED = 130
-"""As shells have it for a program that Ctrl-C ended."""
+"""The exit code of a program that Ctrl-C ends."""
 I_KNOW = "--i-know"
 """Starts mitmweb although its version shows the flows of all clients to each of them."""
 
@@ -124,7 +124,7 @@ def _obey(given: list[str]) -> int:
 
 
 def _own(command: str, arguments: list[str]) -> int:
-    """A command that is no start of mitmproxy; what it needs is imported with it."""
+    """Run a command that does not start mitmproxy; its module is imported here."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
     # Behind the name of a program, and behind `--`, stand another's arguments.
     own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]
@@ -140,7 +140,7 @@ def _own(command: str, arguments: list[str]) -> int:
 
 
 def wrap_instead(words: Sequence[str]) -> str:
-    """What is said to who wants Penumbra to start an agent and does not say so."""
+    """The hint for a user who wants to start an agent and has left out `wrap`."""
     name = one_line(Path(words[0]).name) if words else "claude"
     return f"to run a program through Penumbra: penumbra wrap -- {name}"
 
@@ -154,7 +154,7 @@ def _no_command(word: str) -> str:
 
 
 def versions() -> str:
-    """Ours, mitmproxy's and Python's, one a line."""
+    """Versions of Penumbra, mitmproxy and Python, one a line."""
     try:
         mitmproxy = metadata.version("mitmproxy")
     except metadata.PackageNotFoundError:

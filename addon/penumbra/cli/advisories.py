@@ -16,9 +16,9 @@ from penumbra import rules
 
 _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
-"""Without the hole by which a body overwrites memory; mitmproxy before 12.3 forbids it by its metadata."""
+"""The first version without the hole by which a body overwrites memory; mitmproxy before 12.3 excludes it."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
-"""What each leaves in the environments that it makes."""
+"""Files that pipx and uv leave in the environments that they make."""
 
 
 def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
@@ -41,7 +41,8 @@ def alone(requirement: str, prefix: str = sys.prefix) -> str:
 
 
 def _pip(folder: Path) -> str:
-    """That of this very Python, which need not be on the path; uv and pipx make environments without one."""
+    """The command of this very Python, which need not be on the path; uv and pipx make environments without
+    pip."""
     if (folder / _OF_PIPX).exists():
         return f"pipx runpip {_NAME} install"
     python = shlex.quote(sys.executable)
@@ -53,7 +54,7 @@ FOR_OLD_PYTHON = "use Python 3.12 or later"
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """One that an installed version has."""
+    """A known hole of an installed version."""
 
     package: str
     version: str
@@ -61,17 +62,17 @@ class Hole:
     what: str
     remedy: str
     shows_flows: bool
-    """mitmweb gives the flows of all clients to each of them."""
+    """mitmweb gives the flows of all clients to each client."""
 
 
 def holes() -> list[Hole]:
-    """Those of all installed packages that the list names."""
+    """Known holes of all installed packages."""
     packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
     return [hole for package in packages for hole in holes_of(package, version_of(package))]
 
 
 def holes_of(package: str, version: str) -> list[Hole]:
-    """Those of one version; none if it is not installed (empty)."""
+    """Known holes of one version; none for an empty version, a package that is not installed."""
     return [
         Hole(
             package=package,
@@ -93,7 +94,7 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Why nothing brings the version that mends a hole; empty: something does."""
+    """Why no available version mends a hole; empty if one does."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
     if not latest or _parts(latest) >= _parts(fixed):
         return ""
@@ -101,7 +102,7 @@ def _held_back(package: str, fixed: str) -> str:
 
 
 def _wanted() -> list[str]:
-    """What the installed mitmproxy asks for."""
+    """Requirements of the installed mitmproxy."""
     try:
         return metadata.requires("mitmproxy") or []
     except metadata.PackageNotFoundError:
@@ -113,7 +114,7 @@ def _most(package: str, wanted: str) -> re.Match[str] | None:
 
 
 def version_of(package: str) -> str:
-    """The installed version; empty if there is none."""
+    """The installed version; empty if the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -20,7 +20,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def entries(value: str) -> list[str]:
-    """What a variable names; programs read commas and spaces between."""
+    """Entries of a variable's value, which programs separate by commas and spaces."""
     return [entry for entry in _SEPARATOR.split(value) if entry]
 
 
@@ -36,7 +36,7 @@ def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def _domain(entry: str) -> str:
-    """An entry without scheme, path, port, wildcard in front, and dots around."""
+    """An entry without scheme, path, port, leading wildcard and surrounding dots."""
     place = re.split(r"[/?#]", _SCHEME.sub("", entry.strip().lower()), maxsplit=1)[0]
     if place.startswith("["):
         place = place[1:].partition("]")[0]
@@ -66,17 +66,16 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Read instead of a program's own certificates, so what they name has to hold the public ones, too."""
+"""Bundles that programs read instead of their own certificates, so they hold the public ones, too."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Read beside a program's own certificates."""
+"""Certificates that programs read beside their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
-"""Variables that name files of certificates."""
 SHELLS = ("sh", "fish", "powershell")
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What is to be known of programs on this machine."""
+    """Properties of programs on this machine."""
 
     git_has_own: bool = False
     """git is configured with certificates of its own, which a variable would overrule; and nothing that it
@@ -94,7 +93,7 @@ def variables(
     is_llm_host: Callable[[str], bool],
     tools: Tools = Tools(),
 ) -> dict[str, str]:
-    """What a program gets beside its environment. `proxy`: host and port."""
+    """Variables that a program gets beside its environment. `proxy`: host and port."""
     bundle = certificates.bundle
     variables = dict.fromkeys(_spelled(_PROXIES), f"http://{proxy}")
     variables |= dict.fromkeys(_spelled(("NO_PROXY",)), no_proxy(environment, is_llm_host))
@@ -111,7 +110,7 @@ def variables(
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """What is reached without the proxy: this machine, and what is so already, but for LLM hosts."""
+    """The value of `NO_PROXY`: this machine, and present entries except for LLM hosts."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 
@@ -125,19 +124,18 @@ def upstream(environment: Mapping[str, str]) -> str:
 
 
 def extra_files(environment: Mapping[str, str]) -> list[Path]:
-    """Files of certificates that the environment names already."""
+    """Certificate files that the environment names already."""
     named = (environment.get(name, "") for name in NAMED_FILES)
     return [Path(os.path.expanduser(path)) for path in dict.fromkeys(named) if path]
 
 
 def for_shell(environment: Mapping[str, str], shell: str) -> str:
-    """Lines that a shell reads: sh, fish or powershell."""
+    """Assignments for sh, fish or PowerShell."""
     write = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
     return "\n".join(write(name, value) for name, value in _once(environment.items(), shell))
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
-    """The kind of shell that the user has."""
     name = Path(environment.get("SHELL", "")).name
     if name in ("pwsh", "powershell") or (os.name == "nt" and not name):
         return "powershell"
@@ -145,12 +143,12 @@ def shell_of(environment: Mapping[str, str]) -> str:
 
 
 def _spelled(names: Iterable[str]) -> list[str]:
-    """In both spellings that programs read."""
+    """Names in both spellings that programs read."""
     return [spelling for name in names for spelling in (name, name.lower())]
 
 
 def _once(pairs: Iterable[tuple[str, str]], shell: str) -> list[tuple[str, str]]:
-    """PowerShell's variables of the environment have one spelling on Windows."""
+    """Pairs without second spellings for PowerShell: variables of Windows have one spelling."""
     return [(name, value) for name, value in pairs if shell != "powershell" or name.isupper()]
 
 

@@ -38,22 +38,22 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 class TooWide(ValueError):
-    """A glob that stands for hosts of everybody."""
+    """A glob that matches hosts of arbitrary owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
-    """What a CA certificate says of itself."""
+    """Properties of a CA certificate."""
 
     names: tuple[str, ...]
-    """What it may sign for; empty: any host."""
+    """Domains that it may sign for; empty: any."""
     until: datetime.datetime
     fingerprint: str
     """SHA-256, in hexadecimal."""
     certificate: x509.Certificate
 
     def lacks(self, hosts: Iterable[str]) -> list[str]:
-        """Hosts (globs) that it may not sign for."""
+        """Hosts (globs) that the CA may not sign for."""
         allowed = constraints_of(self.certificate)
         lacking = []
         for host in hosts:
@@ -68,13 +68,12 @@ class OwnCa:
 
 
 def provider_hosts() -> tuple[str, ...]:
-    """The globs of all LLM hosts that the rules know."""
     providers = rules.load_as("providers.yaml", Providers)
     return tuple(host for hosts in providers.providers.values() for host in hosts)
 
 
 def domain(glob: str) -> str:
-    """The domain in which all hosts of a glob lie. Raises TooWide if there is none but the whole net."""
+    """The domain that contains all hosts of a glob. Raises TooWide for a top-level domain, or all hosts."""
     labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
     wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)
     rest = labels[wild + 1 :]
@@ -84,10 +83,8 @@ def domain(glob: str) -> str:
 
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
-    """Makes one in mitmproxy's files. `hosts`: globs beside those of the rules; None: for any host.
-
-    Raises OSError.
-    """
+    """Make a CA in mitmproxy's files. `hosts`: globs beside those of the rules; None: any host. Raises
+    OSError."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
     certificate = _certificate(key, _permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -121,7 +118,7 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
 
 
 def read(folder: Path) -> OwnCa:
-    """What the CA's certificate in a folder says. Raises OSError, ValueError."""
+    """Read the CA certificate in a folder. Raises OSError, ValueError."""
     certificate = x509.load_pem_x509_certificate(certificate_file(folder).read_bytes())
     allowed = constraints_of(certificate)
     return OwnCa(
@@ -133,7 +130,7 @@ def read(folder: Path) -> OwnCa:
 
 
 def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
-    """None: all."""
+    """Names that a CA may sign for; None: all."""
     if hosts is None:
         return None
     local = rules.load_as("providers.yaml", Providers).local
@@ -207,7 +204,7 @@ first start makes one.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Does what is asked; the exit code. Raises Failure."""
+    """Run the command and return its exit code. Raises Failure."""
     asked, rest = action("ca", arguments or ["show"], ("show", "make", "trust", "remove"))
     parser = Parser(f"ca {asked}")
     settings()
@@ -296,7 +293,6 @@ def _remove() -> int:
 
 
 def _there() -> Path:
-    """The folder of the CA in use. Raises Failure if there is none yet."""
     folder = certificates.folder_in_use()
     if not ca_file(folder).exists() or not certificate_file(folder).exists():
         raise Failure("no CA yet: the first start makes one, or `penumbra ca make`")

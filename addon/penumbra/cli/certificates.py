@@ -15,21 +15,21 @@ from penumbra.cli.command import Failure
 from penumbra.metrics import running
 
 NAME = "mitmproxy"
-"""What the names of all of them begin with."""
+"""First word of the names of all CA files."""
 
 
 def own_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a CA of our own lies, made or not."""
+    """The folder of a CA of our own, whether made or not."""
     return running.folder(environment).parent / "ca"
 
 
 def ca_file(folder: Path) -> Path:
-    """The CA with its key."""
+    """The file of the CA with its key."""
     return folder / f"{NAME}-ca.pem"
 
 
 def certificate_file(folder: Path) -> Path:
-    """The CA's certificate alone."""
+    """The file of the CA certificate alone."""
     return folder / f"{NAME}-ca-cert.pem"
 
 
@@ -41,18 +41,18 @@ _SYSTEM = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where systems keep the certificates that they trust."""
+"""Files of the certificates that systems trust."""
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 _MOST_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Where they lie."""
+    """Paths of the CA certificate and of the bundle."""
 
     ca: Path
     bundle: Path | None
-    """None where it could not be written."""
+    """None where the bundle could not be written."""
     problem: str = ""
     """Why there is no bundle."""
 
@@ -98,8 +98,8 @@ def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
 
 
 def _public() -> list[Path]:
-    """Files of the certificates that are trusted without us: the public list, and the system's, in which a
-    company may have put its own."""
+    """Files of certificates that are trusted without us: the public list, and the system's, to which a
+    company may have added its own."""
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile
@@ -122,7 +122,7 @@ def _joined(certificates: Iterable[bytes]) -> bytes:
 
 
 def _written(bundle: Path, content: bytes) -> Path:
-    """A bundle that is right already need not be written, nor its folder be writable."""
+    """Write a bundle. A right one is left alone, so its folder need not be writable."""
     if bundle.exists() and bundle.read_bytes() == content:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")

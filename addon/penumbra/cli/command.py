@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from penumbra.config.settings import Settings
 
 WRONG = 2
-"""The exit code of wrong arguments and settings."""
 
 
 class Failure(Exception):
@@ -28,7 +27,7 @@ class Failure(Exception):
         super().__init__(message)
         self.code = code
         self.is_abrupt = is_abrupt
-        """The process ends at once, without what Python does at its end."""
+        """Ends the process at once, without Python's clean-up."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -63,7 +62,7 @@ _NO_BRACKETS = str.maketrans("", "", "[]")
 
 
 def word_of(*allowed: str) -> Callable[[str], str]:
-    """A type for arguments: one of these words."""
+    """A type for arguments: one of some words."""
 
     def read(word: str) -> str:
         if word not in allowed:
@@ -74,7 +73,7 @@ def word_of(*allowed: str) -> Callable[[str], str]:
 
 
 def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """A command's first word, and the others. Raises Failure."""
+    """Split arguments into a first word, which must be allowed, and the rest. Raises Failure."""
     word = arguments[0] if arguments else ""
     if word not in allowed:
         raise Failure(f"{command}: got {word!r}, allowed: {', '.join(allowed)}", code=WRONG)
@@ -82,8 +81,7 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Those of environment and file, as a start reads them: what can't be read is said even where it is not
-    needed. Raises Failure."""
+    """Settings of environment and file, as a start reads them. Raises Failure, also where none are needed."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
@@ -93,7 +91,7 @@ def settings() -> Settings:
 
 
 def use_rules(setting: str) -> list[str]:
-    """Have the rules of a folder count beside ours; what is wrong with them. Raises Failure."""
+    """Put the rules of a folder in force beside ours, and return their problems. Raises Failure."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError
 
@@ -104,13 +102,13 @@ def use_rules(setting: str) -> list[str]:
 
 
 def piped_text(name: str) -> str:
-    """Standard input, whole. `name`: what it is, for a user who has to type it."""
+    """Standard input, whole. `name`: noun for a user who has to type it."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def print_left_out(problems: Sequence[str]) -> None:
-    """Say which rules of the user's don't count."""
+    """Print the user's rules that are left out."""
     for problem in problems:
         print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)

@@ -43,12 +43,11 @@ class _Log:
     agent: Agent
     path: Path
     written: float
-    """Seconds since the epoch."""
     size: int
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the figures. Exit code 0, or 1 if there is no log."""
+    """Print the figures and return the exit code: 1 without a log."""
     parser = Parser("discover")
     parser.add_argument("--since", type=_age, default=0.0, metavar="TIME")
     parser.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
@@ -124,7 +123,7 @@ def _described(agent: Agent, paths: Iterator[Path] | list[Path]) -> Iterator[_Lo
 
 
 def _run(projection: LogProjection, logs: Sequence[_Log], counts: LogCounts) -> bool:
-    """Work out all of the logs; false: a user has ended that."""
+    """Work out all logs; false: a user has ended that."""
     progress = Progress(sum(log.size for log in logs))
     try:
         asyncio.run(_project(projection, logs, counts, progress))
@@ -184,5 +183,4 @@ def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) 
 
 
 def vars_of(counts: LogCounts) -> dict[str, int]:
-    """For programs."""
     return {name: getattr(counts, name) for name in LogCounts.__slots__}

@@ -54,7 +54,7 @@ from penumbra.store.database_file import VERSION
 
 
 class State(IntEnum):
-    """How a check came out."""
+    """The outcome of a check."""
 
     OK = 0
     NOTE = 1
@@ -63,14 +63,14 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line."""
+    """The outcome of a check, one line."""
 
     state: State
     about: str
-    """What was looked at, in a word, for programs."""
+    """The subject in a word, for programs."""
     told: str
     fix: str = ""
-    """What helps: a command where there is one."""
+    """A command that helps, or advice."""
 
     def __str__(self) -> str:
         words = ("ok", "note", "BAD")
@@ -81,7 +81,7 @@ _STORE = "store"
 
 
 def store(settings: Settings, environment: Mapping[str, str]) -> Check:
-    """The database of the settings."""
+    """Check the database of the settings."""
     path = database_path(settings, environment)
     if path is None:
         told = "the store is in memory: after a restart, conversations begin anew, and are billed so"
@@ -125,7 +125,7 @@ _NODE = (
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each kind of client that is here, and why it does not trust the CA in a folder; empty if it does."""
+    """Each kind of installed client, and why it does not trust the CA in a folder; empty if it does."""
     tries: dict[str, Callable[[int, Mapping[str, str]], str]] = {"Python": _python_trusts}
     tries |= {"Node": _node_trusts} if shutil.which("node", path=environment.get("PATH")) else {}
     tries |= {"curl": _curl_trusts} if shutil.which("curl", path=environment.get("PATH")) else {}
@@ -136,7 +136,7 @@ def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str
 
 @contextlib.contextmanager
 def _server(folder: Path) -> Iterator[int]:
-    """A provider's host, as the proxy shows it, on a port of this machine."""
+    """Serve a provider's host on a port of this machine, with a certificate as the proxy makes it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as there:
         context.load_cert_chain(_leaf(folder, Path(there)))
@@ -146,7 +146,7 @@ def _server(folder: Path) -> Iterator[int]:
 
 
 def _leaf(folder: Path, there: Path) -> Path:
-    """A certificate as the proxy makes it, with its key."""
+    """Make a certificate as the proxy does, with its key."""
     from mitmproxy.certs import CertStore
 
     from penumbra.flow.certificate_names import CertificateNames
@@ -200,7 +200,7 @@ def _curl_trusts(port: int, environment: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:
-    """The last line of what a failing program says."""
+    """The first line of a failing program's errors."""
     try:
         done = subprocess.run(
             command, env=dict(environment), capture_output=True, text=True, timeout=_SECONDS
@@ -221,12 +221,12 @@ _BASES = (
     "ANTHROPIC_VERTEX_BASE_URL",
 )
 _SETTINGS = ("~/.claude/settings.json", "~/.claude/settings.local.json")
-"""Files whose `env` sets variables for an agent, over those that it is started with."""
+"""Files whose `env` overrides variables of an agent."""
 _READ_THERE = (*_BASES, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS")
 
 
 def port(environment: Mapping[str, str]) -> Check:
-    """That of a proxy that stands; `penumbra wrap` takes a free one."""
+    """Check the port of a standing proxy; `penumbra wrap` takes a free one."""
     for entry in running.running(running.folder(environment)):
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
@@ -256,7 +256,7 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Variables of this shell, and those that settings of agents put in their place."""
+    """Check variables of this shell, and replacements in settings of agents."""
     checks = [*_variables(environment, ""), *_files(environment)]
     yield from checks or [Check(State.OK, "environment", "nothing in the environment leads past the proxy")]
 
@@ -308,7 +308,7 @@ def _but(where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """A provider's own address, or this machine's, as of a proxy in reverse mode."""
+    """Whether a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
     from penumbra.apis import recognise
 
     try:
@@ -323,7 +323,7 @@ _AGAIN = "penumbra ca make --again"
 
 
 def certificate(environment: Mapping[str, str]) -> Iterator[Check]:
-    """All about it."""
+    """Check the CA certificate, and whether clients trust it."""
     try:
         folder = certificates.folder_in_use(environment=environment)
     except Failure as failure:
@@ -372,8 +372,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """By a handshake in the environment that programs get: this shell's, if it is led to a proxy of ours,
-    else that of `penumbra wrap`."""
+    """Check trust by a handshake in the environment of programs: this shell's, if it leads to a proxy of
+    ours, else that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -405,7 +405,7 @@ Exit code: 0, or 2 if something is BAD.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints all checks; the exit code."""
+    """Print all checks and return the exit code."""
     parser = Parser("doctor")
     parser.add_argument("--json", action="store_true")
     given = parser.read(arguments)
@@ -424,7 +424,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
-    """All of them, in the order in which a start needs them."""
+    """All checks, in the order in which a start needs them."""
     yield _python()
     yield from _versions()
     yield _clock(datetime.now(UTC).date())
@@ -463,7 +463,7 @@ def _versions() -> Iterator[Check]:
 
 
 def _clock(today: date) -> Check:
-    """Certificates hold from a day to a day, and what is kept grows old."""
+    """Check the clock, by which certificates and stored rows expire."""
     released = rules.load("advisories.yaml")["date"]
     if today < released:
         told = f"the clock says {today}, which is before this release was made ({released})"
@@ -505,7 +505,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:
-    """What else would stop a start."""
+    """Other reasons that stop a start."""
     from mitmproxy import flowfilter
 
     from penumbra.redaction import RuleError, ruleset
@@ -524,7 +524,7 @@ def _unusable(settings: Settings) -> Iterator[Check]:
 
 
 def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
-    """The user's own rules, if there are any."""
+    """Check the user's own rules."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError
 

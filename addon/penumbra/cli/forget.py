@@ -34,7 +34,7 @@ _SQLITE = ("", "-wal", "-shm")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Lists or deletes it; the exit code. Raises Failure."""
+    """List or delete the files, and return the exit code. Raises Failure."""
     parser = Parser("forget")
     parser.add_argument("--all", action="store_true")
     is_end = parser.read(arguments).all
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Those that are there, and what each is."""
+    """Existing files, each with its kind."""
     state = running.folder().parent
     if (path := database_path(settings())) is not None and _is_ours(path):
         yield from _there((path.with_name(path.name + end) for end in _SQLITE), "the store")
@@ -75,7 +75,7 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a database can be deleted: none of another program's that the settings name by mistake."""
+    """Whether a database may be deleted: it is not another program's that the settings name by mistake."""
     if not path.is_file():
         return True
     # Immutable: SQLite would else make files beside it.
@@ -94,7 +94,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _delete(paths: Sequence[Path]) -> None:
-    """All of them. Raises Failure."""
+    """Delete files. Raises Failure."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

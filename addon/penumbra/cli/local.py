@@ -32,7 +32,7 @@ _KERNEL = (6, 8)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs it; the exit code. Raises Failure."""
+    """Run the command and return its exit code. Raises Failure."""
     if arguments[0].startswith("-"):
         raise Failure("local: which program? penumbra local Claude", code=WRONG)
     if problem := lacking():
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:
-    """Why local capture can't work here; empty if nothing is known to be in its way."""
+    """The reason why local capture can't work here; empty if none is known."""
     installed = version_of("mitmproxy_rs")
     if _numbers(installed) < _RS:
         wanted = ".".join(map(str, _RS))

@@ -19,7 +19,7 @@ of this machine can open. Whoever has the link sees the page: it is the same aft
 
 
 def main(given: Sequence[str]) -> int:
-    """Prints them. Exit code 0, or 1 if there is none. Raises Failure."""
+    """Print the links. The exit code is 0, or 1 without any. Raises Failure."""
     Parser("page").read(given)
     settings()
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]

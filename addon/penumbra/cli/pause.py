@@ -29,7 +29,7 @@ _SECONDS = 5.0
 
 
 def main(given: Sequence[str]) -> int:
-    """Tells them; the exit code: 1 if none runs, or one does not obey. Raises Failure."""
+    """Pause or resume the proxies. The exit code is 1 if none runs, or one does not obey. Raises Failure."""
     command, *words = given
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
@@ -58,7 +58,7 @@ def _port(word: str) -> int:
 
 
 def _told(entry: dict[str, Any], pauses: bool) -> int:
-    """Waits until a proxy has obeyed, and says so."""
+    """Wait until a proxy has obeyed, print that, and return the exit code."""
     limit = time.monotonic() + _SECONDS
     where = f"process {entry['pid']}, port {', '.join(map(str, entry.get('ports', ()))) or 'none'}"
     while time.monotonic() < limit:
@@ -71,5 +71,5 @@ def _told(entry: dict[str, Any], pauses: bool) -> int:
 
 
 def _entries() -> list[dict[str, Any]]:
-    """Those that can pause; an earlier release would end by the signal."""
+    """Running proxies that can pause; a proxy of an earlier release would end by the signal."""
     return [entry for entry in running.running(running.folder()) if "is_paused" in entry]

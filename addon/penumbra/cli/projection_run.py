@@ -24,11 +24,11 @@ from penumbra.redaction import RuleError, ruleset
 
 _MOST_TEXT_ROWS, _MOST_LARGEST = 20, 8
 _NAME, _CALL = 38, 50
-"""Characters of a column."""
+"""Widths of columns in characters."""
 
 
 def lines(figures: Figures, read: list[str]) -> Iterator[str]:
-    """All that is said. `read`: lines about the files."""
+    """All lines. `read`: lines about the files."""
     results, requests = figures.results, figures.requests
     yield "A projection of what Penumbra would have saved. Nothing was changed, nothing was sent."
     yield ""
@@ -48,7 +48,7 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
 
 
 def headline(figures: Figures) -> Iterator[str]:
-    """The sums, each with what it is a share of."""
+    """The sums, each with its share."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
     yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"
@@ -89,12 +89,11 @@ def _money(results: Sums, requests: Requests) -> str:
 
 
 def dollars(amount: float) -> str:
-    """With its sign."""
     return f"{'-' if amount < 0 else '+'}${abs(amount):,.2f}"
 
 
 def secrets(figures: Figures) -> str:
-    """How many went out, by rule."""
+    """Numbers of secrets that went out, by rule."""
     total = figures.secrets.total()
     if not total:
         return "none found"
@@ -133,7 +132,7 @@ def _largest_texts(figures: Figures) -> Iterator[str]:
 
 
 def short(text: str, most: int) -> str:
-    """One line of at most so many characters, with nothing that a terminal would obey."""
+    """One line of bounded length, without control characters."""
     text = one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -167,7 +166,6 @@ pre { overflow: auto; max-height: 30rem; border: 1px solid var(--line); padding:
 
 
 def html_page(figures: Figures, read: Sequence[str]) -> str:
-    """The file."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -240,11 +238,11 @@ def _escaped(text: str) -> str:
 
 
 _SECONDS = 0.2
-"""Between two states of the line."""
+"""Seconds between two updates of the line."""
 
 
 def projector(command: str, *, adopts: bool) -> Projector:
-    """With the user's settings and rules. Raises Failure."""
+    """A projector with the user's settings and rules. Raises Failure."""
     settings = read_settings()
     print_left_out(use_rules(settings.rules))
     logging.getLogger("penumbra").setLevel(logging.ERROR)
@@ -256,35 +254,34 @@ def projector(command: str, *, adopts: bool) -> Projector:
 
 
 def writable(command: str, page: Path | None) -> Path | None:
-    """The file of a page, if its folder is there. Raises Failure."""
+    """The file for a page, if its folder exists. Raises Failure."""
     if page is not None and not page.expanduser().absolute().parent.is_dir():
         raise Failure(f"{command}: --html: {page}: its folder does not exist", code=WRONG)
     return page.expanduser() if page is not None else None
 
 
 class Progress:
-    """A line on a terminal's standard error; nothing anywhere else."""
+    """A progress line on a terminal's standard error; without a terminal, nothing."""
 
     def __init__(self, total: int) -> None:
-        """`total`: what `advance` adds up to."""
+        """`total`: the final sum of what `advance` adds."""
         self._total = max(1, total)
         self._done = 0
         self._shown = 0.0
         self._is_on = sys.stderr.isatty()
 
     def advance(self, done: int) -> None:
-        """So much more."""
         self._done += done
 
     def show(self, words: str) -> None:
-        """Where it is, if the last state is old enough."""
+        """Show the share and `words`, unless the line was updated recently."""
         if self._is_on and time.monotonic() - self._shown >= _SECONDS:
             self._shown = time.monotonic()
             share = min(99, 100 * self._done // self._total)
             print(f"\r\x1b[Kpenumbra: {share} %, {one_line(words)}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Nothing is left of the line."""
+        """Clear the line."""
         if self._is_on and self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -292,7 +289,7 @@ class Progress:
 def show(
     figures: Figures, read: Sequence[str], counts: Mapping[str, int], page: Path | None, *, as_json: bool
 ) -> None:
-    """Print and write what was worked out. Raises Failure."""
+    """Print figures, and write the page. Raises Failure."""
     if page is not None:
         try:
             page.write_text(html_page(figures, read), encoding="utf-8", errors="replace")

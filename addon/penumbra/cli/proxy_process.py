@@ -39,49 +39,45 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""Started with `-P`: modules of the folder where the user is have no business in the proxy."""
+"""The code is started with `-P`, so that no module of the user's working folder is imported."""
 _ROOT = str(Path(__file__).resolve().parents[2])
-"""Where the package is, if it is not installed."""
+"""The folder of the package, for clones."""
 _LOG_BYTES = 1_000_000
-"""Size beyond which a log makes room for a new one."""
+"""Size from which a log is moved aside."""
 
 
 class Proxy(Protocol):
-    """One that listens."""
+    """A listening proxy."""
 
     place: str
-    """Host and port."""
     ca: Path
     web: str
-    """Where mitmweb is; empty if it is not there."""
+    """URL of mitmweb; empty without it."""
     hosts: tuple[str, ...]
-    """LLM hosts (globs) beside those of the rules."""
     is_shared: bool
-    """Other programs may go through it, too."""
+    """Other programs may use the proxy, too."""
 
     def end(self) -> Mapping[str, Any]:
-        """The program has ended; the totals of its time, none if they are not known."""
+        """Return the totals of the program's time, after its end; none if they are not known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a proxy is started with."""
+    """Properties of a proxy to be started."""
 
     arguments: Sequence[str]
-    """Of mitmdump or mitmweb."""
     web: bool
     log: Path | None
-    """None: none is kept."""
 
 
 class Started:
-    """A proxy of one's own. It ends with this process, however that ends."""
+    """A proxy of one program. It ends with this process, however that ends."""
 
     is_shared = False
 
     def __init__(self, wanted: Wanted) -> None:
-        """Starts it and waits until it listens. Raises Failure."""
+        """Start the proxy and wait until it listens. Raises Failure."""
         log = _open(wanted.log)
         try:
             self._process = subprocess.Popen(
@@ -112,7 +108,7 @@ class Started:
         self.hosts = _hosts(told["listens"])
 
     def end(self) -> Mapping[str, Any]:
-        """What it says at its end."""
+        """End the proxy and return its totals."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -126,7 +122,7 @@ class Started:
 
 
 class Joined:
-    """A proxy that runs already, for others too."""
+    """A running proxy, shared with other programs."""
 
     is_shared = True
 
@@ -137,7 +133,7 @@ class Joined:
         self._before = entry.get("totals", {})
 
     def end(self) -> Mapping[str, Any]:
-        """What it has done since, for whomever."""
+        """Return the totals since then, of all programs."""
         time.sleep(running.SECONDS * 1.2)
         for entry in running.running(running.folder()):
             if entry.get("pid") == self._pid:
@@ -146,8 +142,8 @@ class Joined:
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """A proxy of ours that a program may be led to: one that stands for itself, and not for another program,
-    unless this very shell is led there."""
+    """A running proxy that a program may use: one that was started by itself, or to which this very shell
+    leads."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
@@ -159,7 +155,7 @@ def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
 
 
 def _is_own_file(path: str) -> bool:
-    """Whether this user's programs may trust the certificates in it."""
+    """Whether this user's programs may trust a file of certificates."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -188,7 +184,7 @@ def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, A
 
 
 def behind(url: str) -> list[str]:
-    """Arguments by which the proxy goes through another one. Raises Failure."""
+    """Arguments by which the proxy uses an upstream proxy. Raises Failure."""
     if not url:
         return []
     parts = urlsplit(url)
@@ -206,7 +202,6 @@ def behind(url: str) -> list[str]:
 
 
 def free_port() -> int:
-    """One at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -224,7 +219,7 @@ class _Lines:
         self._lines.put(b"")
 
     def next(self, seconds: float) -> dict[str, Any]:
-        """Return the next one; none where none comes in time."""
+        """Return the next line, or none after some seconds."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
@@ -234,7 +229,7 @@ class _Lines:
 
 
 def _open(log: Path | None) -> int:
-    """A descriptor to write a log to; one that leads nowhere if the log can't be had."""
+    """Open a log for appending, or the null device where that fails."""
     if log is not None:
         with contextlib.suppress(OSError):
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -35,16 +35,15 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a c
 
 
 class _Counts:
-    """What was read of files, and what was not."""
+    """Numbers of what was read of files, and of what was not."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
         self.foreign: list[Path] = []
-        """Files in which no request could be read."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the figures. Exit code 0, or 1 if there is no call of an LLM."""
+    """Print the figures and return the exit code: 1 without a call of an LLM."""
     parser = Parser("replay")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--html", type=Path, metavar="FILE")
@@ -104,7 +103,7 @@ def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
 
 
 def _foreign(paths: Sequence[Path]) -> str:
-    """What is said of files in which no request could be read."""
+    """A line about files in which no request could be read."""
     names = ", ".join(one_line(path.name) for path in paths)
     return f"{names}: neither flows of mitmproxy (`mitmdump -w FILE`) nor HAR that can be read"
 

@@ -38,9 +38,9 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
-"""Stages that are shown what a family would be shown."""
+"""Stages that get the text as a family would."""
 _LINE_ENDS = str.maketrans({"\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""Those of YAML that JSON knows nothing of."""
+"""Line ends of YAML that are none of JSON's."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -49,7 +49,7 @@ _LOST = {
 
 
 def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
-    """What may be done, by the settings, where the model can ask for the original or can't."""
+    """The policy by the settings, with or without `expand_context`."""
     return Policy(
         mode=mode,
         method=settings.method,
@@ -62,7 +62,6 @@ def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
 
 
 def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
-    """The lines of the report."""
     arguments = {tool_rules().arguments.command[0]: line}
     call = classify(tool, arguments)
     trials: list[Trial] = []
@@ -117,7 +116,7 @@ def _measure(text: str) -> str:
 
 
 def _family(call: Call, body: str) -> str:
-    """The family's name, and why it does nothing where it does nothing."""
+    """The family's name, and the reason if it does nothing."""
     named = families().get(call.family)
     if named is None:
         return f"none: {_why_none(call)}"
@@ -147,7 +146,7 @@ def _why_none(call: Call) -> str:
 
 
 def _stages(trials: list[Trial]) -> Iterator[str]:
-    """What each stage did, in order; at the end those that did nothing, by why."""
+    """The outcome of each stage, in order; at the end those that did nothing, by reason."""
     idle: dict[str, list[str]] = {}
     for trial in trials:
         if trial.after is None:
@@ -249,7 +248,7 @@ Example:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what was asked for. Exit code 0, or 1 if rules are wrong."""
+    """Print what was asked for. The exit code is 1 if rules are wrong."""
     asked, rest = action("rules", arguments, ("try", "check"))
     return (_check if asked == "check" else _try)(rest)
 
@@ -292,7 +291,7 @@ def _check(arguments: Sequence[str]) -> int:
 
 
 def _of_ours() -> Iterator[str]:
-    """What is wrong with our own rules, in the order of their names."""
+    """Problems of our own rules, in the order of file names."""
     from penumbra.rule_examples import failing
 
     user_rules.use(None)

@@ -40,11 +40,11 @@ _WHY = {
     "lone": "a random line of its own, where secrets are kept",
     "printed": "printed by a command that prints a secret",
 }
-"""Of what no rule file names, by the first word of its id."""
+"""Explanations of kinds without a rule file, by the first word of the id."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what was asked for. Exit code 0."""
+    """Print what was asked for, and return 0."""
     _, rest = action("secrets", arguments, ("try",))
     parser = Parser("secrets try")
     parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
@@ -67,14 +67,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _key(settings: Settings) -> bytes | None:
-    """The proxy's, if there is one. A trial makes none: it leaves nothing behind."""
+    """The proxy's key, if it exists; a trial leaves no new one behind."""
     shared = shared_place(settings)
     path = database_path(settings)
     return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
 
 
 def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
-    """As the proxy makes it, and its rules by id."""
+    """A redactor as the proxy makes it, and its rules by id."""
     print_left_out(use_rules(settings.rules))
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Rule id -> the file that it stands in; of two, the first one, which counts."""
+    """Rule files by id; of two, the first, which counts."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)
@@ -100,8 +100,8 @@ def _files() -> dict[str, str]:
 def _report(
     scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
 ) -> Iterator[str]:
-    """Where each placeholder stands in what would leave; never a value. `is_lasting`: a proxy gives the
-    placeholders the same ends."""
+    """The place of each placeholder in the redacted text; never a value. `is_lasting`: a proxy makes the same
+    placeholders."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):

@@ -23,7 +23,7 @@ _LABEL = "penumbra.proxy"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints it; the exit code. Raises Failure."""
+    """Print the unit and return the exit code. Raises Failure."""
     end = [*arguments, "--"].index("--")
     parser = Parser("service")
     form = parser.add_mutually_exclusive_group()
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _program() -> list[str]:
-    """How this very installation is started again, by whole paths."""
+    """The command that starts this very installation again, by whole paths."""
     beside = Path(sys.executable).with_name("penumbra")
     program = str(beside) if beside.exists() else shutil.which("penumbra")
     return [os.path.abspath(program)] if program else [sys.executable, "-m", "penumbra"]

@@ -39,31 +39,29 @@ from penumbra.explain.text_lines import (
 from penumbra.wire.document import Document
 
 _MOST_LINES = 2_000
-"""Of each text: comparing takes time that grows with the square."""
+"""Lines of each text: the time of comparing grows with the square."""
 _LONGEST = 2_000
 """Characters of a line."""
 _NO_LETTERS = re.compile(r"[\W\d_]")
 _LEAST_LETTERS = 4
-"""Letters of a line that is looked for at the ends of longer ones."""
+"""Letters of a line that is searched for at the ends of longer lines."""
 _MOST_MATCHED = 200_000
 """Pairs of different lines that are compared by their ends."""
 _AROUND = 3
-"""Equal lines that stay in sight on either side of a difference."""
+"""Equal lines shown on either side of a difference."""
 Row = list[Any]
 """Kind, number and text on the left, number and text on the right; `gap` has a count of rows instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`kind` of a row: `same`, `changed`, `removed`, `added` or `gap`."""
+    """Rows of two texts. Kinds: `same`, `changed`, `removed`, `added` or `gap`."""
 
     rows: list[Row]
     is_cut: bool
-    """There is more than is shown."""
 
 
 def compare(before: str, after: str) -> Comparison:
-    """The rows of both texts."""
     left, right = before.split("\n"), after.split("\n")
     is_cut = max(len(left), len(right)) > _MOST_LINES
     left, right = left[:_MOST_LINES], right[:_MOST_LINES]
@@ -109,11 +107,10 @@ def _line(text: str) -> str:
 
 
 _BLOCK = 60
-"""Lines of one block that differs on one side."""
 
 
 def difference_lines(before: str, after: str) -> list[Line]:
-    """What became of a text, both without their secrets."""
+    """The differences of two texts without secrets, as lines."""
     compared = compare(before, after)
     shown: list[Line] = []
     left: list[Line] = []
@@ -149,24 +146,23 @@ def _block(left: list[Line], right: list[Line]) -> list[Line]:
 
 
 _BEGINNING = 240
-"""Characters of a part in an outline."""
 _MOST_ARGUMENTS = 100
-"""Lines of a call's arguments, where they are shown in full."""
+"""Lines of arguments shown in full."""
 _MOST_PARTS = 1_000
-"""Of one message."""
+"""Parts of one message."""
 _DEEPEST = 20
 """Levels of arguments that are indented."""
 _MOST_TEXT = 2_000
-"""Lines of a text that is shown in full."""
+"""Lines of a text shown in full."""
 HIDDEN = "hidden from the client"
 Result = Callable[[Part], list[str]]
-"""What is said of a result: a line for each of its texts."""
+"""Builds the lines of a result, one for each of its texts."""
 
 
 def outline(
     document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
 ) -> list[Line]:
-    """A message in short. `hidden`: the injected tool's name, empty if there is none."""
+    """A message in short. `hidden`: the injected tool's name; empty without it."""
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -186,7 +182,7 @@ def outline(
 
 
 def in_full(document: Document, message: Message, search: Search, show: Show, hidden: str) -> list[Line]:
-    """A message that the model wrote, whole."""
+    """A message of the model, whole."""
     lines: list[Line] = []
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -206,18 +202,17 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
 
 
 def _left_out(message: Message) -> list[Line]:
-    """What is said of parts that are not shown."""
+    """A note on parts that are not shown."""
     more = len(message.parts) - _MOST_PARTS
     return [note(f"    … {more:,} more parts")] if more > 0 else []
 
 
 def beginning_of_call(document: Document, arguments: Raw | None, search: Search) -> str:
-    """A call's arguments in one line."""
     return search.beginning(_written(document, arguments), _BEGINNING)
 
 
 def one_paragraph(text: str) -> str:
-    """A text whose lines stand in one."""
+    """A text on one line."""
     return " ".join(text.split())
 
 
@@ -243,7 +238,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether it may be indented: what is deep takes many times its own size."""
+    """Whether a value may be indented: deep values grow many times."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -254,17 +249,15 @@ def _is_small(value: Any) -> bool:
 
 
 _MOST_READ = 10_000
-"""Messages of a request that is read here."""
 _MOST_MESSAGES = 300
-"""Of an outline."""
 _MOST_RESULTS = 2_000
-"""The latest; each takes time, whether it is shown or not."""
+"""Latest results that are shown; each takes time, shown or not."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
-"""Of one result's difference."""
+"""Lines of one result's difference."""
 _LINES_OF_SENT = 12
-"""Of a result of which there is only what was sent."""
+"""Lines of a result without an original."""
 _MOST_COMPARED = 12_000
 """Lines of both forms of all results together: comparing takes time."""
 _SENT_CHARACTERS = 4_000
@@ -273,32 +266,31 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ResultContext:
-    """What is known of a result beside its text."""
+    """Properties of a result beside its text."""
 
     facts: ResultFacts | None = None
     is_new: bool = False
-    """It was new in this request."""
     pair: Pair | None = None
-    """Before and after, without secrets; None: the original is not there."""
+    """Texts before and after, without secrets; None without the original."""
     is_observed: bool = False
-    """It was sent as it came, and all of this would have been."""
+    """The result was sent unchanged, and its facts are a projection."""
 
     @property
     def would(self) -> str:
-        """What stands before what was done."""
+        """A prefix for facts that are a projection."""
         return "would have been " if self.is_observed else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What is known of a request beside its body."""
+    """Properties of a request beside its body."""
 
     line: str
-    """What was done, in short; empty if nothing is known of that."""
+    """A summary of the outcome; empty if it is unknown."""
     result: Callable[[str, str, str], ResultContext]
-    """By call and tool, as they may be shown, and the text as it was sent."""
+    """Properties by call, tool and sent text."""
     originals: str = ""
-    """Why there are no originals at all; empty: there may be some."""
+    """The reason why there are no originals; empty: there may be some."""
     injected_tool: str = ""
     path: str = ""
 
@@ -315,24 +307,21 @@ class _Result:
     is_hidden: bool
 
     def line(self) -> str:
-        """In one line."""
         return f"{self.name()}: {self.done()}"
 
     def done(self) -> str:
-        """Sizes before and after, and what was done, as far as that is known."""
+        """Sizes before and after, and stages, as far as they are known."""
         if (facts := self.context.facts) is None:
             return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
         return f"{facts.sizes()}; {self.context.would}{facts.done()}"
 
     def name(self) -> str:
-        """Its tool and call."""
         name = " ".join(word for word in (self.tool or "(unknown tool)", self.call_id) if word)
         flags = "".join((" (error)" if self.text.is_error else "", f" ({HIDDEN})" if self.is_hidden else ""))
         return f"{name}{flags}"
 
 
 def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: Show) -> list[Line]:
-    """The whole text. Raises NotJson."""
     document = Document(body)
     place = api.wire.members(document).get(api.wire.messages)
     if is_too_much(body) or len(document.items(place)) > _MOST_READ:
@@ -358,12 +347,11 @@ def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: 
 
 @dataclass
 class _Budget:
-    """State: lines that may still be compared."""
+    """State: the number of lines that may still be compared."""
 
     left: int
 
     def takes(self, pair: Pair) -> bool:
-        """Whether both forms may be compared."""
         size = sum(text.count("\n") + 1 for text in pair)
         if size > self.left:
             return False
@@ -469,7 +457,7 @@ def _in_detail(
 
 
 def _text(result: _Result, context: RequestContext, search: Search, budget: _Budget) -> list[Line]:
-    """What of a result's text can be shown: what became of it, or what was sent."""
+    """The difference of a result's forms, or the sent form."""
     facts, pair = result.context.facts, result.context.pair
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:

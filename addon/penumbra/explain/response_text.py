@@ -29,19 +29,19 @@ from penumbra.wire.json_values import NotJson
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """What is known of a response beside its body."""
+    """Properties of a response beside its body."""
 
     line: str = ""
-    """What happened, in short; empty if nothing did."""
+    """A summary of the outcome; empty without one."""
     hidden: Sequence[str] = ()
-    """What the client did not see, a line each."""
+    """Parts that the client did not see, a line each."""
     injected_tool: str = ""
 
 
 def lines(
     wire: ApiFormat, body: bytes, context: ResponseContext, search: Search, show: Show, *, stream: bool
 ) -> list[Line]:
-    """The whole text. `stream`: the body is made of events."""
+    """The whole text. `stream`: the body consists of events."""
     if is_too_much(body):
         return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
@@ -50,7 +50,7 @@ def lines(
 
 
 def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Search, show: Show) -> list[Line]:
-    """The same of a response that has been read."""
+    """The text of a response that has been read."""
     shown = wrapped(head, context.line)
     shown += [line for each in context.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, context.injected_tool)
@@ -81,25 +81,23 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """Whether a frame belongs to a response that is no error: those say best themselves what they are."""
+    """Whether a frame belongs to a response without an error: errors explain themselves."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 
 
 def is_end(frame: bytes) -> bool:
-    """Whether a frame is the last one of a response."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and envelope.ends
 
 
 def is_request(frame: bytes) -> bool:
-    """Whether a client's frame asks for a response."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and envelope.type == responses_socket.CREATE
 
 
 def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Show) -> list[Line]:
-    """`earlier`: the frames before it that the client has got too, the latest first."""
+    """Lines of a frame. `earlier`: frames before it that the client has got, the latest first."""
     envelope = responses_socket.envelope(frame)
     if envelope is None:
         return [note("Penumbra: this is no event of a response.")]
@@ -113,7 +111,6 @@ def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Sh
 
 
 def _response(frame: bytes, lane: str, earlier: Iterable[bytes]) -> Sequence[bytes]:
-    """The frames of the response that a frame ends, the latest first."""
     pieces = [frame]
     for piece in earlier:
         envelope = responses_socket.envelope(piece)

@@ -18,20 +18,20 @@ from penumbra.metrics.events import ShownResult
 
 _MOST = 20_000
 _REDACTION = "redaction"
-"""Of it the secrets tell."""
+"""The stage whose effect the list of secrets describes."""
 MOST_IN_FLOW = 1_000
-"""Results that are listed in one flow. Each one's names are searched for secrets first."""
+"""Results listed in one flow, whose names are searched for secrets first."""
 Key = tuple[str, str, str, bytes | int]
 
 
 class ResultFacts(msgspec.Struct, frozen=True):
-    """One result. `tool` and `call_id` as they may be shown."""
+    """The outcome of one result. `tool` and `call_id` are safe to show."""
 
     call_id: str = msgspec.field(name="call")
     tool: str
     how: str
     kept: str
-    """Why it went as it came; empty if it did not."""
+    """The reason why it went unchanged; empty if it did not."""
     bytes: tuple[int, int]
     tokens: tuple[int, int]
     stages: tuple[str, ...] = ()
@@ -41,7 +41,6 @@ class ResultFacts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, shown: ShownResult, kept: str) -> ResultFacts:
-        """What a decision says."""
         facts = shown.facts
         return cls(
             shown.call_id,
@@ -57,13 +56,13 @@ class ResultFacts(msgspec.Struct, frozen=True):
         )
 
     def record(self) -> dict[str, Any]:
-        """For a flow's metadata."""
+        """The facts as metadata of a flow."""
         record: dict[str, Any] = msgspec.to_builtins(self)
         return record | {name: list(record[name]) for name in ("bytes", "tokens", "stages")}
 
     @classmethod
     def read(cls, record: Any) -> ResultFacts | None:
-        """What `record` gave; None: it is something else, for a file may hold anything."""
+        """Read a record of unknown origin; None if it is malformed."""
         try:
             return msgspec.convert(record, cls)
         except (msgspec.ValidationError, ValueError, TypeError):
@@ -71,11 +70,9 @@ class ResultFacts(msgspec.Struct, frozen=True):
 
     @property
     def is_as_it_came(self) -> bool:
-        """What was sent is what the tool gave."""
         return bool(self.kept) and not self.secrets and self.bytes[0] == self.bytes[1]
 
     def sizes(self) -> str:
-        """Before and after."""
         (before, after), (tokens_before, tokens_after) = self.bytes, self.tokens
         parts = [f"{before:,} bytes" if before == after else f"{before:,} -> {after:,} bytes"]
         if tokens_after < tokens_before:
@@ -84,7 +81,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
         return "; ".join(parts)
 
     def done(self) -> str:
-        """What was done, or why nothing was."""
+        """The stages, or the reason why there were none."""
         if self.kept:
             done = f"as it came: {self.kept}"
         else:
@@ -100,27 +97,25 @@ class ResultFacts(msgspec.Struct, frozen=True):
 
 
 def read_all(records: Any) -> list[ResultFacts]:
-    """The results that a flow lists."""
     listed = records[:MOST_IN_FLOW] if isinstance(records, list | tuple) else ()
     return [facts for record in listed if (facts := ResultFacts.read(record)) is not None]
 
 
 class ResultMemory:
-    """State: what was done to results, by session, call and what was sent."""
+    """State: outcomes of results, by session, call and sent form."""
 
     def __init__(self) -> None:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Of saved flows, by the size of what was sent; None: there are two that differ."""
+        """Outcomes in saved flows, by the size of the sent form; None: two differ."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
-        """Whether anything was put for a session."""
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """A result as it was sent. `number`: in the journal; 0: it has none."""
+        """Remember a sent result. `number`: in the journal; 0: none."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -128,25 +123,24 @@ class ResultMemory:
             self._numbers[key] = number
 
     def learn(self, session: str, results: Iterable[ResultFacts], *, is_observed: bool = False) -> None:
-        """Results of a saved flow. `is_observed`: they went as they came."""
+        """Add results of a saved flow. `is_observed`: they went unchanged."""
         for facts in results:
             key = session, facts.call_id, facts.tool, facts.bytes[0 if is_observed else 1]
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """What was done to a result, and its number in the journal; 0: it has none."""
+        """The outcome of a result, and its number in the journal; 0: none."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)
         return self._saved.get((session, call_id, tool, _size(sent))), 0
 
     def references(self) -> dict[str, int]:
-        """The numbers of those that can be named."""
+        """Numbers of results that can be named."""
         named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
         return {ref: number for ref, number in named if number}
 
     def clear(self) -> None:
-        """Forget all."""
         for each in (self._sent, self._numbers, self._saved, self._sessions):
             each.clear()
 
@@ -160,7 +154,7 @@ def _digest(text: str) -> bytes:
 
 
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
-    """For a flow's metadata, behind what is listed there `before`."""
+    """Metadata of results, after those that the flow lists already."""
     earlier = list(before) if isinstance(before, list | tuple) else []
     room = max(0, MOST_IN_FLOW - len(earlier))
     return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]

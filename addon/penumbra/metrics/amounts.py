@@ -17,7 +17,7 @@ from penumbra import rules
 from penumbra.errors import one_line
 
 _MOST_NAMES = 60
-"""Of a counter that is kept: names come from rules, from providers' statuses and from us."""
+"""Names that a counter keeps; they come from rules, from providers' statuses and from us."""
 
 
 @dataclass(slots=True)
@@ -30,13 +30,13 @@ class Amounts:
     requests: int = 0
     changed: int = 0
     turns: int = 0
-    """Requests for a message that the provider has taken; no counting of tokens, no tries that failed."""
+    """Requests for a message that the provider has taken, without counts of tokens and failed tries."""
     refused: int = 0
-    """Not sent, because they can't be searched for secrets."""
+    """Requests that were not sent, because they can't be searched for secrets."""
     responses: int = 0
-    """With the provider's figures."""
+    """Responses with the provider's figures."""
     seconds: float = 0.0
-    """Added to requests."""
+    """Seconds added to requests."""
     new_results: int = 0
     new_before: int = 0
     new_after: int = 0
@@ -44,17 +44,16 @@ class Amounts:
     sent_after: int = 0
     # What it costs in tokens that is not in the above.
     declared: int = 0
-    """Of the injected tool's declaration, in every request that has it."""
+    """Tokens of the injected tool's declaration, in every request that has it."""
     put_back: int = 0
-    """Of hidden exchanges, in every request that has them."""
+    """Tokens of hidden exchanges, in every request that has them."""
     asked: int = 0
-    """Originals that the model asked for."""
     found: int = 0
     hidden_calls: int = 0
     hidden_tokens: int = 0
-    """Input of the calls behind the client's."""
+    """Input tokens of hidden calls."""
     read_again: int = 0
-    """New results of calls that gave the same before, of which something was left out."""
+    """New results of calls that gave the same before and were shortened."""
     read_again_tokens: int = 0
     # The bill, as the provider counts.
     uncached: int = 0
@@ -62,34 +61,32 @@ class Amounts:
     written: int = 0
     output: int = 0
     missed: int = 0
-    """Input that should have come from the cache, and did not."""
+    """Input tokens that should have come from the cache, and did not."""
     compared: int = 0
-    """Prompts that the provider itself compared with the ones before them."""
     broken: int = 0
-    """Of these, prompts whose earlier part Penumbra changed without meaning to."""
+    """Compared prompts whose earlier part Penumbra changed without meaning to."""
     dollars: float = 0.0
-    """Of the bill, at list prices, as far as they are known."""
+    """Cost at list prices, as far as they are known."""
     dollars_saved: float = 0.0
-    """By smaller results, in requests that the provider has taken; so with the two others."""
+    """Savings by smaller results, in requests that the provider has taken; likewise the next two."""
     dollars_spent: float = 0.0
-    """For all that `declared`, `put_back`, `hidden_tokens` and `read_again` count."""
+    """Cost of `declared`, `put_back`, `hidden_tokens` and `read_again`."""
     dollars_missed: float = 0.0
     expired: int = 0
     """Part of `missed`: input of requests after a pause that was longer than the cache's life."""
     dollars_expired: float = 0.0
     """Part of `dollars_missed`."""
     unpriced: int = 0
-    """Requests that were taken, of models whose price is not known: no dollars are counted for them."""
+    """Taken requests of models without a known price: no dollars are counted for them."""
     misses: Counter[str] = field(default_factory=Counter)
-    """By cause."""
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests in which earlier results changed since the cache was taken for cold, by how it was found."""
+    """Requests in which earlier results changed since the cache was taken for cold, by the state that was
+    found."""
     secrets: Counter[str] = field(default_factory=Counter)
-    """Newly found, by rule."""
     errors: Counter[str] = field(default_factory=Counter)
-    """By the provider's status, or what else went wrong."""
+    """Errors by the provider's status, or by kind."""
 
     @property
     def saved(self) -> int:
@@ -103,7 +100,7 @@ class Amounts:
 
     @property
     def net(self) -> int:
-        """Tokens saved, less what it took; negative if it took more."""
+        """Tokens saved, less the overhead; negative if that is larger."""
         return self.saved - self.overhead
 
     @property
@@ -113,15 +110,14 @@ class Amounts:
 
     @property
     def dollars_net(self) -> float:
-        """Dollars saved, less what it took."""
+        """Dollars saved, less dollars spent."""
         return self.dollars_saved - self.dollars_spent
 
     def parts(self) -> list[tuple[str, Any]]:
-        """What is not 0, by name."""
+        """Sums that are not 0, by name."""
         return [(name, value) for name in NAMES if (value := getattr(self, name))]
 
     def add(self, parts: Iterable[tuple[str, Any]]) -> None:
-        """Add the `parts` of another one to these."""
         for name, value in parts:
             if isinstance(value, Counter):
                 getattr(self, name).update(value)
@@ -129,7 +125,7 @@ class Amounts:
                 setattr(self, name, getattr(self, name) + value)
 
     def record(self) -> dict[str, Any]:
-        """For JSON: what is not 0."""
+        """Sums that are not 0, for JSON."""
         return {
             name: dict(value.most_common(_MOST_NAMES)) if isinstance(value, Counter) else value
             for name, value in self.parts()
@@ -137,7 +133,7 @@ class Amounts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Amounts:
-        """What `record` gave, by any release: what is not known is left out."""
+        """Read a record of any release; unknown names are ignored."""
         made = cls()
         for name in NAMES:
             value = record.get(name)
@@ -164,15 +160,13 @@ class ResultSums:
     before: int = 0
     after: int = 0
     asked: int = 0
-    """Originals that the model asked for."""
     missing: int = 0
-    """Those of them that were not there any more."""
+    """Asked originals that were not there any more."""
     read_again: int = 0
     kept: Counter[str] = field(default_factory=Counter)
-    """Results that went as they came, by reason."""
+    """Results that went unchanged, by reason."""
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "results": self.results,
             "changed": self.changed,
@@ -186,25 +180,24 @@ class ResultSums:
 
 
 class Groups:
-    """Sums by name; names come from clients, so there is a bound to them."""
+    """Sums by name, bounded, since names come from clients."""
 
     def __init__(self) -> None:
         self._sums = defaultdict[str, ResultSums](ResultSums)
 
     def of(self, name: str) -> ResultSums:
-        """The sums of a name, to be counted on."""
         name = label(name)
         if name not in self._sums and len(self._sums) >= MOST:
             name = OTHERS
         return self._sums[name]
 
     def items(self) -> list[tuple[str, ResultSums]]:
-        """The largest first."""
+        """Names and sums, the largest first."""
         return sorted(self._sums.items(), key=lambda each: -each[1].before)
 
 
 def label(name: str) -> str:
-    """A name of somebody else's, fit to be shown."""
+    """A name from outside, safe to show."""
     return one_line(name[:_LONGEST]) or "(unknown)"
 
 
@@ -218,7 +211,7 @@ class Price:
     input: float
     output: float
     long: Price | None = None
-    """Of requests whose prompt has more than `above` tokens; None: they cost the same."""
+    """Price of requests whose prompt has more than `above` tokens; None: the same."""
     above: int = 0
 
     def at(self, prompt: int) -> Price:
@@ -228,14 +221,12 @@ class Price:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """The content of rules/dollars.yaml."""
     loaded: dict[str, Any] = rules.load("dollars.yaml")
     return loaded
 
 
 @lru_cache(256)
 def price(model: str) -> Price | None:
-    """The price of a model; None if it is not known."""
     name = model.lower()
     for entry in table()["models"]:
         if fnmatchcase(name, entry["glob"]):

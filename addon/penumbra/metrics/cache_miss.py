@@ -13,7 +13,7 @@ from penumbra.apis.prompt_head import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Part of what was there a turn ago that may be missing: clients mark where caching ends in front of it."""
+"""Part of an earlier prompt that may be missing: clients mark where caching ends before its end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
@@ -32,7 +32,7 @@ _BY_DIAGNOSIS = {
 }
 """Anthropic's words for the first difference between two prompts."""
 COLD, WARM, UNSEEN = "cold", "warm", "not to be told"
-"""How a cache is found that was taken for cold."""
+"""States of a cache that was taken for cold."""
 NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 
@@ -58,62 +58,58 @@ class ColdTurn:
     """A request in which earlier results changed since its cache was taken for cold. Sizes in tokens."""
 
     head: int
-    """What stands beside the messages: other conversations may keep it cached."""
+    """Tokens beside the messages, which other conversations may keep cached."""
     kept: int
-    """The messages that stay as they were, from the first on; 0 where the head changed, too."""
+    """Tokens of the first messages that stay unchanged; 0 where the head changed, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request, as far as its place in the provider's cache goes."""
+    """One request, for its place in the provider's cache."""
 
     time: float
-    """Seconds since 1970."""
     model: str
     head: PromptHead
     messages: tuple[bytes, ...]
-    """Hashes of what stands in front of each message, and of all of them."""
+    """Hashes of the parts before each message, and of all messages."""
     least: int
     """Tokens below which nothing is cached."""
     life: float
-    """Seconds without a request for which the provider keeps it."""
+    """Seconds without a request for which the provider keeps a prompt."""
     is_automatic: bool = True
     """The provider caches without being asked."""
     rewrote: str = ""
-    """What Penumbra did about the conversation as a whole."""
+    """What Penumbra did to the conversation as a whole."""
     tokens: int = 0
-    """As the provider counted them; 0: it did not say."""
+    """Tokens by the provider's count; 0: unknown."""
     compared: ComparedPrompt | None = None
     """None: the client asks for no comparison."""
     cold_turn: ColdTurn | None = None
     """None: nothing was changed for that reason."""
 
     def counted(self, tokens: int) -> Prompt:
-        """The same, once the provider has counted it."""
+        """The prompt with the provider's count."""
         return replace(self, tokens=tokens)
 
     @property
     def opening(self) -> tuple[str, bytes]:
-        """What all requests of a thread have in common."""
+        """The part that all requests of a thread share."""
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """What was read anew."""
+    """Tokens that were read anew, and the cause."""
 
     cause: str
     tokens: int
     detail: str = ""
     pause: float = 0.0
-    """Seconds since the request before it."""
 
 
 def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
-    """What a response says of its cache; None: all is well, or nothing can be said.
-
-    `earlier`: the request before it in the same thread.
-    """
+    """The miss that a response shows; None: no miss, or nothing is known. `earlier`: the request before it in
+    the same thread."""
     if earlier is None or earlier.tokens < max(now.least, 1):
         return None
     expected = min(earlier.tokens, billed.prompt)
@@ -189,7 +185,7 @@ def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:
 
 
 def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | None:
-    """The number (from 1) of the first message that is another one; None: there is none."""
+    """The number (from 1) of the first message that differs; None: none does."""
     last = len(earlier) - 1
     if last < len(now) and earlier[last] == now[last]:
         return None
@@ -200,28 +196,27 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Of all together, some 20 MB: a client says how many messages a request has."""
+"""Hashes of all prompts together, some 20 MB, since a client chooses the number of messages."""
 _BESIDE = 8
-"""What a prompt weighs beside its messages, in hashes."""
+"""Size of a prompt beside its messages, in hashes."""
 Key = tuple[str | int | bytes, ...]
 
 
 class Prompts:
-    """Those that were not asked for the longest make room. One that has no room by itself is left out."""
+    """Prompts by key; those that were not used for the longest time are dropped, and one that is too large
+    alone is not kept."""
 
     def __init__(self) -> None:
         self._prompts: LRUCache[Key, Prompt] = LRUCache(_MOST_HASHES, _weight)
 
     def get(self, *key: str | int | bytes) -> Prompt | None:
-        """One of them, if it is still there."""
         return self._prompts.get(key)
 
     def take(self, *key: str | int | bytes) -> Prompt | None:
-        """The same, for the last time."""
+        """Remove a prompt and return it."""
         return self._prompts.pop(key, None)
 
     def put(self, prompt: Prompt, *key: str | int | bytes) -> None:
-        """In the place of the one that had the key."""
         self._prompts.pop(key, None)
         if _weight(prompt) <= _MOST_HASHES:
             self._prompts[key] = prompt

@@ -30,9 +30,7 @@ class ShownResult(Protocol):
     """Names, sizes and counts; never content."""
 
     @property
-    def tool(self) -> str:
-        """Name of the tool; empty if unknown."""
-        ...
+    def tool(self) -> str: ...
 
     @property
     def call_id(self) -> str: ...
@@ -42,17 +40,17 @@ class ShownResult(Protocol):
 
     @property
     def new(self) -> bool:
-        """It got its form in this request."""
+        """The result got its form in this request."""
         ...
 
 
 SAME = ("kept", "adopted")
-"""How results came to the form that they had."""
+"""How results got their form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """One request: its results as the client sent them, and as they were forwarded."""
+    """Sums over the results of one request, as the client sent them and as they were forwarded."""
 
     results: int
     changed: int
@@ -64,7 +62,7 @@ class Totals:
 
     @classmethod
     def of(cls, shown: Iterable[ShownResult]) -> Totals:
-        """The sums over a request's results, past decisions included."""
+        """Sums over a request's results, with past decisions."""
         results = changed = bytes_before = bytes_after = tokens_before = tokens_after = redactions = 0
         for entry in shown:
             facts = entry.facts
@@ -89,7 +87,7 @@ NOTHING = "nothing to leave out"
 
 
 def reason(tool: str, facts: Facts, settings: Settings) -> str:
-    """Why nothing of a result was left out; empty if something was done to it."""
+    """The reason why a result is whole; empty if it was changed."""
     if facts.how == "adopted":
         return SEEN
     if facts.how != "kept":
@@ -109,7 +107,6 @@ def reason(tool: str, facts: Facts, settings: Settings) -> str:
 
 _MOST_NAMES = 8
 _LONGEST_NAME = 60
-"""Characters: a client may call its tools anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +118,12 @@ class Summary:
     tokens_before: int = 0
     tokens_after: int = 0
     tools: Counter[str] = field(default_factory=Counter)
-    """Of the results that changed."""
+    """Tools of changed results."""
     stages: Counter[str] = field(default_factory=Counter)
     secrets: Counter[str] = field(default_factory=Counter)
-    """Redactions by rule, within results and outside of them."""
+    """Redactions by rule, in results and elsewhere."""
     declared: str = ""
-    """The name of the injected tool, if the request declares it."""
     put_back: int = 0
-    """Hidden exchanges of earlier responses."""
 
     @classmethod
     def of(
@@ -181,9 +176,8 @@ class Summary:
         )
 
     def line(self, new: Summary | None = None) -> str:
-        """Such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
-        3 secrets redacted (password 3)`. With `new`, what is summed up of new results, only their names are
-        named: a request carries all earlier results again, and would name more with every turn."""
+        """A line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
+        3 secrets redacted (password 3)`. With `new`, only new results are summed up."""
         named, mark = (self, "") if new is None else (new, "new: ")
         parts = []
         if self.results:
@@ -206,7 +200,7 @@ class Summary:
         return ", ".join(parts) or "changed"
 
     def metadata(self) -> dict[str, object]:
-        """For mitmproxy's filters and saved flows."""
+        """Metadata for mitmproxy's filters and saved flows."""
         return {
             "results": self.results,
             "results_changed": self.changed,
@@ -220,7 +214,7 @@ class Summary:
 
 
 def _name(text: str) -> str:
-    """What a client calls something, fit for one line of a terminal."""
+    """A client's name on one line, safe for a terminal."""
     text = one_line(text)
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
@@ -230,7 +224,7 @@ def _names(counts: Counter[str], mark: str = "") -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    """The most frequent first, those of one count by name, so that equal requests read alike."""
+    """Counts, the most frequent first, then by name, so that equal requests read alike."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
     if len(ordered) > _MOST_NAMES:
@@ -239,7 +233,7 @@ def _counted(counts: Counter[str]) -> str:
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""Takes what makes an event, which is asked where events are written."""
+"""Takes a function that makes an event; it is called where events are written."""
 _log = logging.getLogger(__name__)
 
 
@@ -316,7 +310,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
 
 
 def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
-    """The event of a request that was refused as too large and then taken, in its `level`-th form."""
+    """The event of a request that was refused as too large, and then taken in its `level`-th form."""
     return {
         "event": "recovery",
         "time": round(time.time(), 3),
@@ -344,7 +338,6 @@ class EventLog:
         self._thread.submit(self._append, orjson.dumps(event) + b"\n")
 
     def close(self) -> None:
-        """Write what is waiting."""
         self._thread.shutdown(wait=True)
 
     def _append(self, line: bytes) -> None:

@@ -17,14 +17,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
 Sample = tuple[dict[str, str], float]
 Family = tuple[str, str, str, list[Sample]]
-"""Name, type, help, samples."""
 
 
 def text(
     metrics: Metrics, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
-    """All of them. `store`: those of a store that several proxies share; None: there is none; `database`:
-    those of this machine's."""
+    """All figures. `store`: those of a shared store, None without one; `database`: those of this machine's
+    database."""
     kept = [*_of("store", _STORE, store or {}), *_of("database", _DATABASE, database or {})]
     families = [*_families(metrics), *kept]
     return "".join(line + "\n" for family in families for line in _lines(*family))

@@ -22,7 +22,6 @@ from penumbra.metrics.sessions import Rates, ResultRecord, Session, Sessions, Tu
 from penumbra.metrics.tool_use import DeclaredTool, ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper ends of the histogram's buckets."""
 _MOST_LISTED = 200
 """New results of one turn."""
 _PAUSES = (
@@ -34,9 +33,9 @@ _PAUSES = (
 """Longest seconds of each length of pause, and its name."""
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
-"""The lowest status with which a provider says that it has not taken a request."""
+"""The lowest status of a refusal."""
 _REFUSED_WITHIN = "{}, but an error"
-"""What stands for the status of a response that is no error by its status, and holds nothing else."""
+"""The status that is counted for a response with a status of success and an error as its only content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,12 @@ class NewResult:
 
     shown: ShownResult
     call: bytes
-    """A hash of its call and its text."""
     kept: str
-    """See `events.reason`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One request as it goes to the provider."""
+    """One request as sent to the provider."""
 
     conversation: bytes
     model: str
@@ -63,56 +60,49 @@ class SentRequest:
     totals: Totals
     new: Sequence[NewResult]
     secrets: Mapping[str, int]
-    """Newly found outside of results, by rule."""
+    """Secrets newly found outside of results, by rule."""
     changed: bool
     body: tuple[int, int]
     milliseconds: float
     prompt: Prompt
     rates: Rates
     dollars_saved: float | None
-    """None: the model's price is not known."""
+    """None: the price is not known."""
     declared: int
-    """Bytes of the injected tool's declaration."""
     put_back: int
-    """Bytes of hidden exchanges."""
     is_turn: bool = True
-    """It asks for a message: no counting of tokens, no compaction."""
+    """The request asks for a message; it neither counts tokens nor compacts."""
     project: str = ""
-    """A short name of it, without its path; empty if it is not known."""
+    """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """It went as it came, and all of this would have been: no history of it is kept."""
+    """The request went unchanged and its figures are a projection: no history is kept."""
     tools: tuple[DeclaredTool, ...] = ()
-    """The client's own."""
     called: frozenset[str] = frozenset()
-    """Names of the tools that its history calls."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """What was added since it was last written down."""
+    """Sums since the last write."""
 
     all: Amounts = field(default_factory=Amounts)
     conversations: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
     agents: dict[str, str] = field(default_factory=dict)
-    """By conversation."""
     projects: dict[str, str] = field(default_factory=dict)
-    """By conversation."""
     tools: ToolUses = field(default_factory=ToolUses)
 
 
 class Timeline:
-    """Result tokens as they were sent, and tokens saved, over time; wider steps the longer it goes on."""
+    """Result tokens sent and saved over time; the steps widen as time goes on."""
 
     MOST = 120
 
     def __init__(self) -> None:
         self.step = 60.0
-        """Seconds that a point stands for."""
+        """Seconds of a point."""
         self.points: list[list[float]] = []
         """Beginning (seconds since 1970), tokens sent, tokens saved."""
 
     def add(self, time: float, sent: int, saved: int) -> None:
-        """Count one request."""
         begin = time - time % self.step
         if not self.points or begin > self.points[-1][0]:
             self.points.append([begin, 0, 0])
@@ -130,7 +120,7 @@ class Timeline:
 
 
 class Journal:
-    """State: the sums since the start, the sessions, and what is still to be written down."""
+    """State: sums since the start, sessions, and sums to be written."""
 
     def __init__(self, changed: Callable[[], None], clock: Callable[[], float] = time.time) -> None:
         self._changed = changed
@@ -144,17 +134,17 @@ class Journal:
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
-        """By turn: those whose response has not said yet what it found in the cache."""
+        """Prompts by turn, until the response tells what it found in the cache."""
         self._threads = Prompts()
-        """By conversation and opening, the latest of each: agents have several at once under one name."""
+        """The latest prompts by conversation and opening: agents have several at once under one name."""
         self.untouched: Counter[str] = Counter()
         self.seconds: Counter[float] = Counter()
-        """Requests by the end of the bucket that the time which was added to them falls into."""
+        """Requests by the histogram bucket of their added time."""
 
     # What happens
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """A request goes to the provider, which may not take it: no dollars are counted yet."""
+        """Count a request that goes to the provider. It may be refused: no dollars are counted yet."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -171,7 +161,7 @@ class Journal:
         return turn
 
     def further(self, turn: TurnRecord, new: Sequence[NewResult]) -> None:
-        """Count more new results of a request that is counted without them."""
+        """Count more new results of a counted request."""
         if (session := self.sessions.get(turn.session)) is None:
             return
         more = Amounts()
@@ -181,7 +171,7 @@ class Journal:
         self._add(turn, more)
 
     def taken(self, turn: TurnRecord) -> None:
-        """The provider has taken a request: what that saves and costs counts, once."""
+        """Count savings and costs of a request that the provider has taken, once."""
         if turn.owed is not None:
             owed, turn.owed = turn.owed, None
             self._add(turn, owed)
@@ -192,7 +182,7 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns`: all that could be read of it, the client's last."""
+        """Count a complete response. `turns`: its readable turns, the client's last."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
@@ -212,7 +202,7 @@ class Journal:
         self._add(turn, more)
 
     def failed(self, turn: TurnRecord, status: int | None) -> None:
-        """A request has got no response, or not all of it. `status`: of what has come; None: nothing has."""
+        """Count a request without a whole response. `status`: of the part that came; None: nothing came."""
         if status is not None and status < _LEAST_ERROR:
             self.taken(turn)
         if not turn.status:
@@ -220,11 +210,11 @@ class Journal:
             self._add(turn, Amounts(errors=Counter({"broken off": 1})))
 
     def recovered(self, turn: TurnRecord | None) -> None:
-        """A request was refused as too large and then taken."""
+        """Count a request that was refused as too large and then taken."""
         self._add(turn, Amounts(errors=Counter({"too large, sent again": 1})))
 
     def asked(self, turn: TurnRecord | None, answered: Sequence[Answered]) -> None:
-        """The model has asked for originals."""
+        """Count originals that the model has asked for."""
         for answer in answered:
             for sums in (self.tools.of(answer.tool), self.families.of(answer.family or "(none)")):
                 sums.asked += 1
@@ -235,27 +225,26 @@ class Journal:
             self._mark(turn.session, {answer.ref for answer in answered})
 
     def refused(self) -> None:
-        """A request is not sent."""
+        """Count a request that is not sent."""
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:
-        """A request of an LLM goes through untouched."""
+        """Count a request that passes untouched."""
         self.untouched[reason] += 1
 
     def redacted(self, secrets: Mapping[str, int]) -> None:
-        """Secrets were taken out of something that is no call of an LLM."""
+        """Count secrets found outside of calls of an LLM."""
         self._add(None, Amounts(secrets=Counter(secrets)))
 
     # Who keeps it
 
     def take(self) -> Pending:
-        """What was added since this was called last."""
+        """Return the sums since the last call."""
         pending, self._pending = self._pending, Pending()
         return pending
 
     @property
     def pending_requests(self) -> int:
-        """Requests that were added since."""
         return self._pending.all.requests
 
     # Steps
@@ -370,14 +359,14 @@ class Journal:
         self._threads.put(prompt.counted(billed[-1].prompt), *thread)
 
     def _mark(self, name: str, references: set[str]) -> None:
-        """The results that were asked back."""
+        """Mark the results that were asked back."""
         session = self.sessions.get(name)
         for turn in session.turns if session is not None else ():
             for result in turn.results:
                 result.asked += bool(result.ref) and result.ref in references
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
-        """Count on, wherever it is counted."""
+        """Add to all sums that a turn belongs to."""
         targets = [self.amounts]
         if turn is None or not turn.is_observed:
             targets.append(self._pending.all)
@@ -398,7 +387,7 @@ class Journal:
 
 
 def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
-    """What counts once a request is taken: that it was, what it saves and costs in dollars."""
+    """Amounts that count once a request is taken."""
     rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
     again = amounts.read_again_tokens * rates.written
     return Amounts(
@@ -410,14 +399,13 @@ def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
 
 
 def _of(sums: defaultdict[str, Amounts], name: str) -> Amounts:
-    """The sums of a name, to be counted on."""
     if name not in sums and len(sums) >= MOST:
         name = OTHERS
     return sums[name]
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
-    """What a response costs. Without us the first turn would have been the only one."""
+    """Add the bill of a response. Without us the first turn would have been the only one."""
     more.responses = 1
     for number, tokens in enumerate(billed):
         rates = every.at(tokens.prompt)

@@ -16,9 +16,9 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""Part of a tool's shortened results from which on asking back means that too much is left out."""
+"""Part of a tool's shortened results that the model asks for, from which on too much is left out."""
 _SLOW = 1.0
-"""Seconds a request."""
+"""Seconds of a request."""
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",
@@ -33,7 +33,7 @@ _WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing."""
+    """One piece of advice."""
 
     level: str
     """`act` (it costs or loses something), `look` or `note`."""
@@ -42,12 +42,11 @@ class Advice:
     text: str
 
     def record(self) -> dict[str, str]:
-        """For JSON."""
         return {"level": self.level, "about": self.about, "title": self.title, "text": self.text}
 
 
 def advice(journal: Journal) -> list[Advice]:
-    """The most pressing first."""
+    """Advice, the most pressing first."""
     order = ("act", "look", "note")
     return sorted(_all(journal), key=lambda each: order.index(each.level))
 
@@ -145,7 +144,6 @@ def _troubles(sums: Amounts) -> Iterator[Advice]:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
@@ -153,7 +151,7 @@ Record = dict[str, Any]
 
 
 def overview(journal: Journal) -> Record:
-    """What was done since the start."""
+    """Figures since the start."""
     return {
         "amounts": amounts(journal.amounts),
         "advice": [each.record() for each in advice(journal)],
@@ -171,7 +169,7 @@ def overview(journal: Journal) -> Record:
 
 
 def amounts(sums: Amounts) -> Record:
-    """Sums, with what follows from them. A part whose whole is not known is null."""
+    """Sums and derived figures. A part of an unknown whole is null."""
     return {
         **sums.record(),
         "saved": sums.saved,
@@ -188,25 +186,24 @@ def amounts(sums: Amounts) -> Record:
 
 
 def sessions(journal: Journal) -> list[Record]:
-    """The conversations since the start, the latest first, without their turns."""
+    """Conversations since the start, the latest first, without their turns."""
     return [{**session.record(), "amounts": amounts(session.amounts)} for session in journal.sessions]
 
 
 def session(journal: Journal, name: str) -> Record | None:
-    """One of them, with its turns."""
     if (found := journal.sessions.get(name)) is None:
         return None
     return with_turns(found, [turn.record() for turn in found.turns])
 
 
 def with_turns(found: Session, turns: list[Record]) -> Record:
-    """A session, with what was said of its turns."""
+    """A session with its turns."""
     kinds = {kind: in_words(kind) for kind in found.amounts.secrets}
     return {**found.record(), "amounts": amounts(found.amounts), "turns": turns, "kinds": kinds}
 
 
 def past(days: Mapping[str, Record]) -> list[Record]:
-    """The days of the history, the latest last, with their conversations."""
+    """Days of the history with their conversations, the latest last."""
     return [
         {
             "day": day,
@@ -234,7 +231,7 @@ def unused_tools(days: Mapping[str, Record]) -> list[Record]:
 
 
 def seconds(journal: Journal) -> Record:
-    """What was added to requests: how many stayed below which time."""
+    """Requests by upper bounds of their added time."""
     total, below = sum(journal.seconds.values()), 0
     quantiles: dict[str, float] = {}
     for end in SECONDS:

@@ -17,12 +17,12 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""Tools and families that are told apart; a log may name any number."""
+"""Tools and families that are counted apart; a log may name any number."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """Of some results. Tokens before and after; dollars, as far as prices are known."""
+    """Sums over results. Tokens before and after; dollars, as far as prices are known."""
 
     results: int = 0
     changed: int = 0
@@ -34,12 +34,12 @@ class Sums:
 
     @property
     def saved(self) -> int:
-        """Tokens, in all requests."""
+        """Tokens saved in all requests."""
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """One result that stands in so many later requests; `each`: dollars of one of its tokens, in all of
-        them."""
+        """Add a result that is resent in `resent` later requests; `each`: dollars of one of its tokens, in
+        all of them."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1
@@ -53,20 +53,18 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What is known of some requests as wholes."""
+    """Sums over whole requests."""
 
     count: int = 0
     input: int = 0
-    """Tokens of their prompts."""
     counted_input: int = 0
-    """Of them, counted by a provider; the others are estimates of what stands in the log."""
+    """Prompt tokens that a provider counted; others are estimates from the log."""
     dollars: float = 0.0
-    """For their prompts, at cache prices."""
+    """Cost of the prompts, at cache prices."""
     declared: int = 0
     """Tokens of the injected tool's declaration, in all of them."""
     declared_dollars: float = 0.0
     unpriced: int = 0
-    """Requests to models whose price is not known."""
 
     def __add__(self, other: Requests) -> Requests:
         return Requests(
@@ -82,39 +80,37 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """One of the largest results. No secrets."""
+    """One of the largest results, without secrets."""
 
     tool: str
     kind: str
     call: str
-    """What was called, shortened."""
+    """The call, shortened."""
     source: str
-    """Where it was logged."""
+    """The file that logs it."""
     facts: Facts
     form: str
-    """What would have been sent, its beginning."""
+    """The beginning of the form that would have been sent."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """State: sums of all that was projected."""
+    """State: sums over everything projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """By tool, and by family or kind of what it ran; empty: it runs no commands."""
+    """Sums by tool, and by family or kind of its command; empty: it runs no commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions in new results and calls, by rule."""
     values: set[str] = field(default_factory=set)
-    """Placeholders: equal values have equal ones."""
     conversations: int = 0
     failed: int = 0
-    """Conversations, or requests of a file, that could not be worked out."""
+    """Conversations, or requests of a file, that could not be projected."""
     _largest: list[tuple[int, int, LargeResult]] = field(default_factory=list)
     _order: count[int] = field(default_factory=count)
 
     @property
     def results(self) -> Sums:
-        """Of all results."""
         total = Sums()
         for _, sums in self.agents.values():
             _add_sums(total, sums)
@@ -122,18 +118,15 @@ class Figures:
 
     @property
     def requests(self) -> Requests:
-        """All of them."""
         return sum((requests for requests, _ in self.agents.values()), Requests())
 
     def add_requests(self, agent: str, requests: Requests) -> None:
-        """More requests of an agent."""
         before, sums = self.agents.get(agent, (Requests(), Sums()))
         self.agents[agent] = (before + requests, sums)
 
     def add_result(
         self, agent: str, row: tuple[str, str], facts: Facts, resent: int, each: float, *, is_new: bool
     ) -> None:
-        """One result; see `Sums.add`."""
         if row not in self.rows and len(self.rows) >= _MOST_ROWS:
             row = ("(others)", "")
         for sums in (self.rows.setdefault(row, Sums()), self.agents[agent][1]):
@@ -144,18 +137,16 @@ class Figures:
         return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
 
     def add_large(self, large: LargeResult) -> None:
-        """One that `is_large`."""
         entry = (large.facts.tokens_before, -next(self._order), large)
         (heapq.heappush if len(self._largest) < _MOST_LARGEST else heapq.heappushpop)(self._largest, entry)
 
     @property
     def ranked(self) -> list[tuple[tuple[str, str], Sums]]:
-        """The rows, those that save most first."""
+        """The rows, largest saving first."""
         return sorted(self.rows.items(), key=lambda row: (-row[1].saved, -row[1].before, row[0]))
 
     @property
     def largest(self) -> list[LargeResult]:
-        """Largest first."""
         return [large for _, _, large in sorted(self._largest, key=lambda each: each[:2], reverse=True)]
 
 

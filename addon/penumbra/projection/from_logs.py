@@ -37,16 +37,16 @@ from penumbra.session_logs.log_entries import (
 Message = dict[str, Any]
 _SCHEMA = {"type": "object"}
 _NO_TOOL = "tool"
-"""Stands for the tools of a conversation in which none was called."""
+"""The tool of a conversation without any calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedBody:
-    """The last request of a conversation, which holds all others."""
+    """The last request of a conversation, which contains all others."""
 
     data: bytes
     turns: tuple[int, ...]
-    """For each of its messages the number of the first request that has it, from 0 on."""
+    """Number of the first request that has each message, from 0 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,11 @@ class WireShape:
     path: str
     headers: tuple[tuple[str, str], ...]
     messages: str
-    """The member that holds them."""
     said: Callable[[LoggedResponse], list[Message]]
     asked: Callable[[LoggedPrompt], list[Message]]
     gave: Callable[[Sequence[tuple[LoggedResult, LoggedCall | None]]], list[Message]]
     tools: Callable[[Sequence[tuple[str, bool]]], list[Message]]
-    """Of names, and whether the tool is freeform."""
+    """Builds declarations of tools, by name and whether the tool is freeform."""
 
     def body(self, conversation: LoggedConversation, model: str) -> LoggedBody | None:
         """The request behind the last response; None if there is no response."""
@@ -85,7 +84,7 @@ class WireShape:
     def _messages(
         self, kind: type, entries: list[Entry], calls: dict[str, LoggedCall]
     ) -> Iterator[list[Message]]:
-        """The messages of neighbours of one kind; `calls` gets those that they make."""
+        """The messages of neighbours of one kind; their calls are added to `calls`."""
         if kind is LoggedResult:
             results = [entry for entry in entries if isinstance(entry, LoggedResult)]
             yield self.gave([(result, calls.get(result.call_id)) for result in results])
@@ -223,33 +222,31 @@ _LEAST_COUNTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One logged request."""
-
     model: str
     counts: bool
-    """It was not counted before, and is not too old."""
+    """The request is new and recent enough."""
     price: float | None
-    """Dollars of an input token that nobody has cached; None: not known."""
+    """Dollars of an uncached input token; None: not known."""
     new: float
-    """What a token costs that is in no request before, in parts of that price."""
+    """Price of a new token, in parts of that price."""
     again: float
-    """What one costs that is."""
+    """Price of a token that an earlier request had."""
     cached: float
-    """What one costs that the provider says it has read from its cache."""
+    """Price of a token that the provider has read from its cache."""
 
 
 class LogProjection:
-    """State: the figures, and which responses are in them."""
+    """State: the figures, and the keys of counted responses."""
 
     def __init__(self, projector: Projector, figures: Figures, since: float = 0.0) -> None:
-        """`since`: seconds since the epoch; what is older does not count."""
+        """`since`: seconds since the epoch; older responses are not counted."""
         self.projector = projector
         self.figures = figures
         self.since = since
         self._seen: set[str] = set()
 
     async def add(self, conversation: LoggedConversation, source: str, at: float) -> None:
-        """One conversation. `source`: its log's name; `at`: when the log was last written."""
+        """Add a conversation. `source`: its log's name; `at`: time of the log's last change."""
         keys = list(response_keys(conversation.entries))
         format_name, model = _format_of(conversation)
         turns = self._turns(conversation, keys, format_name, at)
@@ -321,12 +318,12 @@ class LogProjection:
 
 
 def _behind(values: Sequence[float]) -> list[float]:
-    """For each position the sum of what stands behind it."""
+    """For each position the sum of later values."""
     return [*list(accumulate(reversed(values)))[-2::-1], 0.0] if values else []
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """The format of the API that a conversation's model has, and its model."""
+    """The format of the API that a conversation's model has, and the model."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -335,7 +332,7 @@ def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
 
 
 def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) -> Requests:
-    """What is known of the requests of a conversation that count."""
+    """Sums over the counted requests of a conversation."""
     total, held, new, number = Requests(), 0, 0, 0
     for entry in entries:
         if isinstance(entry, LoggedResponse):
@@ -349,7 +346,7 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """`held`: tokens that an earlier request had; `new`: those that none had."""
+    """Sums of one request. `held`: tokens that an earlier request had; `new`: other tokens."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:
         usage = None
@@ -370,7 +367,7 @@ def _request(
 
 
 def _tokens(entry: Entry) -> int:
-    """Of the text that an entry adds to the requests behind it."""
+    """Tokens that an entry adds to later requests."""
     if isinstance(entry, LoggedResult):
         return sum(map(estimate, entry.texts))
     if isinstance(entry, LoggedResponse):

@@ -25,9 +25,9 @@ from penumbra.redaction.gitleaks import Loaded
 from penumbra.store.decisions import Facts
 
 _MEMORY_BYTES = 128 * 1024**2
-"""Of decisions that are remembered."""
+"""Bytes of remembered decisions."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Of what is shown."""
+"""Characters shown of a form and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
@@ -53,25 +53,24 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A result, or a call's arguments, as they would have been sent."""
+    """The form in which a result, or the arguments of a call, would have been sent."""
 
     message: int
-    """Index of the message that it stands in."""
     tool: str
     kind: str
-    """Family of the command, or what kind of command it was; empty: the tool runs none."""
+    """Family of the command, or its kind; empty: the tool runs none."""
     facts: Facts
     is_result: bool
     is_new: bool
     call: str
-    """The command or path, as it was logged."""
+    """The command or path, as logged."""
     original: str
     text: str | None
-    """None: as it came."""
+    """None: unchanged."""
 
     @property
     def values(self) -> set[str]:
-        """The placeholders that stand for values of it."""
+        """Placeholders of its values."""
         if not self.facts.redactions or self.text is None:
             return set()
         return set(placeholder.PATTERN.findall(self.text)) - set(placeholder.PATTERN.findall(self.original))
@@ -79,8 +78,6 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """One request as it would have been sent."""
-
     accepted: Accepted
     forms: tuple[Form, ...]
     hidden: Mapping[str, int]
@@ -90,10 +87,9 @@ class Projected:
 
 
 class Projector:
-    """State: one engine. To be closed."""
+    """State: one engine, which must be closed."""
 
     def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
-        """`settings`: see `settings_of`."""
         self._settings = settings
         self._engine = Engine(EngineSettings.of(settings, user_rules))
 
@@ -106,7 +102,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """What would become of a request; None: nothing, or it would be refused."""
+        """Process a request; None: nothing to do, or refused."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None
@@ -115,7 +111,7 @@ class Projector:
         return Projected(accepted, forms, accepted.hidden, _declared(name) if name else 0)
 
     async def large(self, form: Form, source: str) -> LargeResult:
-        """A form as it is shown, without secrets. `source`: the file that holds it. Raises RedactionError."""
+        """A form for display, without secrets. `source`: the file that holds it. Raises RedactionError."""
         text = form.original if form.text is None else form.text
         call = await self._engine.cleaned(form.call)
         tool = await self._engine.cleaned(form.tool)
@@ -123,7 +119,7 @@ class Projector:
 
 
 def api_of(format_name: str, method: str, path: str) -> Api:
-    """The API that has its requests in this format at this path."""
+    """The API with this format and path."""
     found = recognise.by_request_line(method, path)
     if found is None or found.format != format_name:
         raise KeyError(format_name)
@@ -157,7 +153,7 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
 
 
 class RequestProjection:
-    """State: the figures, and how long each conversation was when it was last seen."""
+    """State: the figures, and the latest length of each conversation."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         self.projector = projector
@@ -165,7 +161,7 @@ class RequestProjection:
         self._sizes: dict[bytes, int] = {}
 
     async def add(self, incoming: Incoming, source: str) -> None:
-        """One request. `source`: the file that holds it."""
+        """Add a request. `source`: the file that holds it."""
         projected = await self.projector.request(incoming)
         if projected is None:
             self.figures.failed += 1
@@ -217,7 +213,7 @@ class RequestProjection:
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:
-    """Of a request: of results as they are estimated, for what is saved is a part of them; else by bytes."""
+    """Tokens of a request: estimates for results, as for the savings, and a count by bytes for the rest."""
     results = [form.facts for form in projected.forms if form.is_result]
     rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
     return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

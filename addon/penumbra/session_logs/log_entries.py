@@ -55,7 +55,7 @@ class LoggedResponse:
     """What the model said to one request."""
 
     key: str
-    """Stands for this response in every log that holds it; empty: it is known by what stands before it."""
+    """Names the response in every log that holds it; empty: it is known by the entries before it."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
@@ -66,7 +66,7 @@ class LoggedResponse:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPrompt:
-    """What the user said, or what the client put in the place of older history."""
+    """Words of the user, or the client's replacement for older history."""
 
     text: str
 
@@ -76,14 +76,15 @@ Entry = LoggedPrompt | LoggedResponse | LoggedResult
 
 @dataclass(frozen=True, slots=True)
 class LoggedConversation:
-    """Entries in the order in which the model saw them; the request behind a response holds all before it."""
+    """Entries in the order in which the model saw them; the request of a response holds all entries before
+    it."""
 
     agent: str
     entries: tuple[Entry, ...]
 
     @property
     def models(self) -> Iterator[str]:
-        """Of its responses, as far as they are logged."""
+        """Models of the responses, as far as they are logged."""
         return (entry.model for entry in self.entries if isinstance(entry, LoggedResponse) and entry.model)
 
 
@@ -100,7 +101,7 @@ def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _lasting(entry: Entry) -> tuple[object, ...]:
-    """What of an entry is the same in a copy of it."""
+    """Parts of an entry that are equal in its copies."""
     if isinstance(entry, LoggedResponse):
         return entry.text, [(call.id, call.name, call.arguments) for call in entry.calls]
     if isinstance(entry, LoggedResult):
@@ -109,27 +110,26 @@ def _lasting(entry: Entry) -> tuple[object, ...]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object; empty for anything else."""
+    """An object; empty for other types."""
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects of a list."""
     return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
 
 
 def text(value: Any) -> str:
-    """A string; empty for anything else."""
+    """A string; empty for other types."""
     return value if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int:
-    """A count; 0 for anything else."""
+    """A count; 0 for other types."""
     return value if type(value) is int and value > 0 else 0
 
 
 def seconds(value: Any) -> float:
-    """A time, as ISO 8601 or in milliseconds since the epoch, in seconds; 0 for anything else."""
+    """Seconds of a time in ISO 8601 or in milliseconds since the epoch; 0 for other types."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
         return value / 1000
     try:
@@ -148,25 +148,24 @@ def texts_of(content: Any) -> tuple[str, ...]:
 LONGEST_LINE = 32_000_000
 """Bytes. Clients bound a result at a fraction of it; images and copies of files make longer lines."""
 _LONGEST_FILE = 4 * LONGEST_LINE
-"""Of one that is read as a whole."""
+"""Bytes of a file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""Plain bytes of one log; what stands behind them is left unread."""
+"""Plain bytes of one log; bytes beyond are left unread."""
 _PIECE = 1 << 20
 
 
 @dataclass(slots=True)
 class LogCounts:
-    """What was read of logs, and what was not."""
+    """Numbers of what was read of logs, and of what was not."""
 
     files: int = 0
     lines: int = 0
     broken: int = 0
-    """Lines, or records of a database, that are not what the format has."""
+    """Lines, or records of a database, that do not have their format."""
     too_long: int = 0
     unreadable: int = 0
-    """Files."""
     cut: int = 0
-    """Files of which only the beginning was read."""
+    """Files that were read in part."""
 
 
 def objects(path: Path, counts: LogCounts) -> Iterator[dict[str, Any]]:
@@ -207,7 +206,7 @@ def _objects(file: IO[bytes], counts: LogCounts) -> Iterator[dict[str, Any]]:
 
 
 def _pass_over(file: IO[bytes], most: int) -> int:
-    """Read up to the end of a line; how many bytes that took."""
+    """Read up to the end of a line, and return the number of bytes."""
     passed = 0
     while passed <= most and (piece := file.readline(_PIECE)):
         passed += len(piece)
