@@ -8,9 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from penumbra.compress.result import Redacted
+from penumbra import errors
+from penumbra.compress import pipeline
+from penumbra.compress.result import Policy, Redacted, ToolOutput
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.warm_up import warm_up
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues
@@ -18,6 +19,14 @@ from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.shown_names import ShowName, shown_names
 from penumbra.redaction.unsearchable import Redact, forgiving
 
+_SOURCE = "".join(f"{number}\tdef name_{number}(self) -> None:\n" for number in range(1, 60))
+_TESTS = "".join(f"tests/test_a.py::test_{number} PASSED [ {number}%]\n" for number in range(1, 60))
+_OUTPUTS = (
+    ToolOutput(_SOURCE, "Read", {"file_path": "/srv/a.py"}),
+    ToolOutput(_TESTS + "error: it failed\n", "Bash", {"command": "pytest -v"}),
+    ToolOutput("[" + ",".join(['{"a": 1, "b": "x"}'] * 80) + "]", "Bash", {"command": "curl localhost"}),
+)
+"""Of the kinds that most results are."""
 _LONGEST_WAIT = 30.0
 """Seconds."""
 _log = logging.getLogger(__name__)
@@ -73,3 +82,14 @@ def _report_broken_rules(redactor: Future[Redactor]) -> None:
     """A rule that can't be used ends the start: no request could be sent."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
+
+
+def warm_up(redactor: Future[Redactor]) -> None:
+    """Shorten a few results of nobody."""
+    try:
+        redact = redactor.result().redact
+        for output in _OUTPUTS:
+            pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
+    except Exception as error:
+        # Whoever needs it will say so.
+        _log.debug("Penumbra is not warm: %s", errors.place(error))

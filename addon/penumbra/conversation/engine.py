@@ -28,11 +28,10 @@ from penumbra.conversation import (
     callers,
     compose,
     held_results,
-    injected_tool,
     late_declaration,
     message_threads,
+    result_text,
     room,
-    shown_texts,
     usage_scale,
     workers,
 )
@@ -231,7 +230,7 @@ class Engine:
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """A result of a request before and after, without secrets. Raises RedactionError."""
         redactor = await self.rules.redactor()
-        return await self._workers.run(_OURS, partial(shown_texts.pair, accepted, entry, redactor.redact))
+        return await self._workers.run(_OURS, partial(result_text.pair, accepted, entry, redactor.redact))
 
     # A request's way
 
@@ -378,7 +377,7 @@ class Engine:
             reopened=known.reopened,
         )
         is_due = waits and await self._works(incoming, known.is_heavy)(due)
-        terms = injected_tool.terms(
+        terms = late_declaration.terms(
             incoming,
             request,
             state,

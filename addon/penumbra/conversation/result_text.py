@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penumbra.apis import arguments
 from penumbra.compress import pipeline
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Mode, Policy, Redact, Redacted, ToolOutput
 from penumbra.conversation.items import Item
-from penumbra.conversation.model import Request
+from penumbra.conversation.model import Request, Shown
+
+if TYPE_CHECKING:
+    from penumbra.conversation.incoming import Accepted
 
 
 def tool_output(request: Request, item: Item) -> ToolOutput:
@@ -50,3 +55,13 @@ def original(request: Request, item: Item, redact: Callable[[str, str], Redacted
     output = tool_output(request, item)
     clean = cleaner(request, item, output, redact)
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
+
+
+def pair(accepted: Accepted, entry: Shown, redact: Callable[[str, str], Redacted]) -> tuple[str, str]:
+    """Return the original and what was sent, as the operator may see them: without secrets, whatever the
+    settings say. Raises RedactionError."""
+    settings = replace(accepted.request.settings, redact_secrets=True)
+    request = replace(accepted.request, settings=settings)
+    before = original(request, entry.item, redact)
+    sent = accepted.sent(entry)
+    return before, before if sent is entry.item.text else redact(sent, "").text

@@ -5,20 +5,20 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from penumbra.compress.calls import envelope
-from penumbra.conversation import warm_up
+from penumbra.conversation import compiled_rules
 from penumbra.redaction import RedactionError
 from penumbra.redaction.redactor import Redactor
 
 
 def test_the_outputs_go_through_the_stages(monkeypatch) -> None:
     calls = []
-    monkeypatch.setattr(warm_up.pipeline, "_failed", lambda stage, error: calls.append(stage))
+    monkeypatch.setattr(compiled_rules.pipeline, "_failed", lambda stage, error: calls.append(stage))
     shortened = []
-    shorten = warm_up.pipeline.shorten
-    monkeypatch.setattr(warm_up.pipeline, "shorten", lambda *given: shortened.append(shorten(*given)))
+    shorten = compiled_rules.pipeline.shorten
+    monkeypatch.setattr(compiled_rules.pipeline, "shorten", lambda *given: shortened.append(shorten(*given)))
     ready: Future[Redactor] = Future()
     ready.set_result(Redactor(b"k"))
-    warm_up.warm_up(ready)
+    compiled_rules.warm_up(ready)
     assert calls == []
     assert len(shortened) == 3
     assert all(each.stages for each in shortened)
@@ -28,4 +28,4 @@ def test_the_outputs_go_through_the_stages(monkeypatch) -> None:
 def test_broken_rules_are_told_elsewhere() -> None:
     broken: Future[Redactor] = Future()
     broken.set_exception(RedactionError("x"))
-    warm_up.warm_up(broken)
+    compiled_rules.warm_up(broken)
