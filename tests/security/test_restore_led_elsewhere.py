@@ -12,8 +12,7 @@ from penumbra.apis.prompt import declared_schemas
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import restorer
-from penumbra.redaction.restore.vault import Read, Values
+from penumbra.redaction.restore.restorer import Read, Values, restorer
 from penumbra.wire.document import Document
 from support.agents.disk import PATH, Disk, give_tools
 from support.cases import each

@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 from penumbra import rules
 from penumbra.linear import Linear, utf8
+from penumbra.redaction.finders.places import file_in
 from penumbra.redaction.finders.printed import Printed, printed
-from penumbra.redaction.finders.user_lists import file_in
 from penumbra.short_texts import LONGEST, remembered
 
 

@@ -3,6 +3,9 @@
 A decoder turns a text into views of it, which are searched as any text is. What is found in a view is taken
 out of the text with all of the stretch that it was printed in: the bytes of an array, the run of base64; of
 a dump all that stands behind the offset, of a box the cell, each line by itself, so that the lines stay.
+
+One pass over a text says which decoders can find anything: one is left out only where its own pattern matches
+nowhere.
 """
 
 from __future__ import annotations
@@ -12,10 +15,15 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
 
 import re2
 
 from penumbra.linear import Linear
+from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.view import (
     AROUND,
@@ -415,3 +423,77 @@ WIDE = Decoder(_WIDE_SIGN, _wide)
 ARRAYS = Decoder(_ARRAY_SIGN, _arrays, quote=b'"')
 BOXES = Decoder(_BOX_SIGN, _boxes)
 COMPARED = Decoder(_WORD_DIFF_SIGN, _compared)
+
+
+_SET_OPTIONS = re2.Options()
+_SET_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_SET_OPTIONS.max_mem = 64 << 20
+"""Many times what the automaton needs: where memory runs out, a set says that nothing matches."""
+
+
+class Sign(IntEnum):
+    """What a text may hold."""
+
+    DISGUISE = 0
+    JOINT = 1
+    ENCODED = 2
+    PREFIXED = 3
+    FLAG = 4
+    TAG = 5
+    QUOTED = 6
+    DUMP = 7
+    CHARACTERS = 8
+    WIDE = 9
+    ARRAY = 10
+    BOX = 11
+    WORD_DIFF = 12
+
+
+DECODERS = {
+    Sign.DISGUISE: UNDISGUISED,
+    Sign.JOINT: JOINED,
+    Sign.ENCODED: ENCODED,
+    Sign.QUOTED: UNQUOTED,
+    Sign.DUMP: DUMPED,
+    Sign.CHARACTERS: CHARACTERS,
+    Sign.WIDE: WIDE,
+    Sign.ARRAY: ARRAYS,
+    Sign.BOX: BOXES,
+    Sign.WORD_DIFF: COMPARED,
+}
+"""What reads a text that shows the sign of a form of print."""
+
+_PATTERNS: dict[int, bytes] = {
+    # It is searched in small letters.
+    Sign.FLAG: b"(?i)" + FLAGS.pattern,
+    Sign.TAG: TAG_ENDS,
+    Sign.PREFIXED: TAIL.pattern,
+    **{sign: decoder.pattern for sign, decoder in DECODERS.items()},
+}
+
+
+_RUNS = (Sign.PREFIXED,)
+"""Signs that are long runs of what may stand anywhere: in one automaton with the others they multiply its
+states, and each text meets new ones. Two passes take less time than one."""
+
+
+@lru_cache(maxsize=4)
+def _sets(others: tuple[bytes, ...]) -> tuple[tuple[Any, tuple[int, ...]], ...]:
+    """Automata, and which number each of their patterns has."""
+    first = {sign: pattern for sign, pattern in _PATTERNS.items() if sign not in _RUNS}
+    second = {sign: _PATTERNS[sign] for sign in _RUNS} | dict(enumerate(others, len(Sign)))
+    return tuple((_set(patterns), tuple(patterns)) for patterns in (first, second))
+
+
+def _set(patterns: dict[int, bytes]) -> Any:
+    found = re2.Set.SearchSet(_SET_OPTIONS)
+    for pattern in patterns.values():
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+def signs(data: bytes, others: tuple[bytes, ...] = ()) -> frozenset[int]:
+    """The signs that a text shows, as members of Sign; and which of `others`, patterns of RE2, match in it,
+    numbered from `len(Sign)` on."""
+    return frozenset(numbers[index] for found, numbers in _sets(others) for index in found.Match(data) or ())

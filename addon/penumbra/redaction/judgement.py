@@ -13,8 +13,7 @@ import unicodedata
 
 from penumbra import rules
 from penumbra.linear import Linear
-from penumbra.redaction.names import Strength
-from penumbra.redaction.program_names import is_program_name, is_program_word, is_type_name
+from penumbra.redaction.names import Strength, is_program_name, is_program_word, is_type_name
 from penumbra.redaction.values import (
     Style,
     ends_as_word,

@@ -4,35 +4,61 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
+from typing import Generic, TypeVar
+
+import ahocorasick_rs
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.allowed import NOTHING, Allowed
 from penumbra.redaction.call_hint import Hint, read_hint
+from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
-from penumbra.redaction.finders.columns import COLUMNS
-from penumbra.redaction.finders.key_formats import KEY_FORMATS
-from penumbra.redaction.finders.pem import KEYS
-from penumbra.redaction.finders.places import FINDERS, lone_lines
-from penumbra.redaction.finders.prefixed import prefixed_tokens
-from penumbra.redaction.finders.records import RECORDS
+from penumbra.redaction.finders.columns import COLUMNS, SQL_ROWS
+from penumbra.redaction.finders.named_apart import RECORDS
+from penumbra.redaction.finders.pem import KEY_FORMATS, KEYS
+from penumbra.redaction.finders.places import FINDERS, USER_LISTS, lone_lines, of_file
+from penumbra.redaction.finders.printed import TRANSCRIPTS
 from penumbra.redaction.finders.spread import elsewhere
-from penumbra.redaction.finders.sql_rows import SQL_ROWS
-from penumbra.redaction.finders.tokens import MAY_GO_ON, Glance, around, at_anchor, begins_word, everywhere
-from penumbra.redaction.finders.transcripts import TRANSCRIPTS
-from penumbra.redaction.finders.user_lists import USER_LISTS, of_file
+from penumbra.redaction.finders.tokens import (
+    MAY_GO_ON,
+    Glance,
+    around,
+    at_anchor,
+    begins_word,
+    everywhere,
+    prefixed_tokens,
+)
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.judgement import is_unmistakable
-from penumbra.redaction.locate import Anchors
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Rule, read
-from penumbra.redaction.signs import DECODERS, Sign, signs
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.view import View, without
+
+Owner = TypeVar("Owner")
+
+
+class Anchors(Generic[Owner]):
+    """Fixed strings, each with what it is to those who want to know where it stands."""
+
+    def __init__(self, owners: Mapping[bytes, Owner]) -> None:
+        self._owners = list(owners.values())
+        # A DFA of all rules takes 17 MB instead of 2, and is built in 27 ms instead of 4; it spares 0.2 ms of
+        # the 3 that redaction takes for 100 KB.
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(
+            list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.ContiguousNFA
+        )
+
+    def find(self, low: bytes) -> tuple[list[Owner], list[tuple[int, int, int]]]:
+        """The owners; and for every place of every anchor in a text in lower case which of them is its own,
+        its start and its end."""
+        return self._owners, self._automaton.find_matches_as_indexes(low, overlapping=True)
+
 
 _PASSES = 6
 _DEEPEST = 2

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable
 
 from penumbra.redaction import LIBRARY_KEY
-from penumbra.redaction.program_names import is_program_name
+from penumbra.redaction.names import is_program_name
 from penumbra.redaction.redactor import Redactor
 from support.cases import each
 

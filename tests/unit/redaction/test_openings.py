@@ -9,7 +9,7 @@ import pytest
 import re2
 
 from penumbra.redaction import rule
-from penumbra.redaction.openings import opening
+from penumbra.redaction.rule import opening
 
 CASES = {
     "ab_[A-Z]{30,}": "ab_[A-Z]{30}",

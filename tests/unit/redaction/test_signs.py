@@ -8,10 +8,10 @@ import random
 import pytest
 import re2
 
+from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
-from penumbra.redaction.finders.prefixed import TAIL
+from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.signs import DECODERS, Sign, signs
 from penumbra.redaction.view import DISGUISE, JOINTS
 
 TEXTS = {

@@ -13,8 +13,7 @@ from penumbra import rules
 from penumbra.redaction import placeholder
 from penumbra.redaction.restore import files
 from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import Restorer, restorer
-from penumbra.redaction.restore.vault import Read, Values, Vault, exact
+from penumbra.redaction.restore.restorer import Read, Restorer, Values, Vault, exact, restorer
 from support.cases import each
 from support.examples import examples
 

@@ -1,7 +1,10 @@
 """Secrets that stand beside a telling name, whatever the language of the file.
 
-One linear regular expression finds the names that have something like an operator behind them;
-how name and value are joined is read in `forms`, what they mean is judged in `names` and `values`.
+One linear regular expression finds the names that have something like an operator behind them; how name
+and value are joined is read in `forms`, what they mean is judged in `names` and `values`.
+
+A name may also have its value alone in the next line, as a prompt has and what Redis prints to a file; or
+name a list or map: a list's members are values of its name, a map's only under a name in the plural.
 """
 
 from __future__ import annotations
@@ -16,15 +19,172 @@ import re2
 
 from penumbra.linear import Linear
 from penumbra.redaction import placeholder
-from penumbra.redaction.finders.containers import contained
-from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
-from penumbra.redaction.finders.typed_passwords import typed
-from penumbra.redaction.finders.value_reading import LOOK, Value
+from penumbra.redaction.finders.forms import LEAD, changed_value, flag_value, tagged_value, values_after
+from penumbra.redaction.finders.value_reading import LOOK, QUOTE, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
-from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.names import Name, Names, Strength, is_program_word
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds
+
+_BEGINS = (b"", b" ", b"\n", b"n", b"\\", b'"')
+_TYPED = re.compile(
+    rb"(?::|\xef\xbc\x9a)[ \t]{0,4}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)(?![a-z0-9]{0,60}_[a-z0-9_]{0,60}\b)"
+    rb"([^\s\"'`<>\\:=]{4,128})(?=[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
+)
+
+
+_BELOW = re.compile(
+    rb"[\"']?[ \t]{0,4}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)[ \t]{0,12}[\"']?([^\s\"'`<>\\:=]{6,512}={0,2})"
+    rb"(?=[\"']?[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
+)
+_FIGURES = b"0123456789"
+_NAME_OF_SEVERAL = re.compile(rb"([A-Za-z]{2,20})[_.:-][A-Za-z0-9_.:-]{1,80}")
+_HUMPS = re.compile(rb"([a-z]{2,8})(?:[A-Z][a-z]+){2,}[A-Z0-9]{0,6}")
+_CONSTANT = re.compile(rb"[A-Z]{1,14}[0-9]?(?:_[A-Z]{1,14}[0-9]?)+")
+_COMMIT = re.compile(rb"[0-9a-f]{40}")
+_ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
+
+
+def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
+    """The line below the prompt whose last word stands at `begin` to `end`."""
+    if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
+        line = _TYPED.match(data, end)
+        if line is not None:
+            yield Value(*line.span(1), Style.PROSE)
+    if data[begin:end] == b"pass":
+        return  # A statement of Python.
+    below = _BELOW.match(data, end)
+    if below is None or _COMMIT.fullmatch(below[1]) or not _ALONE.search(data, max(0, begin - 16), begin):
+        return
+    if _is_next_name(data[begin:end], below[1]):
+        return
+    # Below `password` in a list of names, `Login42` is one of them.
+    if not is_program_word(below[1].rstrip(_FIGURES).decode("utf-8", "replace").lower() or " "):
+        yield Value(*below.span(1), Style.PROSE)
+
+
+def _is_next_name(name: bytes, below: bytes) -> bool:
+    """Return whether a line goes on a list of names that the one above it is of: both begin with one word, or
+    both are written as constants are."""
+    for form in (_NAME_OF_SEVERAL, _HUMPS):
+        first, second = form.fullmatch(name), form.fullmatch(below)
+        if first and second and first[1] == second[1]:
+            return True
+    return name.isupper() and _CONSTANT.fullmatch(below) is not None
+
+
+_MOST = 200
+"""Members that are read of one container."""
+_GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
+_LINE_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD
+_OPEN = late(
+    rb"[\\\"'`\])]{0,40}(?:[ \t]{0,8}:[ \t]{0,4}[A-Za-z][\w<>\[\], .]{0,40}(?==))?"
+    rb"[ \t]{0,8}(?:[:=]=?|=>)[ \t]{0,8}"
+    rb"((?:new |&)?(?:\[[0-9]{0,4}\])?[A-Za-z_][\w.:]{0,40}+!?(?:<[\w, ]{0,40}>)?(?:\[\])?[ ]?|%w)?"
+    rb"([\[({])"
+)
+_OPEN_REACH = 256
+"""Bytes behind a name in which the bracket stands: more than `_OPEN` may be long."""
+_WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
+"""How lists of words begin in the shell and in Ruby: what has no quotes there is text as well."""
+_QUOTED = late(_GAP + rb"[bruf]?(" + QUOTE + rb")")
+_BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
+_NEXT = late(QUOTE + rb"?" + _GAP + rb",")
+_BLANKS = late(QUOTE + rb"?(?=[ \t\r\n])")
+_KEY = late(
+    _GAP
+    + rb"(?:"
+    + QUOTE
+    + rb")?:?[\w.@-]{1,80}(?:"
+    + QUOTE
+    + rb")?"
+    + _GAP
+    + rb"(?::|=>?)"
+    + _GAP
+    + rb"("
+    + QUOTE
+    + rb")"
+)
+_MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
+_BELOW_REACH = 5
+"""Bytes behind a name in which its colon stands."""
+_END_OF_LINE = (
+    rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
+)
+_ITEM = late(
+    _LINE_BREAK
+    + rb"[ \t]{0,40}-[ \t]{1,8}(?:("
+    + QUOTE
+    + rb")|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
+    + _END_OF_LINE
+    + rb")"
+)
+_ENTRY = late(
+    _LINE_BREAK
+    + rb"[ \t]{1,40}[\w.@-]{1,80}:[ \t]{1,8}(?:("
+    + QUOTE
+    + rb")|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
+    + _END_OF_LINE
+    + rb")"
+)
+
+
+def _opens(data: bytes, end: int) -> bool:
+    """Whether a bracket stands where one would begin a list: most names are asked in vain."""
+    last = end + _OPEN_REACH
+    return (
+        data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
+    )
+
+
+def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
+    """The members of the list behind the name that ends at `end`; of the map, if the name is a plural."""
+    if _opens(data, end) and (opening := _OPEN.match(data, end)):
+        bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
+        return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
+    if data.find(b":", end, end + _BELOW_REACH) >= 0 and (below := _MEMBERS_BELOW.match(data, end)):
+        items = _lines(data, below.end(), _ITEM)
+        return chain(items, _lines(data, below.end(), _ENTRY)) if plural else items
+    return iter(())
+
+
+def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plural: bool) -> Iterator[Value]:
+    for _ in range(_MOST):
+        opener = _KEY.match(data, at) if plural and bracket != b"[" else None
+        opener = opener or _QUOTED.match(data, at)
+        if opener:
+            value = read(data, opener.end(), opener[1], Style.LISTED)
+        else:
+            value = _bare(data, at, bare) if bare and bracket != b"{" else None
+        if value is None:
+            return
+        yield value
+        behind = _NEXT.match(data, value.end) or (None if opener else _BLANKS.match(data, value.end))
+        if behind is None:
+            return
+        at = behind.end()
+
+
+def _bare(data: bytes, at: int, style: Style) -> Value | None:
+    """A member without quotes: of a list of YAML, of the shell's or Ruby's words."""
+    word = _BARE.match(data, at)
+    return Value(*word.span(1), style) if word else None
+
+
+def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[Value]:
+    for _ in range(_MOST):
+        line = form.match(data, at)
+        if line is None:
+            return
+        value = (
+            read(data, line.end(1), line[1], Style.LISTED) if line[1] else Value(*line.span(2), Style.LISTED)
+        )
+        if value is None or data[value.end - 1] == 0x3A:
+            return
+        yield value
+        at = value.end + (len(line[1]) if line[1] else 0)
+
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1

@@ -14,6 +14,7 @@ from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import (
     LOOK,
     QUOTE,
+    QUOTE_ENTITY,
     RUN_CODE,
     RUN_CSV,
     RUN_DEFAULT,
@@ -25,8 +26,7 @@ from penumbra.redaction.finders.value_reading import (
     read,
 )
 from penumbra.redaction.late import late
-from penumbra.redaction.program_names import is_program_name
-from penumbra.redaction.value_ends import QUOTE_ENTITY
+from penumbra.redaction.names import is_program_name
 from penumbra.redaction.values import Style, is_crossed, is_member
 
 _WORDS = rules.load("secrets/words/records.yaml")

@@ -1,7 +1,11 @@
 """Secrets that are known by their own form, or by the place they stand in: the rules of YAML.
 
-A rule's pattern is tried in a bounded window around each place of its anchors, so that a text
-costs the same whatever it holds.
+A rule's pattern is tried in a bounded window around each place of its anchors, so that a text costs the
+same whatever it holds.
+
+Tokens of services that no rule knows have a short prefix and a long random tail; hashes are hexadecimal,
+names are made of words, and ids have well-known prefixes. Two words on two lines look the same as one
+that a terminal broke: it counts as one only where three lines show the width, and are of one alphabet.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ from typing import Any
 
 import re2
 
-from penumbra.linear import Found
+from penumbra import rules
+from penumbra.linear import Found, Linear
 from penumbra.redaction import fronts, placeholder
+from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
 from penumbra.redaction.judgement import is_favourite, is_secret
-from penumbra.redaction.names import Strength
-from penumbra.redaction.program_names import is_program_name
+from penumbra.redaction.names import Strength, is_program_name
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.value_ends import before_bar, between_entities, unframed
 from penumbra.redaction.values import (
     Style,
     entropy,
@@ -35,7 +39,144 @@ from penumbra.redaction.values import (
     kinds,
 )
 from penumbra.redaction.view import flat
-from penumbra.redaction.wrapping import begins_with, is_armour, wrapped_end
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+TAIL = Linear(
+    rb"[_-][A-Za-z0-9]{28,}|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
+    rb"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}",
+    _OPTIONS,
+)
+_DOTTED = (
+    # An id of digits in base64, a time, a signature: of bots of Discord.
+    re.compile(
+        rb"(?<![\w.+/-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}(?![\w.+/-])"
+    ),
+    # An id and a secret: of Zhipu and its like.
+    re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
+    # An application, a key of it and its secret: of Ably.
+    re.compile(rb"(?<![\w.+/-])[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![\w.+/-])"),
+    # An id and a digest: of Airtable.
+    re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
+    # Three numbers: of Mailgun.
+    re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
+)
+"""Tokens in parts with points between them that nothing else is written like."""
+_AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
+_MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
+"""The same, whatever stands around them: a quick question that most texts fail."""
+_PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
+_PREFIX = re.compile(
+    rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
+)
+_PREFIX_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_LONGEST_PREFIX = 64
+_HEX = re.compile(rb"[0-9a-fA-F]+")
+_END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
+_DIGEST = re.compile(rb"(?i)(?<![a-z0-9])(?:sha-?[0-9]{1,3}|md5|blake[0-9][a-z]?)[=:-]\Z")
+"""In front of what is the digest of something: `sha256=` of a wheel's list of files."""
+_BITS = 3.6
+_SPEC = rules.load("secrets/words/prefixes.yaml")
+_IDS = frozenset(_SPEC["ids"].split())
+_TELLING = tuple(_SPEC["telling"].split())
+
+
+def prefixed_tokens(data: bytes) -> Iterator[Span]:
+    """Spans of whole tokens, with their prefixes."""
+    dotted = False
+    for match in TAIL.finditer(data):
+        joint, end = match.span()
+        if data[joint] not in b"_-":
+            dotted = True
+            continue
+        low = max(0, joint - _LONGEST_PREFIX)
+        start = low + len(data[low:joint].rstrip(_PREFIX_CHARACTERS))
+        prefix, tail = data[start:joint], data[joint + 1 : end]
+        if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
+            continue
+        if is_program_name(tail.decode("ascii")) or _DIGEST.search(data, max(0, start - 12), start):
+            continue
+        if _END.match(data, end) or not _is_random_tail(tail, prefix.decode("ascii").lower()):
+            continue
+        yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
+    for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
+        for token in pattern.finditer(data) if may_be.search(data) else ():
+            if pattern in _DOTTED[-2:] or kinds(token[0].decode("ascii")) == 3:
+                yield Span(*token.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
+
+
+def _is_random_tail(tail: bytes, prefix: str) -> bool:
+    if prefix.replace("-", "_").split("_")[0] in _IDS:
+        return False
+    text = tail.decode("ascii")
+    if is_placeholder(text):
+        return False
+    if _HEX.fullmatch(tail):
+        return len(tail) >= 32 and any(word in prefix for word in _TELLING) and entropy(text) >= 3.0
+    return sum(map(str.isdigit, text)) >= 3 and entropy(text) >= _BITS
+
+
+_LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
+_HEX_END = re.compile(rb"[0-9a-f]*\Z")
+_NEAR = 2_000
+"""Bytes in front of the word in which its line begins."""
+_LONGEST_BEGINNING = 64
+_LEAST_WIDTH = 40
+"""Columns: no terminal and no mailer breaks lines before."""
+_ARMOUR_WIDTHS = (64, 76)
+_ARMOUR_REACH = 128
+_ARMOURED = re.compile(
+    rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
+    rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
+)
+"""What stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
+
+
+def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
+    """Where a word ends that begins at `start` and reaches the end of its line at `end`.
+
+    `end` itself if the lines behind it prove nothing. `most`: bytes that are looked at. `begins`: how such
+    words begin, in small letters; lines that each begin so are a list of them.
+    """
+    width = end - _line_begin(data, start)
+    is_hex = _is_hex(data[start:end])
+    at = end
+    while width >= _LEAST_WIDTH and (line := _LINE.match(data, at, at + 2 * width)):
+        piece = line[1]
+        if begins_with(piece, begins):
+            return end
+        if len(piece) > width or (not is_hex and len(piece) == width and _is_hex(piece)):
+            return end
+        if len(piece) < width or line.end(1) - start > most or not _LINE.match(data, line.end(1)):
+            return line.end(1) if at > end else end
+        at = line.end(1)
+    return end
+
+
+def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
+    """Whether one of these texts, in small letters, is the piece's beginning."""
+    return bool(begins) and piece[:_LONGEST_BEGINNING].lower().startswith(begins)
+
+
+def _is_hex(piece: bytes) -> bool:
+    """Nothing else behind the piece's last joint than hexadecimal digits, in small letters."""
+    return bool(_HEX_END.match(piece, max(piece.rfind(joint) for joint in (b"_", b"-", b".")) + 1))
+
+
+def _line_begin(data: bytes, at: int) -> int:
+    begin = max(0, at - _NEAR)
+    # A line of its own, or within a string.
+    ends = ((data.rfind(line_end, begin, at), len(line_end)) for line_end in (b"\n", b"\\n"))
+    return max([begin, *(end + length for end, length in ends if end >= 0)])
+
+
+def is_armour(data: bytes, start: int, end: int) -> bool:
+    """Whether a word is a whole line of a certificate, or of mail in base64."""
+    start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
+    if end - start not in _ARMOUR_WIDTHS:
+        return False
+    return _ARMOURED.search(data, max(0, start - _ARMOUR_REACH), start) is not None
+
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,13 +1,148 @@
-"""How a value is read from the place where it begins: between quotes, or as a run of what values hold."""
+"""How a value is read from the place where it begins: between quotes, or as a run of what values hold.
+
+What closes a string n levels down has 2**n - 1 backslashes, behind those of its content, which come in
+multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from penumbra.redaction.finders.nested_strings import end_of_string
-from penumbra.redaction.value_ends import QUOTE_ENTITY, before_bar, framed_value, unframed
-from penumbra.redaction.values import Style
+from penumbra import rules
+from penumbra.redaction.names import is_program_name
+from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kinds
+
+_ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
+_NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
+_LONGEST_ESCAPE = 64
+"""Backslashes in front of a quote that are counted."""
+_REACH = 256
+
+
+def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
+    """Where the value from `at` to `end` ends that other quotes opened, `closed` if they stand behind it.
+
+    If they stand there within the same string, that is `end`; else the first escaped quote. The quote before
+    `at` is one of the string, or of a deeper one that has ended: what is not deeper ends the string. Reading
+    back is linear in all: each time it stops at an escaped quote of the time before.
+    """
+    quotes = list(_ESCAPED.finditer(data, at, end))
+    if not quotes:
+        return end
+    if closed:
+        level = _level(data, at)
+        if all(_escape(len(quote[1]), bare=quote[2] == b'"')[0] > level for quote in quotes):
+            return end
+    first = quotes[0]
+    return first.end(1) - _escape(len(first[1]), bare=first[2] == b'"')[1]
+
+
+def _level(data: bytes, at: int) -> int:
+    """The level of the nearest quote before `at`; less if a line has ended since, which within a string is
+    escaped as often as the string itself."""
+    quote, level = _quote_before(data, at)
+    for line in _NEW_LINES.finditer(data, quote, at) if level else ():
+        level = min(level, _halvings(len(line[1])) if line[1] else 0)
+    return level
+
+
+def _quote_before(data: bytes, at: int) -> tuple[int, int]:
+    """Place and level of the nearest quote; in steps, so that neither way to write it is sought in vain."""
+    reach = _REACH
+    while True:
+        low = max(0, at - reach)
+        bare, coded = data.rfind(b'"', low, at), data.rfind(b"\\u0022", low, at)
+        if bare >= 0 or coded >= 0:
+            quote = bare if bare > coded else coded + 1
+            before = data[max(0, quote - _LONGEST_ESCAPE) : quote]
+            return quote, _escape(len(before) - len(before.rstrip(b"\\")), bare=bare > coded)[0]
+        if not low:
+            return 0, 0
+        reach *= 4
+
+
+def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
+    """The level of a quote that stands behind so many, and how many are its own. If it is not `bare` but
+    written as `u0022`, it was a quote where an odd number was left of them."""
+    coded = 0 if bare else _halvings(backslashes)
+    level = _halvings((backslashes >> coded) + 1)
+    return coded + level, (1 << level) - 1 << coded
+
+
+def _halvings(count: int) -> int:
+    return (count & -count).bit_length() - 1
+
+
+QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
+"""A quote as a page writes it."""
+_FRAMED = re.compile(rb"<([^\s<>\"'`\\]{8,128})>")
+_NAMED = re.compile(rb"([a-z]{2,24}|[A-Z]{2,24}|[a-z]+_[a-z_]{1,24}|[A-Z]+_[A-Z_]{1,24})=")
+_ENDS = re.compile(
+    rb"[0-9]{4}-[0-9]{2}-[0-9]{2}\b|(?:"
+    + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
+    + rb")(?:\||\Z)"
+)
+"""What no value goes on with behind a `|`: a date, the name of a command."""
+_LONGEST_LINE = 400
+
+
+def before_bar(data: bytes, start: int, end: int) -> int:
+    """Where the value ends that a `|` stands in: there, if what follows is of a shell or a table. A password
+    may have one as well."""
+    bar = data.find(b"|", start, end)
+    if bar >= 0 and _is_in_row(data, start, bar):
+        return bar
+    while bar >= 0:
+        if bar + 1 == end or _is_other(data[bar + 1 : end]):
+            return bar
+        bar = data.find(b"|", bar + 1, end)
+    return end
+
+
+def _is_other(behind: bytes) -> bool:
+    """Whether what stands behind a `|` is no part of the value in front: it may have a name of its own."""
+    named = _NAMED.match(behind)
+    if named is not None:
+        return is_wordy(named[1].decode("ascii"))
+    return _ENDS.match(behind) is not None
+
+
+def _is_in_row(data: bytes, at: int, bar: int) -> bool:
+    """Whether the line of that place is a row of a table, between bars."""
+    begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
+    if data[begin:at].lstrip(b" \t")[:1] != b"|":
+        return False
+    end = data.find(b"\n", bar, bar + _LONGEST_LINE)
+    return data[bar : end if end >= 0 else bar + _LONGEST_LINE].rstrip().endswith(b"|")
+
+
+def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """What stands between `<` and `>` if it is random: what is to be filled in are words."""
+    framed = _FRAMED.fullmatch(data, start, end)
+    return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
+
+
+def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
+    """The random value between the `<` at `at` and its `>`."""
+    framed = _FRAMED.match(data, at)
+    return framed.span(1) if framed and _is_random(framed[1]) else None
+
+
+def _is_random(inside: bytes) -> bool:
+    text = inside.decode("utf-8", "replace")
+    return has_digit(text) and is_opaque(text) and kinds(text) == 3 and not is_program_name(text)
+
+
+def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """What stands between the quotes that a page writes as `&quot;`: they are none of the value."""
+    opener = QUOTE_ENTITY.match(data, start, end)
+    if opener is None:
+        return start, end
+    # The semicolon of the last one may be no part of what was found.
+    stop = data.find(opener[0][:-1], opener.end(), end)
+    return opener.end(), stop if stop >= 0 else end
+
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 LOOK = 512

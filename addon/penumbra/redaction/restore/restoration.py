@@ -30,9 +30,8 @@ from penumbra.redaction import RedactionError
 from penumbra.redaction.redactor import Scan
 from penumbra.redaction.restore import files, value_places
 from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import Restorer, restorer
+from penumbra.redaction.restore.restorer import Restorer, Values, Vault, exact, restorer
 from penumbra.redaction.restore.value_places import Leaf
-from penumbra.redaction.restore.vault import Values, Vault, exact
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.keyed_values import KeyedValues
