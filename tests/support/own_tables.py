@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from penumbra import rule_schemas
-from penumbra.rule_schemas.schema import Count, Regex, Share, Size, Strict
+from penumbra.rule_schemas.schema import AnyRegex, Count, Regex, Share, Size, Strict
 
 Positive = Annotated[float, Meta(ge=0)]
 
@@ -401,6 +401,211 @@ class Windows(Strict, frozen=True):
     examples: tuple[WindowExample, ...]
 
 
+class CallStrings(Strict, frozen=True):
+    """Calls of tools in a body of an unknown kind."""
+
+    arguments: Regex
+    members: Regex
+    types: Regex
+
+
+class ResultStrings(Strict, frozen=True):
+    """What else is a result of a tool in a body of an unknown kind."""
+
+    marks: Regex
+    types: Regex
+
+
+class StringRules(Strict, frozen=True):
+    """Which strings of a body that is no LLM call's are searched."""
+
+    skipped: Regex
+    calls: CallStrings
+    words: Regex
+    opaque: Regex
+    texts: Regex
+    wrappers: Regex
+    results: ResultStrings
+    logins: tuple[str, ...]
+
+
+class ResultBlocks(Strict, frozen=True):
+    """How an object is known for a result of a tool."""
+
+    types: tuple[str, ...]
+    roles: tuple[str, ...]
+    members: tuple[str, ...]
+
+
+class BinaryStrings(Strict, frozen=True):
+    """Strings in base64 that are no text."""
+
+    least: Size
+    magic: tuple[str, ...]
+
+
+class ResultExample(Strict, frozen=True):
+    """An object of a request, and what is read of it."""
+
+    block: str
+    searched: tuple[str | int, ...]
+
+
+class Results(Strict, frozen=True):
+    """`results.yaml`: where results of tools stand in a request."""
+
+    blocks: ResultBlocks
+    types: tuple[str, ...]
+    words: tuple[str, ...]
+    addresses: tuple[str, ...]
+    harmless: tuple[str, ...]
+    untouched: tuple[str, ...]
+    free: tuple[str, ...]
+    callers: tuple[str, ...]
+    ids: tuple[str, ...]
+    binary: BinaryStrings
+    unknown: StringRules
+    examples: tuple[ResultExample, ...]
+
+
+class UserResultRule(Strict, frozen=True):
+    """A way in which agents write results into the user's text."""
+
+    name: str
+    needs: str
+    opens: Regex
+    closes: Regex = ""
+    only_next: bool = False
+    after: str = ""
+    calls: Regex = ""
+
+
+class UserResultExample(Strict, frozen=True):
+    """Texts of the model and of the user behind it, and the results in them."""
+
+    said: str
+    text: str
+    results: tuple[str, ...]
+    certain: bool = False
+    tool: str = ""
+    command: str = ""
+
+
+class TranscriptExample(Strict, frozen=True):
+    """A text, and whether it carries a transcript."""
+
+    text: str
+    fits: bool
+
+
+class TranscriptRule(Strict, frozen=True):
+    """How a transcript shows in a text."""
+
+    name: str
+    needs: str
+    shape: Regex
+    examples: tuple[TranscriptExample, ...]
+
+
+class UserResults(Strict, frozen=True):
+    """`user_results.yaml`: results in the user's text."""
+
+    results: tuple[UserResultRule, ...]
+    commands: Regex
+    transcripts: tuple[TranscriptRule, ...]
+    examples: tuple[UserResultExample, ...]
+
+
+class PrintedExample(Strict, frozen=True):
+    """A command, what it printed, and what of that is secret."""
+
+    command: str
+    output: str
+    secrets: tuple[str, ...]
+
+
+class PrintedSecrets(Strict, frozen=True):
+    """`printed_secrets.yaml`: commands that print a secret and little else."""
+
+    commands: tuple[str, ...]
+    unless: tuple[str, ...]
+    readers: tuple[str, ...]
+    paths: tuple[Regex, ...]
+    path_endings: tuple[str, ...]
+    public_paths: tuple[str, ...]
+    naming: tuple[str, ...]
+    masks: tuple[str, ...]
+    never: AnyRegex
+    examples: tuple[PrintedExample, ...]
+
+
+class Hints(Strict, frozen=True):
+    """`secrets/words/hints.yaml`: paths and commands that tell what is in their output."""
+
+    loud: tuple[Regex, ...]
+    quiet: tuple[Regex, ...]
+
+
+class Names(Strict, frozen=True):
+    """`secrets/words/names.yaml`: names whose values are secret. Words, parted by blanks."""
+
+    heads: dict[str, str]
+    passwords: str
+    weak_heads: str
+    password_hashes: str
+    hashed_passwords: str
+    qualifiers: str
+    not_before: dict[str, str]
+    key_kinds: str
+    endings: str
+    ending_exceptions: str
+    short_endings: str
+    short_ending_owners: str
+    salted: str = ""
+    articles: str = ""
+    keys_with_ids: str = ""
+    public_ends: str = ""
+
+
+class Prefixes(Strict, frozen=True):
+    """`secrets/words/prefixes.yaml`: first parts of random words."""
+
+    ids: str
+    telling: str
+
+
+class Records(Strict, frozen=True):
+    """`secrets/words/records.yaml`: keys of the members of records. Words, parted by blanks."""
+
+    names: str
+    whole_names: str
+    values: str
+    whole_values: str
+    declarations: str
+    fallbacks: str
+    fallback_operators: str
+    marks: str
+
+
+class Values(Strict, frozen=True):
+    """`secrets/words/values.yaml`: what values say."""
+
+    stop: str
+    placeholder_parts: str
+    word_endings: str
+    program_words: str
+    stems: str
+    verdicts: str
+    validation_rules: str
+    field_words: str
+    password_bases: str
+    asking_words: str
+    joining_words: str
+    type_words: str
+    behind_bars: str
+    common_passwords: str
+
+
 SCHEMAS: dict[str, type[Strict]] = {
     "advisories.yaml": Advisories,
     "compaction.yaml": Compaction,
@@ -415,6 +620,14 @@ SCHEMAS: dict[str, type[Strict]] = {
     "thinking.yaml": Thinking,
     "unused_tools.yaml": UnusedTools,
     "windows.yaml": Windows,
+    "printed_secrets.yaml": PrintedSecrets,
+    "results.yaml": Results,
+    "user_results.yaml": UserResults,
+    "secrets/words/hints.yaml": Hints,
+    "secrets/words/names.yaml": Names,
+    "secrets/words/prefixes.yaml": Prefixes,
+    "secrets/words/records.yaml": Records,
+    "secrets/words/values.yaml": Values,
 }
 
 

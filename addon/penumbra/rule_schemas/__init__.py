@@ -12,18 +12,10 @@ from penumbra.rule_schemas.schema import RuleError, Strict
 
 _PLACES = {
     "logs.yaml": ("shell_rules", "LogRules"),
-    "printed_secrets.yaml": ("secret_rules", "PrintedSecrets"),
     "providers.yaml": ("providers", "Providers"),
-    "results.yaml": ("providers", "Results"),
     "shell.yaml": ("shell_rules", "ShellRules"),
     "strategies.yaml": ("providers", "Strategies"),
     "tools.yaml": ("tool_rules", "Tools"),
-    "user_results.yaml": ("providers", "UserResults"),
-    "secrets/words/hints.yaml": ("secret_rules", "Hints"),
-    "secrets/words/names.yaml": ("secret_rules", "Names"),
-    "secrets/words/prefixes.yaml": ("secret_rules", "Prefixes"),
-    "secrets/words/records.yaml": ("secret_rules", "Records"),
-    "secrets/words/values.yaml": ("secret_rules", "Values"),
     "commands/": ("command_rules", "CommandFile"),
     "secrets/": ("secret_rules", "SecretFile"),
 }

@@ -1,4 +1,4 @@
-"""`providers.yaml`: which requests are LLM calls; and `results.yaml`, `user_results.yaml`."""
+"""`providers.yaml`: the requests that are LLM calls; and `strategies.yaml`."""
 
 from __future__ import annotations
 
@@ -83,34 +83,6 @@ class SocketRule(Strict, frozen=True):
     examples: tuple[SocketExample, ...] = ()
 
 
-class CallStrings(Strict, frozen=True):
-    """Calls of tools in a body of an unknown kind."""
-
-    arguments: Regex
-    members: Regex
-    types: Regex
-
-
-class ResultStrings(Strict, frozen=True):
-    """What else is a result of a tool in a body of an unknown kind."""
-
-    marks: Regex
-    types: Regex
-
-
-class StringRules(Strict, frozen=True):
-    """Which strings of a body that is no LLM call's are searched."""
-
-    skipped: Regex
-    calls: CallStrings
-    words: Regex
-    opaque: Regex
-    texts: Regex
-    wrappers: Regex
-    results: ResultStrings
-    logins: tuple[str, ...]
-
-
 class Deviation(Strict, frozen=True):
     """Where a compatible API differs from the one it follows, with one response of it."""
 
@@ -140,93 +112,6 @@ class Providers(Strict, frozen=True):
     deviations: tuple[Deviation, ...] = ()
     examples: tuple[RequestExample, ...] = ()
     """Requests, and what they must be recognised as."""
-
-
-class ResultBlocks(Strict, frozen=True):
-    """How an object is known for a result of a tool."""
-
-    types: tuple[str, ...]
-    roles: tuple[str, ...]
-    members: tuple[str, ...]
-
-
-class BinaryStrings(Strict, frozen=True):
-    """Strings in base64 that are no text."""
-
-    least: Size
-    magic: tuple[str, ...]
-
-
-class ResultExample(Strict, frozen=True):
-    """An object of a request, and what is read of it."""
-
-    block: str
-    searched: tuple[str | int, ...]
-
-
-class Results(Strict, frozen=True):
-    """`results.yaml`: where results of tools stand in a request."""
-
-    blocks: ResultBlocks
-    types: tuple[str, ...]
-    words: tuple[str, ...]
-    addresses: tuple[str, ...]
-    harmless: tuple[str, ...]
-    untouched: tuple[str, ...]
-    free: tuple[str, ...]
-    callers: tuple[str, ...]
-    ids: tuple[str, ...]
-    binary: BinaryStrings
-    unknown: StringRules
-    examples: tuple[ResultExample, ...]
-
-
-class UserResultRule(Strict, frozen=True):
-    """A way in which agents write results into the user's text."""
-
-    name: str
-    needs: str
-    opens: Regex
-    closes: Regex = ""
-    only_next: bool = False
-    after: str = ""
-    calls: Regex = ""
-
-
-class UserResultExample(Strict, frozen=True):
-    """Texts of the model and of the user behind it, and the results in them."""
-
-    said: str
-    text: str
-    results: tuple[str, ...]
-    certain: bool = False
-    tool: str = ""
-    command: str = ""
-
-
-class TranscriptExample(Strict, frozen=True):
-    """A text, and whether it carries a transcript."""
-
-    text: str
-    fits: bool
-
-
-class TranscriptRule(Strict, frozen=True):
-    """How a transcript shows in a text."""
-
-    name: str
-    needs: str
-    shape: Regex
-    examples: tuple[TranscriptExample, ...]
-
-
-class UserResults(Strict, frozen=True):
-    """`user_results.yaml`: results in the user's text."""
-
-    results: tuple[UserResultRule, ...]
-    commands: Regex
-    transcripts: tuple[TranscriptRule, ...]
-    examples: tuple[UserResultExample, ...]
 
 
 class Summariser(Strict, frozen=True):

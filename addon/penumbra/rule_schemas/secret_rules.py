@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from penumbra.rule_schemas.schema import AnyRegex, Regex, Size, Strict
+from penumbra.rule_schemas.schema import Regex, Size, Strict
 
 Anchor = Annotated[str, Meta(min_length=3)]
 
@@ -78,93 +78,3 @@ class SecretFile(Strict, frozen=True):
     """The rules."""
     label: str = ""
     """Kind of secret of those that name none."""
-
-
-class PrintedExample(Strict, frozen=True):
-    """A command, what it printed, and what of that is secret."""
-
-    command: str
-    output: str
-    secrets: tuple[str, ...]
-
-
-class PrintedSecrets(Strict, frozen=True):
-    """`printed_secrets.yaml`: commands that print a secret and little else."""
-
-    commands: tuple[str, ...]
-    unless: tuple[str, ...]
-    readers: tuple[str, ...]
-    paths: tuple[Regex, ...]
-    path_endings: tuple[str, ...]
-    public_paths: tuple[str, ...]
-    naming: tuple[str, ...]
-    masks: tuple[str, ...]
-    never: AnyRegex
-    examples: tuple[PrintedExample, ...]
-
-
-class Hints(Strict, frozen=True):
-    """`secrets/words/hints.yaml`: paths and commands that tell what is in their output."""
-
-    loud: tuple[Regex, ...]
-    quiet: tuple[Regex, ...]
-
-
-class Names(Strict, frozen=True):
-    """`secrets/words/names.yaml`: names whose values are secret. Words, parted by blanks."""
-
-    heads: dict[str, str]
-    passwords: str
-    weak_heads: str
-    password_hashes: str
-    hashed_passwords: str
-    qualifiers: str
-    not_before: dict[str, str]
-    key_kinds: str
-    endings: str
-    ending_exceptions: str
-    short_endings: str
-    short_ending_owners: str
-    salted: str = ""
-    articles: str = ""
-    keys_with_ids: str = ""
-    public_ends: str = ""
-
-
-class Prefixes(Strict, frozen=True):
-    """`secrets/words/prefixes.yaml`: first parts of random words."""
-
-    ids: str
-    telling: str
-
-
-class Records(Strict, frozen=True):
-    """`secrets/words/records.yaml`: keys of the members of records. Words, parted by blanks."""
-
-    names: str
-    whole_names: str
-    values: str
-    whole_values: str
-    declarations: str
-    fallbacks: str
-    fallback_operators: str
-    marks: str
-
-
-class Values(Strict, frozen=True):
-    """`secrets/words/values.yaml`: what values say."""
-
-    stop: str
-    placeholder_parts: str
-    word_endings: str
-    program_words: str
-    stems: str
-    verdicts: str
-    validation_rules: str
-    field_words: str
-    password_bases: str
-    asking_words: str
-    joining_words: str
-    type_words: str
-    behind_bars: str
-    common_passwords: str
