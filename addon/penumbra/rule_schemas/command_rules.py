@@ -232,8 +232,8 @@ class FamilyRule(Strict, frozen=True):
     excerpt_bytes: Count | None = None
     """Bytes that are shown, at least, of an output that is too long to be shown in full."""
     prints: Literal["run", "names", "texts", "states"] = "run"
-    """What its output tells: how a run went, names of files, what people wrote, or how things are. In texts no
-    line tells of a failure; in states only one that states it as programs do."""
+    """What its output tells: how a run went, names of files, what people wrote, or how things are. In texts
+    no line tells of a failure; in states only one that states it as programs do."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """What the text must look like."""
     inner: AnyRegex | None = None
