@@ -16,6 +16,8 @@ import json
 import multiprocessing
 import random
 import re
+import socket
+import ssl
 import statistics
 import sys
 import time
@@ -27,6 +29,8 @@ from pathlib import Path
 
 from bench import ANSWER, Address, Provider, provider
 from bench_streams import Used
+from h2.connection import H2Connection
+from h2.events import PingAckReceived
 
 from support.sandbox import Mitmdump
 
@@ -114,8 +118,11 @@ def _passwords(size: int) -> str:
     return "name,email,password\n" + "\n".join(rows)
 
 
+RESETS = 1_000
+RESET = "1,000 streams reset"
 CASES: dict[str, Callable[[], list[bytes]]] = {
     "nothing": list,
+    RESET: list,
     "quotes in an excerpt": lambda: [conversation(['{"a":1}\n' + '\\"' * 18_000])],
     "5,000 calls in an answer": lambda: [conversation([_words(1, 300_000)], end=ASKS_MARK)],
     "passwords in CSV, 4 MB": lambda: [conversation([_passwords(4_000_000)])],
@@ -179,8 +186,35 @@ def send(port: int, number: int, body: bytes) -> str:
     return f"{status}" if status == 200 else f"{status} {content[:80]!r}"
 
 
-async def attack(port: int, made: list[bytes]) -> str:
+def reset(port: int) -> str:
+    """So many requests over one connection of HTTP/2, each taken back at once."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    client = H2Connection()
+    client.initiate_connection()
+    head = [(":method", "POST"), (":path", "/v1/messages"), (":scheme", "https"), (":authority", "localhost")]
+    for _ in range(RESETS):
+        stream = client.get_next_available_stream_id()
+        client.send_headers(stream, [*head, ("content-type", "application/json"), ("x-api-key", "hostile")])
+        client.send_data(stream, b"{")
+        client.reset_stream(stream)
+    client.ping(b"all read")
+    with context.wrap_socket(
+        socket.create_connection(("127.0.0.1", port)), server_hostname="localhost"
+    ) as to:
+        to.settimeout(60)
+        to.sendall(client.data_to_send())
+        while data := to.recv(65_536):
+            if any(isinstance(event, PingAckReceived) for event in client.receive_data(data)):
+                return "all read"
+    return "closed"
+
+
+async def attack(port: int, made: list[bytes], case: str) -> str:
     """All hostile requests at once; how they were answered."""
+    if case == RESET:
+        return await asyncio.to_thread(reset, port)
     if not made:
         await asyncio.sleep(3)
         return ""
@@ -209,7 +243,7 @@ def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> W
     try:
         here.recv()
         begun = time.perf_counter()
-        told = asyncio.run(attack(proxy.port, made))
+        told = asyncio.run(attack(proxy.port, made, case))
         taken = time.perf_counter() - begun
         here.send("end")
         waits: list[float] = here.recv()

@@ -25,6 +25,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import REQUESTS
 from penumbra.linear import LinearText
 from penumbra.rule_schemas.providers import Providers
+from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
 from penumbra.wire.request_path import host_name, is_loopback, normal
@@ -137,6 +138,8 @@ def model_in(path: str) -> str:
     return (match[1] or match[2]) if match else ""
 
 
+@rules.until_changed
+@remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
     """The API that a request to an LLM host may be, before its body is looked at.
 

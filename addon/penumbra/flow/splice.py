@@ -15,6 +15,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import logging
+import time
+from collections import deque
 from collections.abc import Iterator
 
 from mitmproxy import http
@@ -48,6 +50,9 @@ from penumbra.flow.splice_hooks import (
 from penumbra.wire import framing
 
 KEEP_ALIVE_SECONDS = 5.0
+TURN_SECONDS = 0.005
+"""So long a connection is looked at, and so long others are then."""
+SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
@@ -403,14 +408,57 @@ class SpliceHttpLayer(HttpLayer):
 
     parents: dict[int, int]
     """The client's stream, by the continuation's."""
+    waiting: deque[events.Event]
+    """What has come from the client behind what is looked at."""
+    pause: commands.RequestWakeup | None = None
+    """At whose end the next of it is looked at."""
+    piece: int
+    """Bytes that are looked at at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         try:
-            yield from super().handle_event(event)
+            yield from self._in_turns(event)
         except Exception as error:
             # mitmproxy would log it and leave the client waiting.
             yield commands.Log(f"penumbra: a connection is closed: {place(error)}", logging.ERROR)
             yield commands.CloseConnection(self.context.client)
+
+    def _in_turns(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """Let other connections go on between pieces of what a client sends: with HTTP/2, the bytes of one
+        read may begin and reset a thousand streams."""
+        client = self.context.client
+        if isinstance(event, events.Wakeup) and event.command is self.pause:
+            self.pause = None
+        elif (
+            client.alpn == b"h2" and isinstance(event, events.ConnectionEvent) and event.connection is client
+        ):
+            if isinstance(event, events.ConnectionClosed):
+                # Nobody waits for what it has asked for.
+                self.waiting.clear()
+            elif self.pause is not None:
+                self.waiting.append(event)
+                return
+            self.waiting.append(event)
+        else:
+            yield from super().handle_event(event)
+            return
+        begun = last = time.perf_counter()
+        while self.waiting:
+            if last - begun > TURN_SECONDS:
+                self.pause = commands.RequestWakeup(TURN_SECONDS)
+                yield self.pause
+                return
+            event = self.waiting.popleft()
+            is_more = isinstance(event, events.DataReceived) and len(event.data) > self.piece
+            if is_more:
+                self.waiting.appendleft(events.DataReceived(client, event.data[self.piece :]))
+                event = events.DataReceived(client, event.data[: self.piece])
+            yield from super().handle_event(event)
+            took, last = time.perf_counter() - last, time.perf_counter()
+            if took > TURN_SECONDS:
+                self.piece = SMALLEST_PIECE
+            elif is_more:
+                self.piece = min(2 * self.piece, LARGEST_PIECE)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         yield from super().make_stream(stream_id)
@@ -433,7 +481,7 @@ def install(top: layer.Layer | None) -> None:
             http_layer: object = installed
             http_layer.__class__ = SpliceHttpLayer
             assert isinstance(http_layer, SpliceHttpLayer)
-            http_layer.parents = {}
+            http_layer.parents, http_layer.waiting, http_layer.piece = {}, deque(), SMALLEST_PIECE
 
 
 def _stack(top: layer.Layer | None) -> Iterator[layer.Layer]:
