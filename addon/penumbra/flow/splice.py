@@ -448,16 +448,15 @@ class SpliceHttpLayer(HttpLayer):
                 self.pause = commands.RequestWakeup(TURN_SECONDS)
                 yield self.pause
                 return
-            event = self.waiting.popleft()
-            is_more = isinstance(event, events.DataReceived) and len(event.data) > self.piece
-            if is_more:
-                self.waiting.appendleft(events.DataReceived(client, event.data[self.piece :]))
+            event, rest = self.waiting.popleft(), b""
+            if isinstance(event, events.DataReceived) and (rest := event.data[self.piece :]):
                 event = events.DataReceived(client, event.data[: self.piece])
+                self.waiting.appendleft(events.DataReceived(client, rest))
             yield from super().handle_event(event)
             took, last = time.perf_counter() - last, time.perf_counter()
             if took > TURN_SECONDS:
                 self.piece = SMALLEST_PIECE
-            elif is_more:
+            elif rest:
                 self.piece = min(2 * self.piece, LARGEST_PIECE)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
