@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @cache
 def _say_unread(format_name: str) -> None:
-    """Once for each API."""
+    """Log once for each API."""
     _log.warning(
         "Penumbra: the model can't ask for originals, because responses of %s can't be read. "
         "That takes botocore, which comes with penumbra-proxy[bedrock].",
@@ -85,7 +85,7 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """Prompts are compared with that of a response's last turn, which is the longest."""
+        """Name the response's last turn for comparison, whose prompt is the longest."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
@@ -99,7 +99,7 @@ class Expansions:
             document.replace(named, exchange.hidden.response_id)
 
     async def _take_out_orphans(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """What clients keep of responses that broke off, and the provider refuses ever after."""
+        """Remove remains of broken-off responses, which the provider refuses ever after."""
         reasoning, scope = wire.reasoning(document), caller.owner
         if not reasoning or not await self._exchanges.get([orphan_key(scope, "")]):
             return
@@ -206,13 +206,13 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """A request without tools and without a past has got a response without words."""
+        """Record a response without words to a request without tools and past."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
-        """Keep originals for requests that won't carry them."""
+        """Keep originals that later requests won't carry."""
         if not prepared.keeps_originals:
             return
         own, *shared = prepared.rooms
@@ -221,7 +221,7 @@ class Expansions:
             await self._originals.put(room, originals)
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
-        """A request carries these references: what is kept of them is used. The others, if any are to be."""
+        """Mark carried references as used; return the others, if any are needed."""
         if not refs or not prepared.keeps_originals:
             return frozenset()
         return frozenset().union(*[await self._originals.renew(room, refs) for room in prepared.rooms])
@@ -285,7 +285,7 @@ class Expansions:
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """What is known by a reference, or by the brief form of one that an earlier release wrote."""
+        """The original of a reference, or of the brief form of an earlier release's reference."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original
@@ -390,12 +390,12 @@ def _declare(
 
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:
-    """What is known of the last response that says whether the injected tool is there."""
+    """The last known response that tells whether the injected tool is there."""
     latest_first = map(past.__getitem__, filter(past.__contains__, reversed(history.keys)))
     return next((response for response in latest_first if not response.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:
-    """Whose responses these are: what was hidden in one API's response has no place in another's."""
+    """The scope of responses: hidden exchanges of one API have no place in another's."""
     name = format_name.removesuffix("_socket").encode()
     return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

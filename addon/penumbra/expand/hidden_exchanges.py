@@ -30,26 +30,26 @@ _Keys = tuple[list[bytes], list[bytes | None]]
 
 _INDEX = attrgetter("index")
 _TEXTS = {"content", "output"}
-"""Where results have their texts, in APIs whose providers keep histories."""
+"""Members with the texts of results, in APIs whose providers keep histories."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The responses of a request, and what they are found by."""
+    """The responses of a request, and their keys."""
 
     visible: tuple[Visible, ...]
     keys: tuple[bytes, ...]
-    """One for each."""
+    """One key for each response."""
     signed: tuple[bytes | None, ...]
-    """The key of the last reasoning in each; None where there is none."""
+    """Key of the last reasoning in each; None without any."""
     before: bytes
-    """The chain in front of the response to this request."""
+    """The chain before the response to this request."""
     front: bytes
-    """The same as later requests show it: in front of what the response goes on from, too."""
+    """The chain as later requests show it, from before the response that this one continues."""
     begun: Visible | None = None
-    """What is left of a response that broke off, where this one is written into the same message."""
+    """The rest of a broken-off response, if this one is written into the same message."""
     responses: bool = True
-    """What was answered counts in the chain."""
+    """Responses count in the chain."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -57,19 +57,18 @@ class History:
         return bool(self.visible and self.visible[0].response_id)
 
     def all_keys(self) -> list[bytes]:
-        """What is to be looked up."""
         return [*self.keys, *filter(None, self.signed)]
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What was put back."""
+    """The outcome of putting back."""
 
     behind: tuple[bytes, ...] = ()
-    """Keys of the exchanges that now stand in the request, in order."""
+    """Keys of the exchanges in the request, in order."""
     exchanges: tuple[Hidden, ...] = ()
     dropped: bool = False
-    """Reasoning was dropped, or the provider was asked to drop it."""
+    """Reasoning was dropped, or the provider was asked to."""
 
 
 def read(
@@ -104,7 +103,7 @@ def read(
 def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """The keys of responses that are a message each, and of their reasoning."""
+    """Keys of responses that are one message each, and of their reasoning."""
     before = chain.history
     prompt, by_turn = wire.prompt(document), dict(zip(map(_INDEX, visible), visible, strict=True))
 
@@ -127,7 +126,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """A result of a call of the injected tool that says, instead of the original, that there is none."""
+    """Whether a result of the injected tool says that there is no original."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -163,7 +162,7 @@ def put_back(
 
 
 def _unchanged(visible: Visible, response: PastResponse) -> bool:
-    """Clients may leave the text of a response with calls out; another text is an edited response."""
+    """Whether a response is unedited; clients may leave out text beside calls."""
     return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text
 
 
@@ -177,33 +176,31 @@ class Original:
 
 
 Find = Callable[[str], Awaitable[Original | None]]
-"""Finds an original of the current request by its reference."""
+"""Finds the original of a reference in the current request."""
 
 
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""Redacted originals that the request carries, by reference; what else is taken over, is."""
+"""Takes over redacted originals by reference, and other state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the settings and the headers say."""
+    """Conditions of settings and headers."""
 
     wanted: bool
-    """The injected tool may be put into a conversation that has none yet. One that has it keeps it."""
+    """The injected tool may be added to a conversation without it. A conversation with it keeps it."""
     at_stake: bool
-    """What the provider may hold of an adopted conversation must not change."""
+    """Cached parts of an adopted conversation must not change."""
     hint: bool
     """Shortened texts tell how to ask for the original."""
     betas: str = ""
-    """The features that the request asks for in its headers."""
+    """Features requested in headers."""
     counting: bool = False
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
-    """Values are put back into edits."""
     inline: bool = False
-    """The injected tool may be declared after a message."""
     held: str = ""
-    """Name of the injected tool that the conversation's last request declared, as far as that is known."""
+    """The injected tool's name in the conversation's last request, as far as known."""
     begins: bool = False
     """It does not stand against the tool that the conversation went without it."""
 
@@ -214,31 +211,28 @@ class Prepared:
 
     wire: ApiFormat
     tool: str
-    """The injected tool's name."""
     caller: Caller
     references: References
     history: History
     replayed: Replayed
     owner: bytes
-    """What its responses are found by, together with the history in front of them."""
+    """Scope of its responses, used with the history before them."""
     threaded: bool = False
-    """The provider keeps the history."""
     declared_at: bytes = b""
     """See `PastResponse`."""
     inherit: Inherit | None = None
     """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
     earlier: bytes = b""
-    """That conversation."""
     held: tuple[HeldResult, ...] = ()
-    """The results that the provider has when it has answered; before that, those that it has already."""
+    """Results that the provider will have after its answer; before that, those that it has."""
     is_followed: bool = False
-    """The provider keeps the history, and all of it came from this very caller."""
+    """The provider keeps the history, and all of it came from this caller."""
     show: ShowName = one_line
-    """How names of tools are told."""
+    """How names of tools are shown."""
 
     @property
     def rooms(self) -> tuple[bytes, ...]:
-        """What its originals are scoped by: its conversation, and what it shares them with."""
+        """Scopes of its originals: the conversation, and what it shares."""
         shared = self.caller.shared()
         return (self.references.scope, shared) if shared else (self.references.scope,)
 
@@ -250,18 +244,17 @@ class Prepared:
 
     @property
     def before(self) -> str:
-        """The id by which the client names the response that it goes on from; empty if it names none."""
+        """The id of the response that the client continues; empty without one."""
         return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One call of the injected tool and its response, for figures."""
+    """One call of the injected tool and its answer, for figures."""
 
     ref: str
-    """Empty if it asked for something that is no reference."""
     found: bool
     sent: int
-    """Size of the response, UTF-8 bytes."""
+    """Bytes of the answer."""
     tool: str
     family: str

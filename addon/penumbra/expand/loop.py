@@ -30,16 +30,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The model asks for originals; give the texts to `answered`, one for each call."""
+    """The model asks for originals; `answered` takes the texts, one for each call."""
 
     calls: tuple[InjectedCall, ...]
     refused: bool
-    """The limit is reached: the text to give is a refusal."""
+    """The limit is reached: the texts must refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The next turn is to be had from the provider."""
+    """The provider must be asked for the next turn."""
 
     out: bytes
     """Bytes for the client before it."""
@@ -48,8 +48,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A continuation has ended before the client got anything of it, or with an error that the client has
-    not got."""
+    """A continuation ended before the client got any of it, or with an error that the client did not get."""
 
     failure: Failure
 
@@ -59,72 +58,68 @@ class Done:
     """The response is complete."""
 
     out: bytes
-    """Last bytes for the client; of a JSON response, all."""
+    """Last bytes for the client; the whole of a JSON response."""
     calls: tuple[str, ...] = ()
-    """Ids of the calls that the client sees."""
     text: str = ""
-    """The text that the client sees."""
     hidden: Hidden | None = None
-    """What the client did not see, for later requests; None if there is nothing."""
+    """Hidden turns, for later requests; None without any."""
     signature: str = ""
-    """By what the provider recognises the last reasoning that the client got."""
+    """Signature of the last reasoning that the client got."""
     signed_late: bool = False
-    """That reasoning came after something that the client did not see."""
+    """That reasoning came after something hidden."""
     ids: tuple[str, ...] = ()
-    """The provider's ids of all turns."""
     made: tuple[MadeCall, ...] = ()
-    """The calls among them that later requests may not repeat."""
+    """Calls that later requests may not repeat."""
     tokens: tuple[str, ...] = ()
-    """What the calls are known by where their ids don't tell."""
+    """Tokens that identify calls whose ids don't."""
     item: str = ""
-    """The id of the last item that the client sees."""
     sound: bool = True
-    """The client got a complete message; False: an error, or a stream that broke off."""
+    """The client got a complete message; False: an error, or a broken stream."""
     status: int | None = None
-    """HTTP status of an error that takes the place of a JSON response."""
+    """HTTP status of an error that replaces a JSON response."""
     broken: str = ""
-    """Why a stream breaks off behind `out`; empty: it ends."""
+    """Reason why the stream breaks off after `out`; empty: a regular end."""
     orphans: tuple[str, ...] = ()
-    """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
+    """Reasoning without its continuation: see `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
-    """Results that the provider has not taken, for calls of the last of the ids."""
+    """Results that the provider has not taken, for calls of the last id."""
 
 
 class ToolLoop:
-    """The turns behind one response."""
+    """The turns of one response."""
 
     def __init__(self, wire: ApiFormat, response: Response, request: bytes) -> None:
         self._wire = wire
         self._response = response
         self.request = request
-        """What was sent last."""
+        """The request sent last."""
         self.turns: list[Turn] = []
         self.rounds = 0
-        """Turns that were continued."""
+        """Continued turns."""
         self._hidden: list[bytes] = []
         self._pending: tuple[bytes, ...] = ()
         self._covered = 0
-        """How many turns are in what is hidden."""
+        """Number of turns in the hidden part."""
         self._before = request
-        """What the last turn was a response to."""
+        """The request of the last turn."""
         self._broken = False
         self._ended: Turn | None = None
-        """The current turn, once it has ended."""
+        """The ended current turn."""
         self._shown = self._shows = False
-        """The client has got something of the response, and of the current turn."""
+        """The client got part of the response, and of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:
-        """Bytes that may go to the client while nothing else does."""
+        """Bytes that keep the client's connection alive."""
         return b"" if self._broken else self._response.keep_alive
 
     @property
     def holding(self) -> bool:
-        """Something is held back, so a keep-alive is due after a while."""
+        """Whether bytes are held back, so that a keep-alive is due."""
         return not self._broken and (self.rounds > 0 or self._response.holding)
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes of the current turn in, bytes for the client out. Never raises."""
+        """Take bytes of the current turn, and return bytes for the client. Never raises."""
         if self._broken:
             return data
         try:
@@ -138,7 +133,7 @@ class ToolLoop:
             return data
 
     def end_turn(self) -> Ask | Broken | Done:
-        """The upstream's response has ended."""
+        """End the upstream's response."""
         if self._broken:
             return Done(b"", sound=False)
         turn = self._ended = self._response.end_turn()
@@ -150,7 +145,7 @@ class ToolLoop:
         return Ask(turn.injected, refused=self.rounds >= ROUNDS)
 
     def answered(self, texts: Sequence[str]) -> Continue | Done:
-        """Go on with the texts for the calls of an Ask."""
+        """Continue with the texts for the calls of an Ask."""
         turn = self.turns[-1]
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         if turn.real_calls:
@@ -197,7 +192,7 @@ class ToolLoop:
         return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
-        """The client went away: what it has got of the response."""
+        """The client went away: the part of the response that it got."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
@@ -217,7 +212,7 @@ class ToolLoop:
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
-        """What the client has got of a response that was not completed, and may send again."""
+        """The part of an unfinished response that the client got and may send again."""
         if self._broken:
             return Done(b"", sound=False)
         ended = self._ended if self._ended is not None else self._response.end_turn()
@@ -243,7 +238,7 @@ class ToolLoop:
         return replace(done, pending=self._pending) if covered else done
 
     def _done(self, turn: Turn, results: tuple[bytes, ...] = ()) -> Done:
-        """The end; `turn` is the last one that later requests are to know of."""
+        """The end; `turn` is the last one that later requests must know."""
         calls = self.turns[-1].real_calls
         text = "".join(each.text for each in self.turns)
         if not calls and not text.strip() and self.rounds > ROUNDS:
@@ -267,6 +262,6 @@ def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
-    """The last reasoning of a response, and whether it came behind something hidden."""
+    """The last reasoning of a response, and whether hidden turns precede it."""
     signed = [number for number, each in enumerate(turns) if each.signatures]
     return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

@@ -23,12 +23,12 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""More calls for smaller pages would cost more than they save."""
+"""Smaller pages would cost more calls than they save."""
 LEAST_BYTES = 400
-"""What is smaller tells nothing."""
+"""Smaller texts say nothing."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""Steps of a compiled pattern; each may be taken for every byte of a text."""
+"""Steps of a compiled pattern, each of which may be taken for every byte."""
 SEARCH_SECONDS = 2.0
 """Processor time for the queries of one turn together. It is looked at between lines, so that of a very long
 one"""
@@ -44,7 +44,7 @@ REFUSED = (
     "You may ask again after the next message."
 )
 MOST_CALLS = 32
-"""Calls of one turn that are looked up."""
+"""Calls of one turn that are answered."""
 TOO_MANY = f"Not given: {MOST_CALLS} calls are answered at a time. Ask again for this one alone."
 PROVIDED = "This has already been provided: see the earlier result of this same call."
 NO_ROOM = (
@@ -56,7 +56,7 @@ LITTLE_ROOM = "Little room is left in this conversation: ask for `lines` or `pat
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the model asked for."""
+    """A question of the model."""
 
     ref: str
     pattern: str = ""
@@ -64,29 +64,29 @@ class Query:
     context: int = _CONTEXT_LINES
     first: int | None = None
     last: int | None = None
-    """Line numbers, inclusive; None: from the beginning, to the end."""
+    """Line numbers, inclusive; None: the beginning or the end."""
     offset: int = 0
     """Characters from the beginning of the original."""
 
     def identity(self) -> str:
-        """Equal for queries that have the same answer."""
+        """Equal for queries with the same answer."""
         parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
         return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """The page for one of so many calls whose answers may have `limit` bytes together; 0: none."""
+    """The page of one of several calls whose answers may have `limit` bytes together; 0: none."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
 
 def page_bytes(max_output_bytes: int) -> int:
-    """The page for a size at which results are cut: below it, within reason."""
+    """The page size below the size at which results are cut."""
     return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 
 def parse(arguments: str) -> Query | str:
-    """The query in a call's arguments (JSON), or a sentence that says what is wrong with them."""
+    """The query in a call's arguments (JSON), or a sentence about their fault."""
     try:
         value = decode(utf8(arguments))
     except NotJson:
@@ -186,7 +186,7 @@ def _lines(count: int, noun: str = "line") -> str:
 
 
 def _line_at(text: str, offset: int) -> int:
-    """Number of the line that a character stands in; a line end belongs to its line."""
+    """The line number of a character; a line end belongs to its line."""
     return text.count("\n", 0, offset) + 1
 
 
@@ -241,17 +241,16 @@ def _matching(
 @dataclass(frozen=True, slots=True)
 class _Matches:
     hits: dict[int, int]
-    """Line number -> byte offset of its first match."""
+    """Byte offsets of first matches by line number."""
     last: int
-    """The last line that was searched."""
     cut: frozenset[int]
-    """Lines of which only the beginning was searched."""
+    """Lines that were searched in part."""
 
 
 def _search(
     lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float], seconds: float
 ) -> _Matches:
-    """What a pattern matches, as far as the time goes; at least one line."""
+    """Search lines within the time limit, at least one."""
     hits: dict[int, int] = {}
     cut: set[int] = set()
     longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
@@ -270,7 +269,7 @@ def _search(
 
 
 def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:
-    """Rows for as many hits as a page holds, at least one, and how many those are."""
+    """Rows of as many hits as a page holds, at least one, and their number."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
     used = shown = written = 0
@@ -300,7 +299,7 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
-    """One numbered line; of one that is longer than `most` the part around the hit (a byte offset)."""
+    """A numbered line; a line longer than `most` is cut around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
     if len(line) <= most:
@@ -336,7 +335,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """A whole number that is not negative, also as text."""
+    """A whole number, not negative, also from text."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

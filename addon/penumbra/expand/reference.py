@@ -31,31 +31,31 @@ from penumbra.wire.json_values import encode
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is."""
+    """The caller of a request."""
 
     scope: bytes
     """Keyed hash of the connected host and all credentials; 32 bytes."""
     session: str
-    """What all requests of the conversation have in common."""
+    """Common to all requests of the conversation."""
     possession: bytes = b""
     """The same without what changes when a login is renewed: what the request proves by the history that
     it carries is looked for under this. Empty: nothing of it changes."""
     open: bool = False
-    """There is no credential: only what a request proves counts."""
+    """Without a credential, only proofs in the request count."""
     joined: str = ""
-    """What the requests that it shares originals with have in common; empty: it shares them with none."""
+    """Common to all requests that share originals; empty: none."""
 
     @property
     def owner(self) -> bytes:
-        """Who has to prove by a history that it is theirs."""
+        """The scope in which a history must be proved."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:
-        """Whose a response is that only the provider has: an id that could be anybody's proves nothing."""
+        """The scope of a response that only the provider has: ids that are not unique prove nothing."""
         return self.owner if is_telling(response_id) else self.scope
 
     def conversation(self) -> bytes:
-        """What is known of a conversation is scoped by this, and its references and originals; 32 bytes."""
+        """The scope of a conversation, its references and originals; 32 bytes."""
         return self._session(self.session, self.scope)
 
     def shared(self) -> bytes:
@@ -64,7 +64,7 @@ class Caller:
         return self._session(self.joined, self.scope) if self.joined and not self.open else b""
 
     def possessed(self) -> bytes:
-        """The same for what the request has to prove."""
+        """The scope of what the request must prove."""
         return self._session(self.session, self.owner)
 
     @staticmethod
@@ -79,7 +79,6 @@ _FORM = re.compile(rf"shadow_(?:[0-9]{{{_DIGITS}}}|([0-9a-f]{{32}}))", re.ASCII)
 _PERSON = b"penumbra ref"
 SAMPLE = f"shadow_{'0' * _DIGITS}"
 _LONG_SAMPLE = f"shadow_{'0' * 32}"
-"""References to nothing, as long as the others."""
 
 
 def whole(key: bytes, scope: bytes, original: str) -> str:
@@ -90,7 +89,7 @@ def whole(key: bytes, scope: bytes, original: str) -> str:
 
 
 def brief(reference: str) -> str:
-    """The brief form of a reference; one that is brief, or none, as it is."""
+    """The brief form of a reference; brief ones and other texts are unchanged."""
     match = _FORM.fullmatch(reference)
     return f"shadow_{int(match[1], 16) % _MANY:0{_DIGITS}}" if match and match[1] else reference
 
@@ -100,7 +99,6 @@ def _none(_ref: str) -> str | None:
 
 
 def is_ref(text: str) -> bool:
-    """Whether a text has the form of a reference."""
     return _FORM.fullmatch(text) is not None
 
 
@@ -116,28 +114,28 @@ def copied(value: Any) -> str:
 
 
 def prefix(reference: str, tool: str, hint: bool) -> str:
-    """What stands in front of a text that lost something; `tool` is the injected tool's name."""
+    """The text before a shortened text; `tool` is the injected tool's name."""
     line = f"[Shortened. Full text: {tool}.]\n" if hint else ""
     return f"<<<SHADOW:{reference}>>>\n{line}"
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """References and prefixes of one conversation, for one request of it."""
+    """References and prefixes within one request."""
 
     key: bytes
     scope: bytes
     tool: str
     hint: bool
     is_brief: bool = True
-    """The request carries the texts of its conversation, so that no two of them get the same reference."""
+    """The request carries all texts of its conversation, so that brief references can't collide."""
     held: Callable[[str], str | None] = _none
-    """The redacted original that the request carries under a reference of the past; None: it has none."""
+    """Redacted originals of earlier references that the request carries."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
-    """Brief references, and the whole ones that they stand for."""
+    """Brief references and their whole forms."""
 
     def ref(self, original: str) -> str:
-        """The reference of a redacted original: the brief one, but where that is another text's."""
+        """The reference of a redacted original: brief, unless that belongs to another text."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -148,20 +146,19 @@ class References:
         return short if self._taken[short] == long else long
 
     def whole(self, original: str) -> str:
-        """The reference of a redacted original with its whole hash."""
         return whole(self.key, self.scope, original)
 
     def prefix(self, reference: str) -> str:
-        """What stands in front of a text that lost something."""
+        """The text before a shortened text."""
         return prefix(reference, self.tool, self.hint)
 
     def overhead(self) -> str:
-        """A prefix as long as those of most texts."""
+        """Length of a usual prefix."""
         return self.prefix(SAMPLE if self.is_brief else _LONG_SAMPLE)
 
 
 NAMES = ("expand_context", "penumbra_expand_context")
-"""The second one is for requests in which a client tool has the first one's name."""
+"""The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 """The same in conversations in which values are put back into edits: the legend is another one there,
@@ -195,7 +192,6 @@ answers say so in `lines`."""
 
 
 def tool(name: str) -> Tool:
-    """The declaration under one of `NAMES` or `EDITING_NAMES`."""
     legend = EDITING_LEGEND if name in EDITING_NAMES.values() else LEGEND
     return Tool(name, _DESCRIPTION + legend, _PARAMETERS)
 

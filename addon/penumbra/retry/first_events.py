@@ -16,7 +16,7 @@ from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
 
 _MOST_HELD = 65_536
-"""Bytes that are held before the stream goes on whatever it is."""
+"""Bytes that are held back at most."""
 _ANNOUNCEMENTS = (
     "message_start",
     "ping",
@@ -27,7 +27,7 @@ _ANNOUNCEMENTS = (
 
 
 class Verdict(Enum):
-    """What the events so far say."""
+    """Meaning of the events so far."""
 
     WAIT = "wait"
     GO = "go"
@@ -36,14 +36,12 @@ class Verdict(Enum):
 
 @dataclass(slots=True)
 class FirstEvents:
-    """Reads a stream until it is known what it is."""
+    """Reads the beginning of a stream until its outcome is known."""
 
     kind: str
-    """Content type of the stream."""
     plain: Callable[[bytes], bytes] | None
-    """Takes the content coding off; None: it can't be taken off."""
+    """Decodes the content coding; None: unknown coding."""
     error: bytes = b""
-    """Data of the error event."""
     _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)
     _held: int = 0
 
@@ -51,7 +49,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """What follows from these bytes too. After a verdict other than WAIT there is nothing to feed."""
+        """The verdict with these bytes. Only WAIT may be followed by more."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
@@ -79,7 +77,7 @@ class FirstEvents:
 
 
 def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | None:
-    """Cuts a stream of a content type into names and data of its events; None for other framings."""
+    """Cuts a stream into names and data of its events; None for other framings."""
     if "event-stream" in kind:
         events = SseReader()
         return lambda data: [(event.name, event.data) for event in events.feed(data)]
@@ -93,7 +91,7 @@ def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | No
 
 
 def is_error(name: str, value: Any) -> bool:
-    """Whether the data of an event is an error of the provider's."""
+    """Whether an event's data is a provider's error."""
     if not isinstance(value, dict):
         return False
     base = value.get("base_resp")

@@ -22,29 +22,29 @@ from penumbra.retry.refusals import Kind, Refusal, learned_from, room_after
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
-"""How often a question is answered once more with less, the last time with nothing but a sentence."""
+"""Tries with less content; the last one gives only a sentence."""
 _OVER_BYTES_PER_TOKEN = 4
-"""Of most texts that have to shrink by so many tokens."""
+"""Bytes of text for each token that must go."""
 
 
 @dataclass
 class Portions:
-    """How much the model may get of what it asks for within one response."""
+    """How much the model may get within one response."""
 
     room: Room = NOT_KNOWN
     ask: Ask | None = None
-    """What was asked for last."""
+    """The last question."""
     provided: frozenset[str] = frozenset()
-    """What had been given before that."""
+    """Content given before it."""
     limits: LearnedLimits = field(default_factory=LearnedLimits)
-    """What is learned if the provider takes the next request."""
+    """Limits to be learned if the provider takes the next request."""
     _tries: int = 0
     _given: int = 0
-    """Bytes of the texts that were given last."""
+    """Bytes of the last texts."""
     _most: int | None = None
-    """Bytes that all further texts may have, once something was refused."""
+    """Bytes of all further texts, after a refusal."""
     _named: bool = False
-    """A refusal has told the limit."""
+    """A refusal has named the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
@@ -57,13 +57,12 @@ class Portions:
         return min((limit for limit in (left, self._most) if limit is not None), default=None)
 
     def gave(self, texts: list[str]) -> None:
-        """These texts are sent."""
         self._given = sum(map(size, texts))
         if self._most is not None:
             self._most = max(0, self._most - self._given)
 
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
-        """The same for the same question, whose response was refused; None: nothing would help."""
+        """Portions for the same question after a refusal; None: nothing would help."""
         if not self.room.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
             return None
         self._tries += 1
@@ -83,7 +82,7 @@ class Portions:
 
 
 def _over(refusal: Refusal, body: bytes) -> int:
-    """Bytes by which a refused body has to shrink at least, as far as that was said."""
+    """Bytes by which a refused body must shrink, as far as known."""
     if refusal.kind is Kind.BYTES:
         return len(body) - refusal.limit if refusal.limit else 0
     if refusal.kind is Kind.FIELD:
@@ -92,7 +91,7 @@ def _over(refusal: Refusal, body: bytes) -> int:
 
 
 class Asked(Protocol):
-    """One response in which the model asks."""
+    """One response in which the model asks for originals."""
 
     prepared: Prepared
     provided: set[str]
@@ -100,18 +99,14 @@ class Asked(Protocol):
     portions: Portions
 
     @property
-    def expansions(self) -> Expansions:
-        """Who looks originals up."""
-        ...
+    def expansions(self) -> Expansions: ...
 
     @property
-    def find(self) -> Find:
-        """Finds an original."""
-        ...
+    def find(self) -> Find: ...
 
 
 async def texts(asked: Asked, exchange: ToolLoop, ask: Ask) -> list[str]:
-    """The texts for a question. That it was asked shows that the request before was taken."""
+    """The texts for a question, which shows that the request before was taken."""
     await learned(asked.portions)
     usage, elsewhere = exchange.turns[-1].usage, asked.prepared.threaded
     limit = asked.portions.limit(ask, asked.provided, usage, exchange.request, elsewhere=elsewhere)
@@ -140,7 +135,7 @@ async def _give(asked: Asked, ask: Ask, limit: int | None) -> list[str]:
 
 
 async def learned(portions: Portions) -> None:
-    """What refusals have taught is remembered once a smaller request was taken."""
+    """Limits to remember, once a smaller request was taken."""
     limits, learn = portions.limits, portions.room.learn
     if limits != LearnedLimits() and learn is not None:
         portions.limits = LearnedLimits()

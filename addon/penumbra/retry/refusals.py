@@ -25,17 +25,17 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.json_values import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
-"""Longer responses are no refusals."""
+"""Longer responses are not refusals."""
 _DEPTH = 6
-"""Wrappers that are peeled off one another."""
+"""Nested wrappers that are removed."""
 _FRONT = 2_000
-"""Characters of a message that are looked at."""
+"""Characters of a message that are examined."""
 _DENIED = 300
 _NEVER = (401, 402, 403, 404)
 
 
 class Kind(StrEnum):
-    """What was too large."""
+    """The exceeded bound."""
 
     INPUT = "input"
     RESERVE = "reserve"
@@ -43,23 +43,23 @@ class Kind(StrEnum):
     FIELD = "field"
     WINDOW = "window"
     BINDING = "binding"
-    """Nothing: reasoning in the request was made behind another prefix."""
+    """No size: reasoning was made after another prefix."""
     DECLARATION = "declaration"
-    """Nothing: a tool was declared after a message."""
+    """No size: a tool was declared after a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that was not taken. Numbers are tokens (input, reserve, window), bytes or characters."""
+    """A refused request. Numbers are tokens (input, reserve, window), bytes or characters."""
 
     kind: Kind
     rule: str
     have: int | None = None
     limit: int | None = None
     over: int | None = None
-    """How much too large it was."""
+    """The excess."""
     leave: bool = False
-    """Clients deal with it themselves."""
+    """Left to the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,11 @@ class ErrorObject:
 
     message: str
     outer: str
-    """The message with the prefixes of gateways."""
+    """The message with prefixes of gateways."""
     names: frozenset[str]
-    """Its code, type and status word."""
+    """Code, type and status word."""
     members: Mapping[str, Any]
     raw: str = ""
-    """OpenRouter's `metadata.raw`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class _Rule:
     raw: str
     members: Mapping[str, str]
     known: Mapping[str, int]
-    """Numbers that follow from the rule alone."""
+    """Numbers that the rule itself states."""
     least_tokens: int
     empty: bool
     leave: bool
@@ -124,7 +123,7 @@ def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refus
 
 
 def error_objects(body: bytes) -> Iterator[ErrorObject]:
-    """The error objects of a response, the outermost first; none if it is no error."""
+    """Error objects of a response, the outermost first; none without an error."""
     try:
         value = decode(body)
     except NotJson:
@@ -162,7 +161,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """An error object that stands alone; responses of a model have other members."""
+    """Whether an object is an error without a wrapper; responses of a model have other members."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )
@@ -206,7 +205,7 @@ def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject
 
 
 def _peeled(message: str) -> str:
-    """A message without what gateways have put in front of it."""
+    """A message without prefixes of gateways."""
     for _ in range(_DEPTH):
         match = _prefixes().match(message)
         if match is None or match.end() == 0:
@@ -254,7 +253,6 @@ def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """The content of rules/refusals.yaml."""
     loaded: dict[str, Any] = rules.load("refusals.yaml")
     return loaded
 
@@ -301,9 +299,9 @@ def _deny() -> Any:
 
 RESENDS = 2
 _SHARES = (0.35, 0.65)
-"""What the results have to give, of all that is sent, where a refusal has no numbers; by resend."""
+"""Shares of the results that must go, for refusals without numbers, by resend."""
 _FIELD = 100_000
-"""Characters of a text that may stay where the provider does not say how many."""
+"""Characters of a text that stay where the provider names no limit."""
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
@@ -359,7 +357,7 @@ def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
 
 
 def room_after(room: Room, refusal: Refusal) -> Room:
-    """What is known once a request has been refused."""
+    """Limits after one more refusal."""
     if not refusal.limit:
         return room
     if refusal.kind is Kind.BYTES:

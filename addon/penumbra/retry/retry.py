@@ -24,19 +24,19 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 
 _LEAST_BYTES = 600
-"""Smaller requests have nothing that could be left out."""
+"""Smaller requests have nothing to leave out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What is sent instead of a request that was refused."""
+    """The request that replaces a refused one."""
 
     refusal: Refusal
     accepted: Accepted
 
 
 def may_help(sent: Accepted) -> bool:
-    """Whether something can be done if a request is refused."""
+    """Whether a refusal of a request could be answered."""
     request = sent.request
     settings = request.settings
     bound = request.conversation.last_thinking >= 0 and bound_thinking.may_drop(
@@ -72,12 +72,12 @@ async def instead(
 
 
 def _declares_late(sent: Accepted) -> bool:
-    """Whether the injected tool stands after a message."""
+    """Whether the injected tool is declared after a message."""
     return sent.prepared is not None and bool(sent.prepared.declared_at)
 
 
 def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
-    """Whether a body that was refused and one that is to be sent instead differ in the right way."""
+    """Whether a new body differs from the refused one in the right direction."""
     is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
     return len(after) < len(before) if is_size else after != before
 
@@ -112,7 +112,7 @@ def _change(
 
 
 def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
-    """A smaller body of a request for a summary; None if it asks for none."""
+    """A smaller summary request; None for other requests."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
     summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)

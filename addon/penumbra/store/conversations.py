@@ -18,13 +18,12 @@ from penumbra.store.keyed_values import KeyedValues, News, Schema
 from penumbra.store.table import Clock
 
 _MEMORY = 4_000
-"""Conversations."""
 _WRITE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedLimits:
-    """How a request of this conversation has to be; sizes of 0: not known."""
+    """Limits on later requests of a conversation; sizes of 0 are unknown."""
 
     tokens: int = 0
     """Estimated tokens of the whole body."""
@@ -33,16 +32,16 @@ class LearnedLimits:
     most: int = 0
     """Characters of one result."""
     window: int = 0
-    """Tokens of a request and its response, by the provider's own count."""
+    """Tokens of a request and its response, by the provider's count."""
     drop: bool = False
-    """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
+    """Reasoning is bound to another prefix: the provider must be asked to drop it."""
     arguments: bool = False
-    """Arguments of calls in it may have another form than they came in."""
+    """Arguments of calls may have another form than they came in."""
     tools_first: bool = False
-    """The provider has refused a tool that was declared after a message."""
+    """The provider has refused a tool declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """What holds when both were learned: a newer limit takes the place of an older one."""
+        """Both limits together; a newer limit replaces an older one."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(
@@ -61,50 +60,47 @@ NO_LIMITS = LearnedLimits()
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """What is known of a conversation when its next request comes."""
+    """The known state of a conversation at its next request."""
 
     idle: float | None = None
-    """Seconds since its last request or response, 0 while the provider was asked to keep what it has cached;
-    None: there was none."""
+    """Seconds since the last request or response, 0 while the provider was asked to keep its cache; None
+    without any."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
-    """Name of the injected tool that its last request declared; empty if it declared none."""
+    """Name of the injected tool that the last request declared; empty without one."""
     revision: str = ""
-    """Another one each time that decisions took the place of earlier ones."""
+    """Changes each time that decisions replace earlier ones."""
     waits: bool = False
-    """It has no injected tool yet because it began small."""
+    """The conversation has no injected tool yet because it began small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is kept of a conversation."""
+    """The stored state of a conversation."""
 
     seen: float
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     written: float = 0.0
-    """When it was written to the database last."""
+    """Time of the last write to the database."""
     revision: str = ""
-    """See `ConversationState`."""
     waits: bool = False
-    """See there."""
     life: float = 0.0
-    """Seconds that the provider may keep what it has cached."""
+    """Seconds that the provider may keep its cache."""
 
 
 class Conversations:
-    """Lessons and times by conversation."""
+    """Learned limits and times by conversation."""
 
     def __init__(
         self, table: KeyedValues[Entry], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
-        """`steady`: what it goes by that a conversation has rested; None: by the same clock."""
+        """`steady`: clock by which conversations become idle; None: `clock`."""
         self._table = table
         self._clock = clock
         self._steady = steady or clock
 
     async def past(self, key: bytes) -> ConversationState:
-        """What is known of a conversation."""
         entry = await self._entry(key, latest=True)
         if entry is None:
             return ConversationState()
@@ -132,19 +128,19 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """The response to a request of this conversation has ended: until then its cache was in use."""
+        """Note the end of a response: until then the cache was in use."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self._clock())})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
-        """A limit was found, by which decisions may have changed; returns when it is safe from a restart."""
+        """Store a limit, by which decisions may have changed; return when it is safe from a restart."""
         now = self._clock()
         entry = await self._entry(key, latest=True) or Entry(now)
         entry = replace(entry, limits=entry.limits.learned(limits), written=now)
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
-        """A conversation goes on as another one: what was learned of it holds, where nothing newer does."""
+        """Give a conversation that continues another one its limits, except where it has newer ones."""
         limits = (await self.past(earlier)).limits
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))
@@ -161,7 +157,7 @@ def _pack(entry: Entry) -> bytes:
 
 
 def _unpack(record: bytes) -> Entry:
-    """As any release wrote it: what is not known is left out, what is missing has its default."""
+    """Read an entry of any release: unknown members are ignored, missing ones get defaults."""
     written: Mapping[str, Any] = orjson.loads(record)
     names = {field.name for field in fields(LearnedLimits)}
     limits = {name: value for name, value in written["lesson"].items() if name in names}

@@ -24,26 +24,25 @@ from penumbra.store.eviction import Eviction, Lifetime
 from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005
-"""Seconds. A request goes on its way before what it has decided is packed: both want the interpreter."""
+"""Seconds. A request goes out before its decisions are packed: both need the interpreter."""
 Write = Callable[[sqlite3.Connection], object]
 
 
 class WriteBehind:
-    """State: what waits to be written, and what is being written."""
+    """State: waiting writes, and those being written."""
 
     def __init__(self, submit: Callable[[Sequence[Write]], Future[None]]) -> None:
-        """`submit` has writes done in another thread, in their order and behind those before."""
+        """`submit` runs writes in another thread, in order."""
         self._submit = submit
         self._waiting: list[Write] = []
         self._writing: Future[None] | None = None
         self._lock = Lock()
         self._size = 0
-        """Of what waits."""
         self.bytes = 0
-        """That all take which are not done yet, roughly."""
+        """Approximate bytes of all unfinished writes."""
 
     def add(self, write: Write, size: int = 0) -> None:
-        """One more, which holds so many bytes. For the event loop."""
+        """Add a write that holds `size` bytes. For the event loop."""
         with self._lock:
             self._waiting.append(write)
             self._size += size
@@ -53,7 +52,7 @@ class WriteBehind:
             asyncio.get_running_loop().call_later(_PAUSE, self.begin)
 
     def begin(self) -> Future[None] | None:
-        """Have all of them done from now on; what tells when they are. None: there never were any."""
+        """Begin all waiting writes; return an awaitable of their end, or None if there never were any."""
         with self._lock:
             if self._waiting:
                 waiting, self._waiting = self._waiting, []
@@ -75,20 +74,20 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Seconds. More than another program that writes, or the first opening, can take."""
+"""Seconds; more than another program's write, or the first opening, can take."""
 _LONGEST_HANG = 60.0
-"""Seconds. Clients wait longer for a response."""
+"""Seconds; clients wait longer for a response."""
 _AWAY_BYTES = 64_000_000
-"""So much is kept in memory while there is no file."""
+"""Bytes kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
-"""Bytes that wait to be written. Beyond it nothing is decided that would have to be remembered."""
+"""Waiting bytes beyond which no new decision is made that must be remembered."""
 _MOST_WAITING = 64_000_000
-"""Beyond it what is new is forgotten."""
+"""Waiting bytes beyond which new rows are forgotten."""
 _log = logging.getLogger(__name__)
 
 
 class DiskAway(Exception):
-    """The disk has not answered for long: what was asked for is not known."""
+    """The disk has not answered for long, so the answer is unknown."""
 
 
 class Database:
@@ -107,17 +106,17 @@ class Database:
         self._is_closing = False
         self._holders = 1
         self.filled: set[str] = set()
-        """The tables that something was put into since the file was opened, whoever did it."""
+        """Tables with new rows since the file was opened, by whichever process."""
         self.patience = _LONGEST_WRITE
-        """Seconds that whoever waits for what is written waits at most."""
+        """Longest seconds that a caller waits for a write."""
         self.last_patience = _LONGEST_HANG
-        """Seconds that a request waits at most for a disk that hangs, if it can't go on well without."""
+        """Longest seconds that a request waits for a hanging disk, where it can't go on well without."""
         self.failures = 0
-        """How often it was asked for something and did not answer."""
+        """Look-ups without an answer."""
         self.forgotten = 0
-        """Rows that there was no room for while they waited to be written."""
+        """Rows dropped for want of memory before they were written."""
         self._overdue: Future[None] | None = None
-        """What was waited for that long: until it is done, nothing behind it is."""
+        """Work that took too long; everything behind it waits for it."""
         self._behind = WriteBehind(lambda works: self._thread.submit(self._write, works))
 
     def share(self, max_bytes: int) -> None:
@@ -137,7 +136,6 @@ class Database:
         self.file.add(table, merge)
 
     def seal(self, table: str) -> Seal:
-        """What the records of a table are sealed with."""
         return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
@@ -158,7 +156,7 @@ class Database:
         raise DiskAway
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Like `run`, for callers outside of the event loop, however long it takes."""
+        """Like `run`, for callers outside of the event loop and without a time limit."""
         self._behind.begin()
         return self._thread.submit(self._run, work)
 
@@ -172,7 +170,7 @@ class Database:
             self._behind.add(work, size)
 
     async def written(self) -> None:
-        """Returns when what was to be done later so far is done, or the disk takes too long to wait for."""
+        """Return when all `later` work so far is done, or the disk takes too long."""
         writing = self._behind.begin()
         if writing is None or writing.done() or self.hangs:
             return
@@ -183,11 +181,11 @@ class Database:
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is decided now will be written: the disk answers, and not too much waits for it."""
+        """Whether present decisions will be written: the disk answers, and not too much is waiting."""
         return not self.hangs and self._behind.bytes <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
-        """Its figures by name, as Prometheus has them; counters end in `_total`."""
+        """Figures by name, as Prometheus has them; counters end in `_total`."""
         return {
             "up": float(not (self.hangs or self.file.failed)),
             "waiting_bytes": self._behind.bytes,
@@ -197,17 +195,17 @@ class Database:
 
     @property
     def hangs(self) -> bool:
-        """Whether nothing can be looked up but in memory: the disk has not answered for long."""
+        """Whether only memory can be asked: the disk has not answered for long."""
         return self._overdue is not None and not self._overdue.done()
 
     async def answers(self) -> bool:
-        """Whether the disk answers again, waited for."""
+        """Wait for the disk, and return whether it answers again."""
         if self._overdue is not None:
             await asyncio.wait([asyncio.wrap_future(self._overdue)], timeout=self.last_patience)
         return not self.hangs
 
     def _wait_no_longer(self, overdue: Future[None]) -> None:
-        """Nobody waits for anything before this is done."""
+        """Have nothing wait before this work is done."""
         if self.hangs:
             return
         self._overdue = overdue
@@ -219,18 +217,18 @@ class Database:
         _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
-        """Let go all rows but those of some tables, so that nothing of them can be read any more."""
+        """Delete all rows except those of some tables, beyond recovery."""
         self.filled.intersection_update(kept)
         self._behind.begin()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])
 
     def begin(self) -> None:
-        """Open the file, so that what is wrong with it is said at the start, and let go what has to."""
+        """Open the file, so that its problems are logged at the start, and evict expired rows."""
         self._thread.submit(self._run, lambda connection: None)
         self._thread.submit(self._evict)
 
     def close(self) -> None:
-        """Finish what was submitted, then close the file, once all who share it have closed it."""
+        """Finish submitted work, then close the file once all users of it have closed it."""
         self._holders -= 1
         if self._holders:
             return
@@ -262,7 +260,7 @@ class Database:
                     raise
 
     def _write(self, works: Sequence[Work[object]]) -> None:
-        """Work that nobody waits for. Never raises: one that fails leaves the others to theirs."""
+        """Run work that nobody waits for. Never raises; a failing piece does not stop the others."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:
@@ -288,7 +286,7 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """A step of what is left to let go, behind the work that came meanwhile."""
+        """Evict one more step, after other work that came meanwhile."""
         if (connection := self.file.open) is None:
             return
         try:
@@ -301,7 +299,7 @@ class Database:
             self._evict_later()
 
     def _evicted(self, connection: sqlite3.Connection) -> bool:
-        """Let go a step of what has to. Whether there is more."""
+        """Evict one step, and return whether there is more."""
         return self._eviction.run(connection, _AWAY_BYTES if self.file.failed else None)
 
     def _evict_later(self) -> None:

@@ -42,23 +42,23 @@ a day at most."""
 _SEALED = 1
 """The version from which on nothing in a file can be read without the key."""
 APPLICATION = 0x50454E55
-"""What a file of ours says in SQLite's `application_id`."""
+"""SQLite's `application_id` of our files."""
 BUSY_MILLISECONDS = 2_000
-"""So long another program may write."""
+"""Longest time of another program's write."""
 _CHECKED_BYTES = 32_000_000
-"""Files up to this size are read through at the start; of larger ones damage is found when it is met."""
+"""Size up to which a file is checked whole at the start; damage of larger ones is found on access."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The write-ahead log is kept below one part in so many of the file's size."""
+"""The write-ahead log is kept below the file's size divided by this."""
 
 
 class Foreign(Exception):
-    """The file is an SQLite database, and none of ours."""
+    """The file is another program's SQLite database."""
 
 
 class Readable(Foreign):
-    """It is ours, damaged or a later release's: what can be read of it holds."""
+    """The file is ours, and damaged or of a later release; its readable rows are valid."""
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
@@ -89,7 +89,7 @@ def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: 
 
 
 def unusable(error: Exception) -> str:
-    """Why the file can never be used; empty if it may be, another time."""
+    """The reason why the file can never be used; empty if it may be later."""
     if isinstance(error, Foreign):
         return str(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -97,7 +97,7 @@ def unusable(error: Exception) -> str:
 
 
 def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """Whose file it is, and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
+    """Check whose file it is, and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
     # In one view of the file: another first start may be making it.
     connection.execute("BEGIN")
     application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
@@ -118,7 +118,7 @@ def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
-    """Nothing of what an earlier release wrote stays readable."""
+    """Make tables of an earlier release unreadable."""
     connection.execute("PRAGMA secure_delete = ON")
     with connection:
         for name in tables:
@@ -128,7 +128,7 @@ def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
 
 
 def _drop_others(connection: sqlite3.Connection, names: set[str]) -> None:
-    """Of what an earlier release wrote, only what this one can read stays."""
+    """Drop tables of an earlier release that this one can't read."""
     with connection:
         for name in names:
             columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
@@ -140,9 +140,8 @@ T = TypeVar("T")
 Row = tuple[bytes, int, bytes]
 """Key, time of last use in seconds, record."""
 Merge = Callable[[bytes, bytes, bytes], bytes]
-"""Of a key, the record that was there and the one that comes behind it: what holds then."""
+"""Merges the earlier and the later record of a key."""
 _BATCH = 400
-"""Keys of one look-up."""
 
 
 def find(
@@ -157,14 +156,14 @@ def find(
 
 
 def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Put rows in the place of those that were there."""
+    """Put rows in place of present ones."""
     connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", rows)
 
 
 def carry_over(
     source: sqlite3.Connection, target: sqlite3.Connection, tables: Mapping[str, Merge | None]
 ) -> int:
-    """Write all rows of one database into another one. How many."""
+    """Write all rows of one database into another one, and return their number."""
     count = 0
     for table, merge in tables.items():
         for key, used, record in source.execute(f"SELECT key, used, record FROM {table}"):
@@ -176,16 +175,17 @@ def carry_over(
 
 
 class OlderRows:
-    """They are only read. What can't be read is not there: nothing here raises."""
+    """Rows that are only read. Nothing here raises: unreadable rows count as absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
-        """Of the file itself, for as long as it can't be written; or of a copy, which goes with them."""
+        """The connection leads to the file itself while it can't be written, or to a copy that is deleted
+        with it."""
         self._connection = connection
         self._is_copy = is_copy
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Those of a file that has to be let go of, in a private one that the system removes with its end."""
+        """Rows of a file that must be given up, in a private copy that the system removes at the end."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)
@@ -196,8 +196,8 @@ class OlderRows:
 
     @classmethod
     def lying(cls, path: Path) -> OlderRows | None:
-        """Of a file that can't be opened to be written. Without room for what SQLite puts beside it, what is
-        in its log is left out."""
+        """Rows of a file that can't be opened for writing. Without space for SQLite's side files, the log is
+        left out."""
         has_log = path.with_name(f"{path.name}-wal").exists()
         # What is read as never changing has no lock, which would keep it open for as long as the file is.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
@@ -226,7 +226,7 @@ class OlderRows:
             return found
 
     def read(self, work: Callable[[sqlite3.Connection], T], default: T) -> T:
-        """What `work` reads there."""
+        """The result of `work`, or `default` where that fails."""
         try:
             return work(self._connection)
         except sqlite3.DatabaseError:
@@ -243,53 +243,50 @@ FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
 """What use of the file may raise."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_AWAY_MILLISECONDS = 50
-"""So long another program may write, where that was too long already."""
+"""Longest time of another program's write, where one took too long already."""
 _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
-"""Seconds."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-"""Seconds from a failure until the file is tried again."""
+"""Longest seconds from a failure to the next try."""
 _log = logging.getLogger(__name__)
 
 
 class DatabaseFile:
-    """Belongs to the database's thread, but for `add`. `path` None keeps everything in memory."""
+    """Belongs to the database's thread, except for `add`. `path` None keeps everything in memory."""
 
     def __init__(self, path: Path | None, eviction: Eviction) -> None:
-        """`eviction`: what keeps the file to its size."""
         self.path = path
         self._eviction = eviction
         self.failed = False
-        """It can't be used now; what is new lives in memory."""
+        """The file can't be used now; new rows live in memory."""
         self.older: OlderRows | None = None
-        """Where to look for what is not there."""
+        """Where rows are looked up that are not here."""
         self.renewals = 0
-        """How many have been removed or damaged, each with another one in its place."""
+        """Files that were removed or damaged, and replaced."""
         self.open: sqlite3.Connection | None = None
-        """What is worked on: the file, or memory."""
+        """The connection in use: to the file, or to memory."""
         self._tables: dict[str, Merge | None] = {}
         self._created: set[str] = set()
         self._file: sqlite3.Connection | None = None
-        """While it can't be written."""
+        """The file's connection while it can't be written."""
         self._inode: tuple[int, int] | None = None
         self._tried, self._pause = 0.0, _FIRST_PAUSE
         self._is_returning = False
         self._forgotten: set[str] = set()
-        """Tables whose rows in the file nobody is to find again."""
+        """Tables whose rows in the file must not be found again."""
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
-        """Have a table. `merge`: what holds where the file and memory have a record each; None: memory's."""
+        """Add a table. `merge`: for keys with records in file and memory; None: that of memory counts."""
         self._tables[table] = merge
 
     @property
     def tables(self) -> Collection[str]:
-        """The names of those it has."""
         return self._tables.keys()
 
     def look_after(self) -> None:
-        """Whether the file is still there, or is there again."""
+        """Notice that the file was removed, or is there again."""
         if self.failed:
             if time.monotonic() >= self._tried + self._pause:
                 self._come_back()
@@ -297,7 +294,7 @@ class DatabaseFile:
             self._was_removed(self.path)
 
     def connected(self) -> sqlite3.Connection:
-        """It with all tables, opened if it is not. Raises FAILURES."""
+        """The connection with all tables, opened if necessary. Raises FAILURES."""
         if self.open is None:
             self.open = self._opened()
         if len(self._created) < len(self._tables):
@@ -305,7 +302,7 @@ class DatabaseFile:
         return self.open
 
     def was_replaced(self, error: Exception) -> bool:
-        """Whether another one stands in for it, after a failure: a new file, or memory."""
+        """After a failure, whether a new file or memory has replaced the file."""
         if self.path is None or self.failed:
             return False
         if not unusable(error) or self._moved or not self._move_aside(self.path, error):
@@ -313,13 +310,13 @@ class DatabaseFile:
         return True
 
     def forget(self, names: Collection[str]) -> None:
-        """Nobody is to find rows of these tables again that lie elsewhere."""
+        """Hide rows of these tables that lie elsewhere."""
         if self.failed:
             self._forgotten.update(names)
         self._drop_older()
 
     def end(self) -> None:
-        """Close it, with what is new in it where that can be."""
+        """Write new rows to the file if possible, and close it."""
         if self.failed:
             self._come_back()
         self._close()
@@ -362,7 +359,7 @@ class DatabaseFile:
                 self._created.add(name)
 
     def _move_aside(self, path: Path, error: Exception) -> bool:
-        """Whether the file is out of the way, so that a new one can be begun."""
+        """Move the file away, and return whether a new one can be begun."""
         self._close()
         self._moved = True
         aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
@@ -398,7 +395,7 @@ class DatabaseFile:
         _log.warning("%s: %s: it was removed; a new one begins", MOVED_ID, path)
 
     def _go_away(self, error: Exception) -> None:
-        """Memory takes over. The file is tried again, unless it will never be of use."""
+        """Switch to memory. The file is tried again, unless it can never be used."""
         self._file, self.open = self.open, None
         self._created = set()
         self.failed = True
@@ -414,7 +411,7 @@ class DatabaseFile:
         )
 
     def _come_back(self) -> None:
-        """Write what is new into the file, if that can be done again."""
+        """Write new rows into the file, if that is possible again."""
         memory, created = self.connected(), self._created
         self.failed, self.open, self._created = False, self._file, set()
         self._is_returning = True
@@ -437,7 +434,7 @@ class DatabaseFile:
         _log.warning("%s: %s: it can be written again, and %s rows were", WARNING_ID, self.path, f"{count:,}")
 
     def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
-        """Into the file. How many rows."""
+        """Write new rows into the file, and return their number."""
         file = self.connected()
         file.execute(f"PRAGMA busy_timeout = {_BUSY_AWAY_MILLISECONDS}")
         with file:
@@ -462,7 +459,7 @@ class DatabaseFile:
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
-    """Which file it is; None: there is none."""
+    """The identity of a file; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

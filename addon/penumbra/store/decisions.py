@@ -17,18 +17,17 @@ from penumbra.store.table import pack_text, unpack_text
 
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
-"""What an entry takes beside its text."""
 KNOWN_VALUE = "known-value"
-"""Under this name the secrets are counted that only an earlier text of the caller has shown to be secret."""
+"""Counts secrets that only an earlier text of the caller has shown to be secret."""
 PLACEHOLDER_NOTE = "placeholder_note"
-"""The stage that says at a result's end that its call was given placeholders."""
+"""The stage that notes at a result's end that its call contained placeholders."""
 _FORMER_STAGES = {"restate": "back_references"}
 """Names of stages as earlier releases wrote them, with the present ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is shown of a decision. Sizes are those of the text itself, before and after."""
+    """Facts about a decision, for display. Sizes are those of the text itself, before and after."""
 
     how: str = "kept"
     """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
@@ -37,27 +36,27 @@ class Facts:
     stages: tuple[str, ...] = ()
     family: str = ""
     referents: tuple[str, ...] = ()
-    """Keys (hex) of the earlier texts that this one refers to."""
+    """Keys (hex) of earlier texts that this one refers to."""
     ref: str = ""
-    """Shadow reference in front of the text; empty if nothing was left out."""
+    """Shadow reference before the text; empty if nothing was left out."""
     bytes_before: int = 0
     bytes_after: int = 0
     characters_before: int = 0
     lines_before: int = 0
     token_mark: int = 0
-    """The count that the original gives of itself (`Original token count: 8123`); 0: it gives none."""
+    """The count that the original states (`Original token count: 8123`); 0: none."""
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """Stages that were passed over because the time was over."""
+    """Stages skipped for want of time."""
     asked: str = ""
     """What came of asking an external compressor: see `compress.result.Asked.how`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The form in which one text is forwarded; None: as it came."""
+    """The form in which one text is forwarded; None: unchanged."""
 
     text: str | None
     facts: Facts
@@ -99,7 +98,7 @@ def _unpack(record: bytes) -> Decision:
 
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
-    """Facts as any release wrote them: what is not known is left out, what is missing has its default."""
+    """Read facts of any release: unknown members are ignored, missing ones get defaults."""
     names = {field.name for field in fields(Facts)}
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

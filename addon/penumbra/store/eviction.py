@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 COLUMNS = ("key", "used", "record")
-"""Of every table: a hash, when it was last used (seconds), and what is kept under it, sealed."""
+"""Columns of every table: a hash, the time of last use (seconds), and the sealed record."""
 _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
@@ -20,30 +20,30 @@ _EXPIRY_SECONDS = 60
 """A table is looked through again when what was used so much later is nobody's any more. Nothing finds such a
 row meanwhile, and a look costs what a write costs."""
 _SPARE = 10
-"""One part in so many of the size is made free at once, so that not every write has to."""
+"""The file's size divided by this is freed at once, so that not every write has to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long the rows of a table stay."""
+    """How long rows of a table stay."""
 
     begin: Callable[[], float]
-    """The time of last use, in seconds, before which a row is nobody's any more."""
+    """The time of last use, in seconds, before which a row is expired."""
     leaves_last: bool = False
-    """Beyond the size, rows of all other tables go first."""
+    """Beyond the size limit, rows of all other tables go first."""
 
 
 class Eviction:
-    """Belongs to the database's thread, but for `add`. `max_bytes`: of the file."""
+    """Belongs to the database's thread, except for `add`. `max_bytes`: of the file."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._lifetimes: dict[str, Lifetime] = {}
         self._expired: dict[str, int] = {}
-        """Up to when the rows of a table have left."""
+        """Times up to which rows of each table were removed."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
-        """Watch a table from now on. Without that its rows leave only beyond the size."""
+        """Expire a table's rows from now on. Others leave only beyond the size limit."""
         self._lifetimes[table] = lifetime
         self._expired.pop(table, None)
 
@@ -59,7 +59,7 @@ class Eviction:
         return self._shrink(connection, most) or any(more)
 
     def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
-        """Let a step of a table's old rows go. Whether there are more."""
+        """Remove a step of expired rows, and return whether there are more."""
         begin, done = int(lifetime.begin()), self._expired.get(table)
         if done is not None and abs(begin - done) < _EXPIRY_SECONDS:
             return False
@@ -88,7 +88,7 @@ class Eviction:
         return left > most and (removed > 0 or left < pages)
 
     def _remove(self, connection: sqlite3.Connection, excess: int) -> int:
-        """Delete the oldest rows, of `excess` bytes together or not many more. Their bytes."""
+        """Delete the oldest rows of about `excess` bytes, and return their size."""
         names = tables(connection)
         last = {name for name in names if name in self._lifetimes and self._lifetimes[name].leaves_last}
         return _remove_oldest(connection, names - last, excess) or _remove_oldest(connection, last, excess)
@@ -113,7 +113,6 @@ def _remove_oldest(connection: sqlite3.Connection, names: set[str], excess: int)
 
 
 def tables(connection: sqlite3.Connection) -> set[str]:
-    """The names of all tables in the file."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     return {name for (name,) in connection.execute(query)}
 

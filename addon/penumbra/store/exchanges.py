@@ -23,59 +23,55 @@ from penumbra.store.table import compress, decompress
 _KEY_BYTES = 16
 _MEMORY_BYTES = 16_000_000
 _ENTRY_BYTES = 500
-"""What an entry takes beside what was hidden and what is held."""
 _HELD_BYTES = 250
-"""What a held result takes beside its names."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldResult:
-    """A result that the provider has in front of a response."""
+    """A result that the provider holds before a response."""
 
     digest: bytes
-    """Of its text; empty if no later one may refer to it: it only counts among those of its name."""
+    """Digest of the text; empty if no later text may refer to it."""
     key: bytes
-    """What the ledger knows it by; empty for what stands in front of the first that is known."""
+    """Key in the ledger; empty for results before the first known one."""
     tool: str
     name: str
-    """How a reference names its call, without secrets."""
+    """The name of its call in references, without secrets."""
     complete: bool
-    """Nothing was left out of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastResponse:
-    """What is known of one response."""
+    """The known state of one response."""
 
     tool: str
-    """The injected tool's name in the request that it answered; empty if it was not there."""
+    """The injected tool's name in its request; empty without the tool."""
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Under a signature's key: those of the hidden exchanges that stood in front of that reasoning."""
+    """Under a signature's key: keys of the hidden exchanges before that reasoning."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """The conversation that the response was given in: what its references and originals are scoped by."""
+    """The conversation of the response, which scopes its references and originals."""
     scope: bytes = b""
-    """Who had asked."""
     history: bytes = prefix_hash.START
-    """Under a response's id: the chain behind that response."""
+    """Under a response's id: the chain after that response."""
     undecided: bool = False
     """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
     declared_at: bytes = b""
     """The chain up to the message after which the injected tool is declared; empty: with the other tools."""
     held: tuple[HeldResult, ...] = ()
-    """Under a response's id: the latest results in front of it, in order."""
+    """Under a response's id: the latest results before it, in order."""
 
 
 def text_hash(text: str) -> str:
-    """What is compared of visible texts: clients trim and re-wrap, so white space does not count."""
+    """Hash of a visible text without white space, since clients trim and re-wrap."""
     return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> bytes:
-    """What a response is found by. `history`: the chain in front of it."""
+    """The key of a response. `history`: the chain before it."""
     digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.response_id:
         parts = ["id", visible.response_id]
@@ -101,7 +97,7 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 
 def signature_key(owner: bytes, signature: str) -> bytes:
-    """What reasoning is found by, whatever became of the words around it."""
+    """The key of reasoning, independent of the words around it."""
     digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
     digest.update(signature.encode("utf-8", "surrogatepass"))
     return digest.digest()

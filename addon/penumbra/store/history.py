@@ -28,19 +28,19 @@ from penumbra.store.table import Clock, compress, decompress
 
 TABLE = "history"
 DAYS = 92
-"""So many are kept."""
+"""Days that are kept."""
 MOST_CONVERSATIONS = 300
-"""Of a day; the sums of the smallest ones are together under `OTHERS`."""
+"""Conversations of a day; the sums of the smallest are added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
-"""Of one tree's branch."""
+"""Names in one branch of a tree."""
 _SECONDS_A_DAY = 86_400.0
 Tree = dict[str, Any]
 """Numbers, texts and trees by name."""
 
 
 class History:
-    """Rows by day. `steady`: by what rows grow old; None: by the same clock."""
+    """Rows by day. `steady`: clock by which rows expire; None: `clock`."""
 
     def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database
@@ -50,18 +50,18 @@ class History:
         database.add(TABLE, Lifetime(lambda: now() - DAYS * _SECONDS_A_DAY, leaves_last=True), self._merged)
 
     def today(self) -> str:
-        """The day as rows name it: the user's own."""
+        """The name of today's row, by local time."""
         return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
 
     def add(
         self, sums: Tree, conversations: Mapping[str, Tree], tools: Mapping[str, Tree] | None = None
     ) -> Future[None]:
-        """Add to what was done today. `tools`: sums by project, agent and tool."""
+        """Add to the sums of today. `tools`: sums by project, agent and tool."""
         more = {"all": sums, "conversations": dict(conversations), "tools": dict(tools or {})}
         return self._database.submit(partial(self._add, self.today(), more))
 
     def last(self, count: int) -> Future[dict[str, Tree]]:
-        """The records of the last days that have one, by day, the latest last."""
+        """Records of the last days that have one, by day, the latest last."""
         names = days(self._clock(), count)
         return self._database.submit(partial(self._last, names))
 
@@ -75,7 +75,7 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """The records of a day, of which the second was written while the file could not be."""
+        """Merge two records of a day, the second written while the file could not be."""
         trees = [
             orjson.loads(decompress(data))
             for record in (first, second)
@@ -97,7 +97,7 @@ class History:
 
 
 def days(now: float, count: int) -> list[str]:
-    """The names of the last days, the latest last."""
+    """Names of the last days, the latest last."""
     noon = now - now % _SECONDS_A_DAY + _SECONDS_A_DAY / 2
     names = [time.strftime("%Y-%m-%d", time.localtime(noon - n * _SECONDS_A_DAY)) for n in range(count + 1)]
     today = time.strftime("%Y-%m-%d", time.localtime(now))
@@ -105,7 +105,7 @@ def days(now: float, count: int) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
-    """The records of some days; of what was written with another key there is nothing."""
+    """Records of some days, except those sealed with another key."""
     return dict(_read(connection, key, names))
 
 
@@ -137,7 +137,7 @@ def _key(key: bytes, day: str) -> bytes:
 
 
 def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Both: numbers of one name are added, of texts the second one's stays."""
+    """Both trees: numbers are added, of texts the second's counts."""
     both: Tree = dict(first)
     for name, value in second.items():
         before = both.get(name)
@@ -153,7 +153,7 @@ def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
 
 
 def _bound(conversations: Tree) -> None:
-    """Have at most so many conversations, the smallest ones as one."""
+    """Bound the number of conversations; the smallest are added up."""
     if len(conversations) <= MOST_CONVERSATIONS:
         return
     others = conversations.pop(OTHERS, {})

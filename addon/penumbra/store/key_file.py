@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _IS_POSIX = hasattr(os, "geteuid")
-"""Elsewhere files have no such owners and modes."""
+"""Only POSIX files have owners and modes."""
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
@@ -40,12 +40,12 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def others_may_use(descriptor: int) -> bool:
-    """Whether anybody but its owner may read or write a file."""
+    """Whether others than the owner may read or write a file."""
     return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
 
 
 def make_private(descriptor: int) -> None:
-    """Nobody but its owner may use the file any more."""
+    """Take all rights from others than the owner."""
     if _IS_POSIX:
         os.fchmod(descriptor, 0o600)
 
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Unsafe(OSError):
-    """The user's own file, but others may know what is in it, or it is no key."""
+    """The file is the user's own, but others may have read it, or it holds no key."""
 
 
 def installation_key(path: Path | None) -> bytes:
@@ -83,7 +83,7 @@ def installation_key(path: Path | None) -> bytes:
 
 
 def existing_key(path: Path | None) -> bytes | None:
-    """The key that is there, for who only looks: nothing is made or replaced. None where there is none."""
+    """The existing key, or None; nothing is made or replaced."""
     try:
         return _read(path) if path is not None else None
     except OSError:
@@ -117,7 +117,7 @@ def _create(path: Path, *, replace: bool) -> None:
 
 
 NONCE_BYTES = 12
-"""Random ones, with which a sealed record begins."""
+"""Random bytes at the beginning of a sealed record."""
 
 
 class Seal:
@@ -129,12 +129,12 @@ class Seal:
         self._cipher = AESGCM(derived.derive(key))
 
     def close(self, row: bytes, record: bytes) -> bytes:
-        """A record as it is written into a row."""
+        """Seal a record for a row."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
 
     def open(self, row: bytes, data: bytes) -> bytes | None:
-        """The record in a row; None if it was not written there with this key."""
+        """The record of a row; None if another key sealed it, or for another row."""
         try:
             return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound(row))
         except (InvalidTag, ValueError, TypeError):
@@ -150,23 +150,23 @@ _MOST_BYTES = 1_000
 
 
 class StoreKeyError(ValueError):
-    """There is no key. One line, without what was read."""
+    """The key is missing or unusable. The message is one line without any content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """Where the store is, and what is kept in it under which key."""
+    """The address of a shared store, and its key."""
 
     url: str = field(repr=False)
-    """May have a password in it."""
+    """The address, which may contain a password."""
     key: bytes = field(repr=False)
 
     def installation_key(self) -> bytes:
-        """In the place of a machine's own: all proxies hash alike."""
+        """The key in place of an installation's own: all proxies hash alike."""
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """32 bytes for one purpose, the same at every proxy."""
+        """32 bytes for one purpose, equal at every proxy."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 

@@ -13,18 +13,18 @@ V = TypeVar("V")
 
 
 class Entry(NamedTuple, Generic[V]):
-    """What is in memory of a value."""
+    """A value in memory."""
 
     value: V
     used: float
-    """When its last use was written."""
+    """Time at which the last use was written."""
 
 
 class RecentValues(Generic[V]):
-    """By key. Who is asked for was used."""
+    """Values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
-        """`most`: what all may weigh together; 0: none is kept. One that weighs more stays alone."""
+        """`most`: weight of all values together; 0: none is kept. A value heavier than that is kept alone."""
         self._most = most
         self._weigh = weigh
         self._entries: OrderedDict[bytes, Entry[V]] = OrderedDict()
@@ -32,13 +32,12 @@ class RecentValues(Generic[V]):
         self._total = 0
 
     def get(self, key: bytes) -> Entry[V] | None:
-        """What is there under a key."""
         if (entry := self._entries.get(key)) is not None:
             self._entries.move_to_end(key)
         return entry
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Entry[V]]:
-        """What is there under keys, in their order."""
+        """Values found under keys, in the order of the keys."""
         known = self._entries
         # Nothing is done for each of them by itself: a long conversation has thousands.
         found = {key: known[key] for key in filter(known.__contains__, keys)}
@@ -46,7 +45,7 @@ class RecentValues(Generic[V]):
         return found
 
     def put(self, key: bytes, value: V, used: float) -> None:
-        """In the place of what was there; what was not used for the longest time makes room."""
+        """Replace a value; values that were not used for the longest time are dropped."""
         if not self._most:
             return
         self.pop(key)
@@ -57,12 +56,11 @@ class RecentValues(Generic[V]):
             self.pop(next(iter(self._entries)))
 
     def pop(self, key: bytes) -> None:
-        """Nothing is there any more."""
         if self._entries.pop(key, None) is not None:
             self._total -= self._weights.pop(key)
 
     def items(self) -> ItemsView[bytes, Entry[V]]:
-        """All, the one that was used last at the end."""
+        """All pairs, the one used last at the end."""
         return self._entries.items()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -84,24 +82,24 @@ class News(Enum):
 
     NOTHING = "nothing"
     KEY = "key"
-    """That there is one: whoever has the request makes the same."""
+    """A value exists; a proxy with the same request makes the same one."""
     VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema(Generic[V]):
-    """What a table holds."""
+    """The contents of a table."""
 
     name: str
-    """Of the table; its records are sealed for it."""
+    """Name of the table, for which its records are sealed."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
     """May raise what broken data raises: another release may have written it."""
     memory: int = 0
-    """How much is kept in memory too, in the unit of `weigh`."""
+    """Weight of the values kept in memory, in the unit of `weigh`."""
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
-    """Beyond the size of the database, the rows of all other tables go first."""
+    """Beyond the size of the database, rows of all other tables go first."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
     """Of a value in memory: whether another proxy on the same file may well have put another one since. It is
@@ -109,10 +107,10 @@ class Schema(Generic[V]):
 
 
 class KeyedValues(ABC, Generic[V]):
-    """Values of one kind under keys. State: what is in memory. Belongs to one event loop."""
+    """Values of one type under keys. State: values in memory. Belongs to one event loop."""
 
     def __init__(self, schema: Schema[V], ttl: float, clock: Callable[[], float]) -> None:
-        """`ttl`: seconds since the last use after which a value is gone."""
+        """`ttl`: seconds from the last use to expiry."""
         self._schema = schema
         self._name = schema.name
         self._ttl = ttl
@@ -149,22 +147,22 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Values under these keys are used, unread: those that there are. For what is not in memory."""
+        """Mark values outside of memory as used without reading them, and return the keys found."""
 
     @abstractmethod
     async def is_empty(self) -> bool:
-        """Whether nothing was ever kept."""
+        """Whether no value was ever put."""
 
     @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:
         """Keep values in memory only."""
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """The keys under which another proxy has put something that this one does not have."""
+        """Keys under which another proxy has put a value that this one lacks."""
         return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:
-        """Others have put other values under these keys: nothing in memory holds."""
+        """Drop values from memory, since others have replaced them."""
         for key in keys:
             self._memory.pop(key)
 

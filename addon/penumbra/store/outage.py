@@ -26,27 +26,27 @@ _LONGEST_PAUSE = 5.0
 _LONGEST_HURRY = 0.1
 _LONGEST_REST = 0.5
 _HEARING = 1.5
-"""Seconds after which every proxy hears again what others tell."""
+"""Seconds after which every proxy hears the others again."""
 _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """What a store does."""
+    """Abilities of a store."""
 
     WHOLE = "whole"
     FULL = "full"
-    """It reads, and writes nothing."""
+    """The store can be read and not written."""
     AWAY = "away"
 
 
 @dataclass(slots=True)
 class Outage:
-    """State: how it is, and since when."""
+    """State: the store's abilities, and since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
     count: int = 0
-    """Times that it failed after it had been whole."""
+    """Failures after a time without any."""
     _tries: int = 0
     _began: float = 0.0
     _tried: float = 0.0
@@ -55,11 +55,10 @@ class Outage:
 
     @property
     def is_away(self) -> bool:
-        """Whether nothing answers."""
         return self.reach is Reach.AWAY
 
     def worsen(self, reach: Reach) -> bool:
-        """It failed. Whether that is new."""
+        """Note a failure, and return whether it is new."""
         self._tried = self.clock()
         if self.reach is reach or self.reach is Reach.AWAY:
             return False
@@ -70,7 +69,7 @@ class Outage:
         return True
 
     def pause(self, *, hurries: bool = False) -> float:
-        """Seconds until it is tried again. `hurries`: others may read there what does not hold."""
+        """Seconds to the next try. `hurries`: other proxies may read rows there that are not valid."""
         longest = _LONGEST_HURRY if hurries else _LONGEST_PAUSE
         pause = min(longest, _FIRST_PAUSE * (1 << self._tries))
         self._tries = min(self._tries + 1, 10)
@@ -84,7 +83,7 @@ class Outage:
         return self.clock() - self._tried < rest
 
     def improve(self, reach: Reach) -> None:
-        """It was tried, and did that."""
+        """Note the result of a try."""
         self.reach = reach
         self._tried = self.clock()
         if reach is Reach.WHOLE:
@@ -101,61 +100,61 @@ class Outage:
 
     @property
     def is_recent(self) -> bool:
-        """It failed not long ago: other proxies may not have written yet what they sent meanwhile."""
+        """Whether the store failed recently: other proxies may not have written yet."""
         return self.reach is not Reach.WHOLE or self.clock() - self._ended < _RECENT_SECONDS
 
 
 _MOST_BYTES = 64_000_000
-"""Of what is owed; beyond it the oldest is forgotten."""
+"""Bytes of delayed rows; beyond them the oldest are dropped."""
 _OWED_SECONDS = 10.0
-"""So long what was written may not have been kept, by a store that is killed or that a replica takes over."""
+"""Seconds within which writes may be lost by a store that is killed or replaced by a replica."""
 _RECENT_BYTES = 8_000_000
 _ROW_BYTES = 100
 Command = tuple[Any, ...]
 
 
 class Row(NamedTuple):
-    """A record as it is written. `milliseconds`: how long it stays."""
+    """A record to be written. `milliseconds`: time to expiry."""
 
     name: bytes
     record: bytes
     milliseconds: int
 
     def put(self) -> Command:
-        """In the place of what is there."""
+        """Command to replace."""
         return "SET", self.name, self.record, "PX", self.milliseconds
 
     def add(self) -> Command:
-        """Where nothing is."""
+        """Command to add."""
         return (*self.put(), "NX")
 
     def weigh(self) -> int:
-        """Bytes that it takes, roughly."""
+        """Approximate bytes."""
         return len(self.record) + _ROW_BYTES
 
 
 Owed = tuple[Row, bool]
-"""A row, and whether it is put in the place of what is there."""
+"""A row, and whether it replaces a present one."""
 
 
 @dataclass(slots=True)
 class OwedRows:
-    """State: what is owed by name, and what was written last."""
+    """State: delayed rows by name, and recent writes."""
 
     clock: Callable[[], float] = time.monotonic
     forgotten: int = 0
-    """Rows that were owed and are lost."""
+    """Delayed rows that were dropped."""
     _owed: OrderedDict[bytes, Owed] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _recent: deque[tuple[float, Row]] = field(default_factory=deque)
-    """And when each was written."""
+    """Recent rows, with the time of writing."""
     _recent_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self._owed)
 
     def owe(self, rows: Iterable[Row], *, over: bool) -> None:
-        """They could not be written."""
+        """Delay rows that could not be written."""
         for row in rows:
             before, was_over = self._owed.pop(row.name, (None, False))
             if before is not None:
@@ -168,11 +167,11 @@ class OwedRows:
             self.forgotten += 1
 
     def first(self, count: int) -> list[Owed]:
-        """So many of those that are owed longest."""
+        """The rows that were delayed longest."""
         return [owed for owed, _ in zip(self._owed.values(), range(count), strict=False)]
 
     def paid(self, rows: Sequence[Owed]) -> None:
-        """They were written."""
+        """Remove rows that were written."""
         for row, over in rows:
             # A later one may have come in its place meanwhile.
             if self._owed.get(row.name) == (row, over):
@@ -180,7 +179,7 @@ class OwedRows:
                 self._bytes -= row.weigh()
 
     def written(self, rows: Iterable[Row]) -> None:
-        """The store says that it has them."""
+        """Note rows that the store has confirmed."""
         now = self.clock()
         for row in rows:
             self._recent.append((now, row))
@@ -190,7 +189,7 @@ class OwedRows:
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
     def owe_recent(self) -> None:
-        """The store has failed: what it was given last is added again where it is not there any more."""
+        """After a failure, add recent rows again where the store lost them."""
         begun = self.clock() - _OWED_SECONDS
         rows = [row for when, row in self._recent if when >= begun and row.name not in self._owed]
         self._recent.clear()
@@ -232,17 +231,17 @@ _ADVICE = (
     ("", "NoPermissionError", "needed: the rights that docs/deploy.md names"),
     ("", "ReadOnlyError", "needed: the one that it is a replica of"),
 )
-"""What helps where an address has this scheme, and what is said of it has these words."""
+"""Advice by scheme of the address and words of the error."""
 _ARGUMENTS = ", with args beginning"
-"""What a store says of a command that it does not know ends in what was to be kept."""
+"""Errors about unknown commands end in their arguments, which are data."""
 
 
 class UnfitStore(exceptions.RedisError):
-    """It can't be shared, now or later."""
+    """The store can't be shared, now or later."""
 
 
 def told(replies: Sequence[Any]) -> dict[str, str]:
-    """What a store says of itself to `INFO`; nothing where it does not say so to this user."""
+    """Values of the store's `INFO`; empty where this user may not ask."""
     says: dict[str, str] = {}
     for reply in replies:
         if isinstance(reply, Mapping):
@@ -251,7 +250,7 @@ def told(replies: Sequence[Any]) -> dict[str, str]:
 
 
 def check(says: Mapping[str, str]) -> None:
-    """Raises UnfitStore."""
+    """Check a store's `INFO`. Raises UnfitStore."""
     if lacking := _MODES.get(says.get("redis_mode", "")):
         raise UnfitStore(lacking)
     version = says.get("redis_version", "")
@@ -279,35 +278,35 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
 
 
 def at_start(error: BaseException, url: str) -> str:
-    """Why it can't be asked, and what its operator may have meant instead."""
+    """The reason why the store can't be asked, and a likely correction."""
     said, scheme = why(error), url.partition(":")[0].lower()
     advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and words in said)
     return "; ".join((said, *itertools.islice(advice, 1)))
 
 
 def why(error: BaseException) -> str:
-    """One line, without anything that was to be kept."""
+    """An error on one line, without data."""
     said = str(error).partition(_ARGUMENTS)[0]
     return one_line(said if isinstance(error, UnfitStore) else f"{type(error).__name__}: {said}")
 
 
 Rows = Sequence[tuple[bytes, bytes]]
-"""Names and records; of some, only the name."""
+"""Names and records; None for a record that is only announced."""
 _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
-"""Bytes; ours are shorter."""
+"""Bytes; our names are shorter."""
 _PAUSE = 1.0
 QUIET_SECONDS = 10.0
-"""A connection on which nothing was heard for so long is asked whether it still is one."""
+"""Seconds without news after which a connection is tested."""
 _RETRACTED = b"-"
-"""What a release has told in the place of a record that did not hold after all."""
+"""Record with which a release took back an announcement."""
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class StoreNews:
-    """State: what was told last, by all proxies and this one."""
+    """State: recent announcements of all proxies."""
 
     def __init__(self, client: Redis, channel: bytes) -> None:
         self._client = client
@@ -317,11 +316,10 @@ class StoreNews:
         )
 
     def command(self, rows: Rows) -> tuple[Any, ...]:
-        """What tells others."""
+        """The command that announces rows."""
         return "PUBLISH", self._channel, _encode(rows)
 
     def note(self, rows: Rows) -> None:
-        """Remember it here."""
         for name, record in rows:
             if record == _RETRACTED:
                 self._rows.pop(name, None)
@@ -329,11 +327,11 @@ class StoreNews:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:
-        """What was told under a name; empty: that there is something."""
+        """The announced record of a name; empty: only its existence was announced."""
         return self._rows.get(name)
 
     async def follow(self) -> None:
-        """Hear what is told, for as long as there is a store."""
+        """Listen for announcements while there is a store."""
         while True:
             try:
                 async with self._client.pubsub() as channel:

@@ -22,12 +22,11 @@ from penumbra.store.table import compress, decompress, pack_text, unpack_text
 ORIGINALS = Schema("originals", pack_text, unpack_text)
 CARRIED = Schema("carried_originals", pack_text, unpack_text)
 _RENEWED = 16_384
-"""Originals of which it is remembered that they were renewed."""
 
 
 class Originals:
-    """Texts by scope and reference. `carried`: where those are that clients send again; None: with the
-    others."""
+    """Texts by scope and reference. `carried`: table of originals that clients send again; None: the same
+    table."""
 
     def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
@@ -36,7 +35,7 @@ class Originals:
         self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
 
     async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
-        """Keep texts; one that is there already is used again."""
+        """Keep texts; present ones count as used."""
         table = self._carried if carried else self._table
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
@@ -51,7 +50,7 @@ class Originals:
         return {keys[key] for key in due if key not in there}
 
     async def get(self, scope: bytes, ref: str) -> str | None:
-        """The text, which counts as a use; None if it is not there, or not any more."""
+        """The text, marked as used; None if it is absent or expired."""
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
@@ -62,7 +61,7 @@ class Originals:
 
 
 def _key(scope: bytes, ref: str) -> bytes:
-    """What a text is found by: references stand in conversations, and those are nobody else's business."""
+    """The key of a text: references stand in conversations, which are private."""
     return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
 
 
@@ -72,24 +71,21 @@ _key_again = lru_cache(maxsize=_RENEWED)(_key)
 
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
-"""What an entry takes beside its texts."""
 
 _LONGEST_ARGUMENTS = 64_000
-"""Characters; of calls with longer arguments only the names are kept."""
+"""Characters; calls with longer arguments keep only their names."""
 
 Clean = Callable[[str], Awaitable[str]]
 """A text without its secrets. Raises RedactionError."""
 
 
 class ToolCallCache:
-    """Calls by scope and id."""
-
     def __init__(self, table: KeyedValues[MadeCall], clean: Clean) -> None:
         self._table = table
         self._clean = clean
 
     async def record(self, scope: bytes, calls: Sequence[MadeCall]) -> None:
-        """Keep the calls of one response. Ids that could be any conversation's are none to keep one by."""
+        """Keep the calls of one response, except ids that are not unique."""
         await self._table.put(
             {
                 _call_key(scope, call.id): replace(call, arguments=await self._arguments(call))
@@ -99,7 +95,7 @@ class ToolCallCache:
         )
 
     async def of_ids(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
-        """The calls there are for these ids."""
+        """Known calls of these ids."""
         keys = {_call_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
         return {keys[key]: call for key, call in (await self._table.get(keys)).items()}
 
@@ -117,7 +113,7 @@ class ToolCallCache:
 
 
 def _call_key(scope: bytes, call_id: str) -> bytes:
-    """What a call is found by, whoever gives its result."""
+    """The key of a call."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=16, person=b"penumbra call")
     digest.update(call_id.encode("utf-8", "surrogatepass"))
     return digest.digest()
@@ -135,7 +131,6 @@ TOOL_CALLS = Schema(
 
 
 _MEMORY = 4_096
-"""Strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +144,7 @@ class Stretch:
 
 Stretches = Sequence[Stretch]
 Restorations = KeyedValues[Stretches]
-"""By the key of a string: what in it is a placeholder's value."""
+"""Values of placeholders, by the key of a string."""
 
 
 def _pack(stretches: Stretches) -> bytes:
@@ -165,4 +160,4 @@ RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
 
 COMPRESSED = Schema("compressed", pack_text, unpack_text)
 Compressed = KeyedValues[str]
-"""Answers by key. They are added: the first one stays, so that all who ask get the same."""
+"""Answers by key. The first one stays, so that all requests get the same."""

@@ -37,7 +37,7 @@ _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
 _LANES = 2
-"""Round trips at once; what comes meanwhile is gathered for the next one."""
+"""Concurrent round trips; commands that come meanwhile wait for the next one."""
 _PREFIX = b"penumbra:"
 _PAID_AT_ONCE = 200
 _PROBE = b"x" * 100
@@ -45,11 +45,11 @@ _PROBE_MILLISECONDS = 60_000
 _KEY_MILLISECONDS = 30 * 86_400_000
 _SECONDS_BEHIND = 0.005
 _GRACE = 0.15
-"""Seconds for which a store that answers again is left to those who have something to take back."""
+"""Seconds for which a returned store is left to proxies with writes to take back."""
 _LOOK_SECONDS = 0.25
-"""What a store gets to answer where a request can't go on well without it."""
+"""Seconds that the store gets where a request can't go on well without an answer."""
 _LONGEST_LOOK = 0.75
-"""Seconds for which such a request waits until it is known whether the store is back."""
+"""Seconds that such a request waits for the state of the store."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StoreFigures:
-    """Counted since the start."""
+    """Counters since the start."""
 
     round_trips: int = 0
     commands: int = 0
@@ -82,27 +82,27 @@ class StoreFigures:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """What goes out together."""
+    """Commands of one round trip."""
 
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
     behind: list[Command] = field(default_factory=list)
-    """What goes out behind them if no answer comes."""
+    """Commands sent afterwards if no answer comes."""
 
 
 class SharedStore:
-    """State: connections, what is owed, and whether the store can be relied on. All on one event loop."""
+    """State: connections, delayed rows, and whether the store is reliable. Belongs to one event loop."""
 
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
         self.key = place.installation_key()
-        """In the place of an installation's own: all proxies hash alike."""
+        """Takes the place of an installation's key: all proxies hash alike."""
         self.figures = StoreFigures()
         self.outage = Outage()
         self.patience = SECONDS
-        """A store that takes longer is slow."""
+        """Seconds after which the store counts as slow."""
         self.filled: set[str] = set()
-        """Tables of which the store knows that they are not empty."""
+        """Tables that the store knows to be filled."""
         self._names = place.derived("names")
         self._records = place.derived("records")
         self._where = _shown(place.url)
@@ -118,10 +118,10 @@ class SharedStore:
         self._lanes = 0
         self._owed = OwedRows()
         self._doubtful: set[bytes] = set()
-        """Names of rows that others may read though they were not sent."""
+        """Names of rows that others may read although they were not sent."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
-        """While it is tried."""
+        """The try under way."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
@@ -129,18 +129,18 @@ class SharedStore:
     # Life
 
     def share(self) -> None:
-        """Somebody else uses it too, and will close it."""
+        """Count another user, which will call `close`."""
         self._holders += 1
 
     def begin(self) -> None:
-        """Say at the start what is wrong with it."""
+        """Check the store and log problems."""
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             self._spawn(self._look())
             self._spawn(self.news.follow())
 
     def close(self) -> None:
-        """Nothing more is asked, once all who share it have closed it."""
+        """Close the store once all users have closed it."""
         self._holders -= 1
         if self._holders:
             return
@@ -160,7 +160,7 @@ class SharedStore:
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is put now is written."""
+        """Whether present puts are written."""
         return self.outage.reach is Reach.WHOLE
 
     @property
@@ -169,7 +169,7 @@ class SharedStore:
         return len(self._owed)
 
     def samples(self) -> dict[str, float]:
-        """Its figures by name, as Prometheus has them; counters end in `_total`."""
+        """Figures by name, as Prometheus has them; counters end in `_total`."""
         figures = self.figures
         return {
             "up": float(self.is_whole),
@@ -187,20 +187,19 @@ class SharedStore:
         }
 
     def seal(self, table: str) -> Seal:
-        """What the records of a table are sealed with."""
         return Seal(self._records, table)
 
     def name(self, table: str, key: bytes) -> bytes:
-        """What a value is found by there. Keys are hashes that their callers' scopes are part of."""
+        """The store's key of a value. Keys are hashes that include their callers' scopes."""
         digest = hashlib.blake2b(key, key=self._names, digest_size=16, person=table.encode()[:16])
         return _PREFIX + table.encode() + b":" + digest.digest()
 
     async def read(self, names: Sequence[bytes], milliseconds: int) -> list[bytes | None] | None:
-        """The records under these names, which are used by that; None: nobody knows."""
+        """Read records and mark them as used; None: unknown."""
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
-        """They are used, unread: 1 for each that there is; None: nobody knows."""
+        """Mark records as used: 1 for each that exists; None: unknown."""
         return await self._ask([("PEXPIRE", name, milliseconds) for name in names])
 
     async def write(
@@ -253,7 +252,7 @@ class SharedStore:
         return self.outage.reach is not Reach.AWAY
 
     def owe(self, rows: Sequence[Row], *, over: bool) -> None:
-        """Have them written before anybody asks the store again."""
+        """Delay rows, to be written before the store is asked again."""
         self._owed.owe(rows, over=over)
         if self._owed and self.is_whole:
             # It failed in between, and is back already.
@@ -310,7 +309,7 @@ class SharedStore:
     async def _replies(
         self, commands: Sequence[Command], seconds: float | None = None, behind: Sequence[Command] = ()
     ) -> list[Any]:
-        """Raises what `_FAILURES` says."""
+        """Raises `_FAILURES`."""
         seconds = self.patience if seconds is None else seconds
         sent = sum(len(part) for command in commands for part in command if isinstance(part, bytes))
         seconds += sent * _SECONDS_A_BYTE + len(commands) * _SECONDS_A_COMMAND
@@ -363,7 +362,7 @@ class SharedStore:
             self._spawn(self._return())
 
     async def _return(self) -> None:
-        """Try it again and again, until all that is owed is written."""
+        """Try until all delayed rows are written."""
         while not self.is_whole:
             self._wanted.clear()
             with suppress(TimeoutError):
@@ -393,7 +392,7 @@ class SharedStore:
             self.outage.worsen(Reach.AWAY)
 
     async def _tried(self, seconds: float) -> Reach:
-        """What the store does now. Raises what `_FAILURES` says."""
+        """The store's present abilities. Raises `_FAILURES`."""
         await self._check(seconds)
         reply, *_ = await self._replies(self._probes, seconds)
         while not isinstance(reply, Exception) and self._owed:
@@ -405,7 +404,7 @@ class SharedStore:
         return Reach.FULL if isinstance(reply, Exception) else Reach.WHOLE
 
     async def _look(self) -> None:
-        """At the start: whether it is there, and whether it keeps what it is given."""
+        """At the start, check whether the store is there and keeps its data."""
         try:
             says = await self._check(_START_SECONDS)
             # The latest stays, so that each change of it is told once.
@@ -421,14 +420,14 @@ class SharedStore:
             _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
-        """What it says of itself. Raises UnfitStore, and what `_FAILURES` says."""
+        """Check the store's `INFO`. Raises UnfitStore and `_FAILURES`."""
         says = outage.told(await self._replies(outage.INFO, seconds))
         outage.check(says)
         return says
 
     @property
     def _probes(self) -> list[Command]:
-        """Each command that it is asked: whoever may not use one of them has no store."""
+        """Each command in use: a user who lacks one of them has no store."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),
@@ -465,7 +464,7 @@ async def _send_behind(connection: Any, commands: Sequence[Command]) -> None:
 
 
 def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
-    """Away with these very records, whatever else is there by then."""
+    """Commands that delete these very records, and no others."""
     milliseconds = max((row.milliseconds for row in rows), default=0)
     pairs = ((row.record[:NONCE_BYTES], former.get(row.name, b"")) for row in rows)
     parts = (part for pair in pairs for part in pair)
@@ -477,12 +476,11 @@ def _is_strange(reply: Any) -> bool:
 
 
 def _is_untold(command: Command, reply: Any) -> bool:
-    """Not every user may ask a store about itself."""
+    """Whether a user may not ask a store about itself."""
     return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
 
 
 def _shown(url: str) -> str:
-    """An address without a password."""
     parts = urlsplit(url)
     host = parts.hostname or parts.path
     return one_line(f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}")

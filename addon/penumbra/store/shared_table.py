@@ -21,11 +21,11 @@ from penumbra.store.table import UNREADABLE
 V = TypeVar("V")
 T = TypeVar("T")
 _INLINE = 20
-"""Values that are packed or unpacked at once on the event loop."""
+"""Values that are packed or unpacked on the event loop at once."""
 _MOST_DOUBTFUL = 10_000
 _LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
-"""So long a table is taken for empty that was."""
+"""Seconds for which an empty table counts as empty."""
 
 
 class SharedTable(KeyedValues[V]):
@@ -40,10 +40,10 @@ class SharedTable(KeyedValues[V]):
         self._milliseconds = int(ttl * 1000)
         self._marker = store.name("filled", schema.name.encode())
         self._marked = float("-inf")
-        """When that was written last: seconds."""
+        """Time of the last such write, in seconds."""
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
-        """Keys whose values nobody knows to be written or not: what holds has to take their place."""
+        """Keys of values that may or may not be written; the valid ones must replace them."""
         self._unwritten: set[bytes] = set()
         """Keys of what is in memory and was not written at once: another proxy may be first. What has left
         memory leaves here too, in time."""
@@ -72,7 +72,7 @@ class SharedTable(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """See `KeyedValues.put`: never behind, for others may ask; what can't be written now is owed."""
+        """See `KeyedValues.put`. Never delayed, since others may ask; failed writes are made later."""
         if values:
             self.note(values)
             rows = await self._rows(values)
@@ -103,7 +103,7 @@ class SharedTable(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. What can't be written is not kept either."""
+        """See `KeyedValues.settle`. Values that can't be written are not kept."""
         if not values:
             return True
         first = [key for key in values if key not in over]
@@ -165,7 +165,7 @@ class SharedTable(KeyedValues[V]):
         return True
 
     async def _give_way(self, keys: Sequence[bytes], values: Mapping[bytes, V]) -> bool:
-        """Another proxy may have been first. Whether it had put the same."""
+        """Take another proxy's value if it was first, and return whether it is the same."""
         self.forget(keys)
         there = await self.get(keys)
         if unreadable := {key: values[key] for key in keys if key not in there}:
@@ -175,28 +175,27 @@ class SharedTable(KeyedValues[V]):
         return not lost
 
     async def _held(self, keys: Iterable[bytes]) -> list[Row]:
-        """What memory has."""
         return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
 
     def _late(self, keys: Iterable[bytes]) -> None:
-        """What was put into memory under these keys is not written yet."""
+        """Keys in memory that are not written yet."""
         self._unwritten.update(keys)
         if len(self._unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
             # What is not in memory is read from the store, whoever was first.
             self._unwritten = {key for key in self._unwritten if key in self._memory}
 
     def _return(self) -> None:
-        """What holds is in the store now, whoever was first."""
+        """After an outage, keep the store's values, whichever proxy was first."""
         self.forget(self._unwritten)
         self._unwritten.clear()
         self._doubtful.clear()
 
     def _told(self, key: bytes) -> bytes | None:
-        """What proxies have told of a key; our own words too, which we took back."""
+        """Announcements about a key; our own too, which we took back."""
         return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
-        """What other proxies are told of it."""
+        """The announcement for other proxies."""
         return [
             (row.name, row.record if news is News.VALUE else b"")
             for value, row in zip(values.values(), rows, strict=True)
@@ -204,7 +203,7 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """What tells other proxies that the table is not empty, where it lacks or is old."""
+        """Mark the table as filled for other proxies, where the mark is missing or old."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []
@@ -218,7 +217,7 @@ class SharedTable(KeyedValues[V]):
         return await self._worked(len(values), lambda: self._packed(values))
 
     async def _worked(self, count: int, work: Callable[[], T]) -> T:
-        """Large texts, and many values, are not the event loop's."""
+        """Run work on large texts, or on many values, outside of the event loop."""
         if count <= _INLINE and (self._schema.memory or not count):
             return work()
         return await asyncio.to_thread(work)

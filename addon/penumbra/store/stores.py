@@ -25,17 +25,16 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 _REVISIONS = 4_000
-"""Conversations of which it is remembered by which revision their decisions were read."""
+"""Conversations whose revision of decisions is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """What the store does not say of a request's results."""
+    """Facts about a request's results that the store can't give."""
 
     is_away: bool
-    """It can't be asked now."""
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys that another proxy has decided about, in a form that is made again from the request."""
+    """Keys that another proxy has decided about, in a form that the request determines."""
 
 
 class Stores:
@@ -68,27 +67,27 @@ class Stores:
         self.history = History(database, time.time, STEADY)
 
     async def written(self) -> None:
-        """Returns when all that was put so far is safe from a restart."""
+        """Return when all puts so far are safe from a restart."""
         await self.database.written()
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is decided now will be known to whoever gets the next request."""
+        """Whether present decisions will be known at the next request."""
         return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
     def is_recent(self) -> bool:
-        """Whether conversations may have begun that it does not know: it failed, or did so not long ago."""
+        """Whether the store may lack conversations, since it failed recently."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property
     def is_away(self) -> bool:
-        """Whether nothing can be looked up but in memory."""
+        """Whether only memory can be asked."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_away
 
     @property
     def failures(self) -> int:
-        """How often the store has failed so far: what was looked up meanwhile may lack something."""
+        """Failures of the store so far; look-ups meanwhile may lack values."""
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
@@ -122,7 +121,7 @@ class Stores:
         return Unsaid(False) if is_ours else None
 
     def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:
-        """Nothing in memory holds of what another proxy has decided otherwise since."""
+        """Drop values from memory that another proxy has replaced."""
         if self.shared is not None and self._revisions.get(conversation, "") != state.revision:
             self.decisions.forget(keys)
             self._revisions[conversation] = state.revision

@@ -32,12 +32,12 @@ _SLEEPS_TOO: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 
 
 def passed() -> float:
-    """Seconds since some beginning, those included in which the machine slept."""
+    """Seconds since some beginning, with time asleep."""
     return time.monotonic() if _SLEEPS_TOO is None else time.clock_gettime(_SLEEPS_TOO)
 
 
 class SteadyTime:
-    """Like the clock, but never more than what has passed since the beginning. It may be put back."""
+    """A clock that never advances more than real time. It may be put back."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed
@@ -48,21 +48,21 @@ class SteadyTime:
 
 
 STEADY = SteadyTime()
-"""Since the process began."""
+"""A steady clock from the start of the process."""
 
 
 V = TypeVar("V")
 T = TypeVar("T")
 D = TypeVar("D")
 _ROW_BYTES = 500
-"""What a row takes in memory beside its value."""
+"""Bytes of a row in memory beside its value."""
 _VALUE, _USED = map(attrgetter, ("value", "used"))
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
-"""What `Schema.unpack` raises of broken data."""
+"""Errors of `Schema.unpack` on broken data."""
 
 
 class Table(KeyedValues[V]):
-    """On the database of this machine."""
+    """A table in the database of this machine."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Table(KeyedValues[V]):
         self._seal = database.seal(schema.name)
         self._files = database.file.renewals
         self._was_empty: bool | None = None
-        """When the database was asked; None: it was not."""
+        """The database was empty when asked; None: not asked."""
         self._steady = steady or clock
         database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
@@ -138,14 +138,14 @@ class Table(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. Nothing new, while the disk does not keep up."""
+        """See `KeyedValues.settle`. Nothing new is settled while the disk lags."""
         if values and not (unasked or self._database.is_whole):
             return False
         await self.put(values, behind=True)
         return True
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """See `KeyedValues.touch`. While the disk hangs, they count as there."""
+        """See `KeyedValues.touch`. While the disk hangs, all keys count as present."""
         if not keys:
             return set()
         return await self._asked(partial(self._touch, keys, self._clock()), set(keys))
@@ -168,7 +168,7 @@ class Table(KeyedValues[V]):
         return self._was_empty and self._name not in self._database.filled
 
     async def _asked(self, work: Work[T], otherwise: D) -> T | D:
-        """What the database says; `otherwise` while its disk hangs."""
+        """The result of `work`; `otherwise` while the disk hangs."""
         try:
             return await self._database.run(work)
         except DiskAway:
@@ -181,13 +181,13 @@ class Table(KeyedValues[V]):
         self._database.later(partial(write, dict(values), self._clock()), size, len(values))
 
     def _size(self, value: V) -> int:
-        """Bytes that it takes while it waits to be written, roughly."""
+        """Approximate bytes of a value that waits to be written."""
         return _ROW_BYTES + (len(value) if isinstance(value, str) else self._schema.weigh(value))
 
     # In the database's thread
 
     def _begin(self) -> float:
-        """What was used before that is gone."""
+        """Expiry time of unused values."""
         return self._steady() - self._ttl
 
     def _has_rows(self, connection: Connection) -> bool:
@@ -217,7 +217,7 @@ class Table(KeyedValues[V]):
         return values
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
-        """What an older file has of that which is not there: it is from now on."""
+        """Move values from an older file, where this one lacks them."""
         if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}
@@ -253,7 +253,7 @@ class Table(KeyedValues[V]):
 
 
 class _Codecs(threading.local):
-    """Of one thread: to make one costs more than most texts."""
+    """Codecs of one thread: making one costs more than most texts."""
 
     def __init__(self) -> None:
         # A third of the default level's time, for a twentieth more bytes: everybody waits for large ones.
@@ -265,20 +265,19 @@ _codecs = _Codecs()
 
 
 def compress(data: bytes) -> bytes:
-    """For `pack`."""
     return _codecs.compressor.compress(data)
 
 
 def decompress(data: bytes) -> bytes:
-    """For `unpack`. Raises zstandard.ZstdError."""
+    """Raises zstandard.ZstdError."""
     return _codecs.decompressor.decompress(data)
 
 
 def pack_text(text: str) -> bytes:
-    """A text, compressed; lone surrogates stay."""
+    """Compress a text; lone surrogates survive."""
     return compress(text.encode("utf-8", "surrogatepass"))
 
 
 def unpack_text(data: bytes) -> str:
-    """What `pack_text` was given."""
+    """Reverse `pack_text`."""
     return decompress(data).decode("utf-8", "surrogatepass")
