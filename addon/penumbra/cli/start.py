@@ -51,7 +51,7 @@ _INTRODUCTION = (
 
 
 def options_help() -> str:
-    """All of them with their help."""
+    """All options with their help."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
     lines = textwrap.wrap(_INTRODUCTION, width)
     for title, members in groups().items():
@@ -75,12 +75,12 @@ _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of
 
 
 def worded(message: str) -> str:
-    """What the parser of the arguments says of them."""
+    """An error of the argument parser, reworded."""
     return _NO_NUMBER.sub(r"\1: got \2, allowed: a whole number", message)
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """The first value that mitmproxy will not take; empty: there is none, or mitmproxy says it itself."""
+    """The first unacceptable value; empty without one, or where mitmproxy reports it itself."""
     return next(_problems(opts, given), "")
 
 
@@ -103,7 +103,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
 
 
 def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
-    """Why a value is none for an option; None: none was said."""
+    """The reason why a value does not fit an option; None without one."""
     described = optmanager.dump_dicts(opts, [name])[name]
     kind = described["type"]
     if value is None and kind in ("str", "int"):
@@ -117,7 +117,7 @@ def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
 
 
 def _no_mode(value: str) -> str:
-    """Why a text is no mode of mitmproxy's."""
+    """The reason why a text is no mode of mitmproxy."""
     try:
         ProxyMode.parse(value)
     except ValueError as error:
@@ -129,21 +129,21 @@ def _no_mode(value: str) -> str:
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
-"""Of mitmweb's list of flows: its own, and the comment, which is where Penumbra says what it has done."""
+"""Columns of mitmweb's list of flows: the default ones, and the comment, in which Penumbra describes its
+work."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 _log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
-    """Of what mitmproxy writes to the terminal, leaves out who connects and what is streamed, unless more is
-    asked for, and errors of the start, which are told at its end."""
+    """Drops records about connections and streams from the terminal, and errors of a start, which are
+    reported at its end."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_starting = True
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
         if self.is_starting and record.levelno >= logging.ERROR and not record.exc_info:
             return False
         if ctx.options.termlog_verbosity == "debug" or record.levelno > logging.INFO:
@@ -170,33 +170,32 @@ class StartErrors(errorcheck.ErrorCheck):
             raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
     def finish(self) -> None:
-        """It runs: errors are logged like all else."""
+        """Log later errors like other records."""
         self.logger.uninstall()
         self._quiet.is_starting = False
 
 
 class Starter(Protocol):
-    """Who starts the proxy."""
+    """The party that starts the proxy."""
 
     is_wrap: bool
-    """It is for one program, and ends with it."""
+    """The proxy is for one program, and ends with it."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
-        """It listens; called in its event loop. `hosts`: those that count among LLM hosts by the settings."""
+        """Called in the event loop once the proxy listens. `hosts`: LLM hosts of the settings."""
         ...
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """It has ended; what it has done."""
+        """Called with the totals at the end."""
         ...
 
 
 class User:
-    """Who is told in a terminal how to point an agent at the proxy."""
+    """A user at a terminal, who gets hints how to point an agent at the proxy."""
 
     is_wrap = False
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
-        """Says so."""
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
 
@@ -205,7 +204,7 @@ class User:
 
 
 class _Greeting:
-    """The ports are known once all addons run, also those that the system chose."""
+    """Reports the ports once all addons run, including ports chosen by the system."""
 
     def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
@@ -213,29 +212,26 @@ class _Greeting:
         self._hosts = hosts
 
     def running(self) -> None:
-        """It listens."""
         self._starter.listens(servers(), self._certificates, self._hosts)
 
 
 class _OtherPlainHttp:
-    """What a wrapped program asks of other hosts in plain HTTP goes on as it arrives: nobody reads it."""
+    """Streams requests of a wrapped program to other hosts in plain HTTP, which nothing reads."""
 
     def __init__(self, addon: Penumbra) -> None:
         self._addon = addon
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """A request begins."""
         if not destination.is_llm_host(flow, self._addon.settings.hosts):
             flow.request.stream = True
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """A response begins."""
         if flow.response is not None and not destination.is_llm_host(flow, self._addon.settings.hosts):
             flow.response.stream = True
 
 
 class _Face:
-    """The arguments of one start, and what of mitmproxy they go to."""
+    """The arguments of one start, and their targets in mitmproxy."""
 
     def __init__(self, command: str, given: Sequence[str], starter: Starter) -> None:
         self.command = command
@@ -248,7 +244,7 @@ class _Face:
         self.quiet = Quiet()
 
     def furnish(self, master: Master) -> None:
-        """Put our addon in where scripts are loaded, and our defaults in the place of mitmproxy's."""
+        """Add our addon in the place of scripts, and our defaults."""
         _add_behind(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
             master.addons.add(_OtherPlainHttp(self.addon))
@@ -282,7 +278,7 @@ class _Face:
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
-        """All options are read: the last look before anything is opened. Raises Failure."""
+        """Check all options before anything is opened. Raises Failure."""
         words = list(args.filter_args)
         if words and not words[0].startswith(FILTER_BEGINNINGS):
             raise Failure(
@@ -308,7 +304,7 @@ class _Face:
         return dict.fromkeys(names, expression)
 
     def _certificates(self) -> Certificates:
-        """The CA in use, which may sign for the hosts that are decrypted. Raises Failure."""
+        """The CA in use, with a warning about hosts that it may not sign for. Raises Failure."""
         settings, confdir = self.addon.settings, ctx.options.confdir
         any_host = settings.intercept == "all"
         trusted = prepare_ca(confdir, hosts=None if any_host else settings.hosts)
@@ -332,10 +328,8 @@ def prepare_ca(
     environment: Mapping[str, str] = os.environ,
     hosts: Iterable[str] | None = (),
 ) -> Certificates:
-    """Makes the CA if there is none, and the bundle if it is not right. Raises Failure.
-
-    `hosts`: globs that a CA of our own may sign for beside those of the rules; None: any host.
-    """
+    """Make the CA if there is none, and the bundle if it is outdated. `hosts`: globs that a CA of our own may
+    sign for beside those of the rules; None: any host. Raises Failure."""
     folder = certificates.folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:
@@ -357,11 +351,11 @@ def prepare_ca(
 
 
 class _Done(Exception):
-    """All has been said; what comes with it is an exit code."""
+    """Ends the start with an exit code."""
 
 
 def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
-    """Runs mitmdump or mitmweb until it ends; the exit code. Raises Failure."""
+    """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or User())
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What is said stands in a file or a pipe when it is said, not once a few KB have come together.
@@ -395,7 +389,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
 
 
 def servers() -> list[Server]:
-    """The modes of the proxy that runs."""
+    """Modes of the running proxy."""
     return [
         Server(
             instance.mode.type_name,
@@ -413,7 +407,7 @@ def _add_behind(master: Master, name: str, addon: object) -> None:
 
 
 def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
-    """One line for each thing that failed."""
+    """Failures, one line each."""
     failed = [
         instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
     ]
@@ -427,7 +421,7 @@ def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
 
 
 def _server_error(mode: Any, error: BaseException) -> str:
-    """Why a mode of the proxy can't run, and what to do."""
+    """The reason why a mode of the proxy can't run, and advice."""
     if mode.type_name == "local":
         return f"local capture can't be started ({_first_line(error)}): {_LOCAL}"
     host, port = mode.listen_host(ctx.options.listen_host), mode.listen_port(ctx.options.listen_port)
@@ -447,7 +441,7 @@ def _server_error(mode: Any, error: BaseException) -> str:
 
 _LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
 _NO_ADDRESS = "could not bind on any address"
-"""asyncio's words, which come without a number."""
+"""asyncio's error, which has no number."""
 
 
 def _first_line(error: BaseException) -> str:
@@ -480,14 +474,14 @@ _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One mode of the proxy, as it runs."""
+    """One running mode of the proxy."""
 
     kind: str
     """`regular`, `reverse`, `local` …"""
     data: str = ""
-    """What stands behind the colon: a URL, the names of programs."""
+    """The part after the colon: a URL, names of programs."""
     host: str = ""
-    """The address it listens on; empty if it listens on none."""
+    """The address it listens on; empty without one."""
     port: int = 0
 
     @property
@@ -497,7 +491,7 @@ class Server:
 
 
 def hints(servers: Iterable[Server], certificates: Certificates) -> str:
-    """What the user is told, line by line."""
+    """Hints for the user, line by line."""
     lines = [f"CA certificate: {certificates.ca}"]
     proxies = [server for server in servers if server.kind in ("regular", "upstream")]
     for server in servers:
@@ -585,12 +579,12 @@ class _Wrap:
         self._report = report
 
     def tell(self, **line: Any) -> None:
-        """A line; whoever has gone needs none."""
+        """Write a line; a closed pipe is ignored."""
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
     def listens(self, servers: Sequence[Server], certificates: Certificates, hosts: Sequence[str]) -> None:
-        """Where, by which CA, and for which hosts beside the known ones."""
+        """Report the addresses, the CA and the LLM hosts of the settings."""
         end = partial(asyncio.get_running_loop().call_soon_threadsafe, ctx.master.shutdown)
         threading.Thread(target=_wait, args=(end,), daemon=True).start()
         proxy = next((server.place for server in servers if server.kind in _PROXIES), "")
@@ -600,12 +594,11 @@ class _Wrap:
         self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web, "hosts": list(hosts)})
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """What it has done."""
         self.tell(ended=totals)
 
 
 def _wait(end: Callable[[], object]) -> None:
-    """Call `end` at the end of standard input, by a thread: not every event loop can wait for it."""
+    """Call `end` at the end of standard input, in a thread, since not every event loop can wait for it."""
     while os.read(0, 4096):
         pass
     # The loop may have ended first.

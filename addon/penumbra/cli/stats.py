@@ -40,8 +40,7 @@ Exit code 0, or 1 if no proxy runs here.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs. Raises
-    Failure."""
+    """Print figures of each proxy and each day. The exit code is 1 if none runs. Raises Failure."""
     parser = Parser("stats")
     parser.add_argument("--tools", action="store_true")
     parser.add_argument("--report", metavar="FILE")
@@ -92,7 +91,7 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
 
 
 def _kept(path: Path | None, read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
-    """What the store has; nothing where it can't be read, or lies elsewhere."""
+    """Rows of the store; none where it can't be read, or is not on this machine."""
     try:
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
@@ -118,7 +117,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the days lack of what the processes have told: a proxy writes its history every few seconds."""
+    """A line on requests that the days lack, since proxies write their history every few seconds."""
     if requests := sum(process.get("not_in_history", 0) for process in processes):
         yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 

@@ -39,15 +39,15 @@ _BY_SIGNAL = 128
 _FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
-"""Sent to whoever starts the program, and meant for it."""
+"""Signals that are passed on to the program."""
 _OF_THE_TERMINAL = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
 )
-"""The program gets them itself, and decides what they mean."""
+"""Signals that the program gets from the terminal itself."""
 
 
 class NotRunnable(Exception):
-    """There is no such program; the message says why, `code` is what a shell would return."""
+    """The program can't be run. `code` is a shell's exit code for that."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class NotRunnable(Exception):
 
 
 def find(name: str, path: str | None) -> str:
-    """The program's file. Raises NotRunnable, as soon as a shell would."""
+    """The program's file. Raises NotRunnable, as a shell would."""
     if program := shutil.which(name, path=path):
         return program
     if not os.path.dirname(name):
@@ -145,7 +145,7 @@ def _wait(child: int, terminal: int | None) -> int:
 
 
 def _stop_as_well(child: int, terminal: int, status: int) -> None:
-    """Ctrl-Z: the job stops as a whole, and goes on when the shell says so, in front or behind."""
+    """Stop with the program at Ctrl-Z, and continue it when the shell does, in foreground or background."""
     _hand_over(terminal, os.getpgrp())
     os.kill(os.getpid(), signal.SIGSTOP)
     with contextlib.suppress(OSError):
@@ -156,7 +156,7 @@ def _stop_as_well(child: int, terminal: int, status: int) -> None:
 
 
 def _terminal() -> int | None:
-    """The terminal, if both ends of the program are there and it is ours to give."""
+    """The terminal, if the program's input and output are a terminal that this process controls."""
     try:
         if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
             return 0
@@ -179,7 +179,7 @@ def _own_group(pid: int) -> None:
 
 
 def _hand_over(terminal: int, group: int) -> None:
-    """Whoever is behind is stopped for it, unless it ignores that."""
+    """Give a process group the terminal. In the background, SIGTTOU is ignored meanwhile."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         with contextlib.suppress(OSError):
@@ -190,8 +190,7 @@ def _hand_over(terminal: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """While the program runs: what is meant for it is passed on to what the list holds, what the terminal
-    sends is left to it."""
+    """Pass signals on to the processes in the list, and leave those of the terminal to them."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -239,12 +238,12 @@ FAILED = 125
 _NODE = 24
 """The first version whose fetch uses the proxy without a warning."""
 _OVERRULING = ("PENUMBRA_", "FORGE_")
-"""What variables begin with that say how a proxy works."""
+"""Prefixes of variables that override a proxy's settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What was asked for."""
+    """The arguments of the command."""
 
     program: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -254,13 +253,13 @@ class Arguments:
     is_quiet: bool = False
     is_observing: bool = False
     is_informed: bool = False
-    """Of what mitmweb shows to others."""
+    """The user accepts that mitmweb shows flows to others."""
     shell: str = ""
-    """Only print the variables for it."""
+    """Only print the variables for this shell."""
 
 
 def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Runs the program; its exit code. Raises Failure."""
+    """Run the program and return its exit code. Raises Failure."""
     arguments = read(given, environment)
     if arguments.shell:
         return _print(arguments.shell, environment)
@@ -285,7 +284,7 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
-    """The arguments: ours first, and from the first other word on the program's. Raises Failure."""
+    """Read our arguments up to the first other word, and the program's from there on. Raises Failure."""
     arguments, rest = Arguments(), list(given)
     while rest and rest[0].startswith("-") and rest[0] != "--":
         name, has_value, value = rest.pop(0).partition("=")
@@ -351,7 +350,7 @@ def summary(totals: Mapping[str, Any]) -> str:
 
 
 def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
-    """The proxy that the program is led to. Raises Failure."""
+    """The proxy for the program. Raises Failure."""
     is_chosen = arguments.is_new or arguments.web or arguments.is_observing or bool(arguments.settings)
     is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
     if not is_chosen and (entry := proxy_process.joinable(environment)):
@@ -368,7 +367,7 @@ def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_proces
 
 
 def _upstream(environment: Mapping[str, str]) -> str:
-    """The proxy that all goes through already; where that is one of ours, requests are read once."""
+    """The upstream proxy; empty where that is a proxy of ours, so that requests are read once."""
     url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     return "" if url.removeprefix("http://").rstrip("/") in ours else url
@@ -386,7 +385,7 @@ def _print(shell: str, environment: Mapping[str, str]) -> int:
 
 
 def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the program gets beside its environment."""
+    """Variables for the program."""
     trusted = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
     if trusted.bundle is None:
         print(f"penumbra: no bundle of certificates: {one_line(trusted.problem)}", file=sys.stderr)
@@ -406,7 +405,7 @@ def _tools(environment: Mapping[str, str]) -> agent_environment.Tools:
 
 
 def _output(environment: Mapping[str, str], name: str, *arguments: str) -> str:
-    """What a program on the path prints; nothing if it is not there, or fails."""
+    """Output of a program on the path; empty where it is missing or fails."""
     if (program := shutil.which(name, path=environment.get("PATH"))) is None:
         return ""
     try:

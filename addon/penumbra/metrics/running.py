@@ -27,23 +27,23 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3
-"""The file is written at most this often."""
+"""The file is written at most this often, in seconds."""
 _MOST_BYTES = 4_000_000
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
-"""What file systems say that have no locks."""
+"""Errors of file systems without locks."""
 _NO_FILE = "Penumbra keeps no file for `penumbra stats`, `pause` and `wrap`"
 _log = logging.getLogger(__name__)
 
 
 def folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the files lie."""
+    """The folder of the files."""
     state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "penumbra" / "running"
 
 
 class StatsFile:
-    """One process's file. `content` gives what is to be written; called in the event loop, which waits for no
-    disk."""
+    """The file of one process. `content` gives its content; it is called in the event loop, which waits for
+    no disk."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
         self._path = path
@@ -52,11 +52,11 @@ class StatsFile:
         self._written = 0.0
         self._failed = self._closed = False
         self._lock: int | None = None
-        """The descriptor of the file that is there now, locked."""
+        """Descriptor of the present file, locked."""
         self._writing = threading.Lock()
 
     def start(self) -> None:
-        """The process can be asked from now on."""
+        """Write the file for the first time."""
         if fcntl is None:
             self._failed = True
             _log.warning(f"{_NO_FILE}: this system has no file locks")
@@ -64,13 +64,13 @@ class StatsFile:
         self._write(orjson.dumps(self._content()))
 
     def changed(self) -> None:
-        """There is something new; it is written at once, or as soon as it may be again."""
+        """Write the file soon, since there is something new."""
         if self._due is None and not self._failed:
             loop = asyncio.get_running_loop()
             self._due = loop.call_at(max(loop.time(), self._written + SECONDS), self._changed)
 
     def close(self) -> None:
-        """The process ends."""
+        """Remove the file at the end of the process."""
         if self._due is not None:
             self._due.cancel()
         with self._writing:
@@ -113,19 +113,18 @@ class StatsFile:
                 _log.debug("%s: %s", _NO_FILE, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
-        """Another file's lock in the place of the last one's."""
+        """Hold the lock of another file in place of the last one's."""
         if self._lock is not None:
             os.close(self._lock)
         self._lock = descriptor
 
 
 def own_file() -> Path:
-    """This process's file."""
     return folder() / f"{os.getpid()}.json"
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """What each running proxy has written, oldest process first. `pid` in it is the file's own process."""
+    """Files of running proxies, oldest process first. `pid` in each is the process of the file."""
     if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):
@@ -140,7 +139,8 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
-    """Whether this is a file (or what `kind` says) of this user, and no link, that nobody else can change."""
+    """Whether a path is a regular file (or of another `kind`) of this user, no link, that nobody else can
+    change."""
     try:
         return _is_ours(path.lstat(), kind)
     except OSError:
@@ -153,12 +153,11 @@ def _is_ours(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
 
 
 _TRIES = 3
-"""How often a file is opened again that was replaced meanwhile."""
+"""Tries to open a file that is being replaced."""
 
 
 def _record(path: Path) -> Any:
-    """What a running process has written; None where no process holds the file,
-    False where it can't be read."""
+    """The file of a running process; None where no process holds it, False where it can't be read."""
     try:
         for _ in range(_TRIES):
             # Not to wait at a pipe.
@@ -177,7 +176,7 @@ def _record(path: Path) -> Any:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether another one holds the lock of a file."""
+    """Whether another process holds the lock of a file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -13,19 +13,17 @@ from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
-"""Of all sessions together; each also has at most a quarter of them."""
+"""Turns of all sessions together; each session has at most a quarter of them."""
 _MOST_RESULTS = 40_000
-"""Of all turns together."""
 _MOST_CALLS = 4_000
-"""Calls of one session that are remembered, to tell when one is made again."""
+"""Remembered calls of one session, by which repeated calls are recognised."""
 
 
 @dataclass(slots=True)
 class ResultRecord:
-    """One result, as it was when it was new."""
+    """One new result."""
 
     number: int
-    """Of this process."""
     tool: str
     family: str
     how: str
@@ -35,14 +33,13 @@ class ResultRecord:
     tokens: tuple[int, int]
     secrets: dict[str, int]
     kept: str
-    """Why it went as it came; empty if it did not."""
+    """The reason why it went unchanged; empty if it did not."""
     is_repeated: bool = False
-    """The same call gave the same before, and something was left out of that."""
+    """The same call gave the same before and was shortened."""
     asked: int = 0
     ref: str = ""
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "number": self.number,
             "tool": self.tool,
@@ -61,14 +58,14 @@ class ResultRecord:
 
 @dataclass(slots=True)
 class Rates:
-    """Dollars a token; 0: not known."""
+    """Dollars of a token; 0: unknown."""
 
     input: float = 0.0
     cached: float = 0.0
     written: float = 0.0
     output: float = 0.0
     long: Rates | None = None
-    """Of requests whose prompt has more than `above` tokens; None: they cost the same."""
+    """Rates of requests whose prompt has more than `above` tokens; None: the same."""
     above: int = 0
 
     def at(self, prompt: int) -> Rates:
@@ -78,11 +75,10 @@ class Rates:
 
 @dataclass(slots=True, eq=False)
 class TurnRecord:
-    """One request and what came back."""
+    """One request and its response."""
 
     number: int
     time: float
-    """Seconds since 1970."""
     session: str
     model: str
     agent: str
@@ -92,21 +88,20 @@ class TurnRecord:
     note: str
     results: tuple[ResultRecord, ...]
     carried: int
-    """Results that it had, new ones and others."""
+    """Results in the request, new and earlier ones."""
     body: tuple[int, int]
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     owed: Amounts | None = None
-    """What counts once the provider has taken it."""
+    """Amounts that count once the provider has taken the request."""
     status: str = ""
-    """Empty: nothing has come back yet."""
+    """Empty: no response so far."""
     miss: Miss | None = None
     ending: Ending = NOT_READ
     is_billed: bool = False
     is_observed: bool = False
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
         miss = self.miss
         return {
             "number": self.number,
@@ -131,7 +126,7 @@ class Session:
     """One conversation since the start."""
 
     id: str
-    """The beginning of its keyed hash, as events have it."""
+    """The beginning of its keyed hash, as in events."""
     agent: str
     project: str
     model: str
@@ -140,10 +135,9 @@ class Session:
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    """By call and what came of it: what was lost of that."""
+    """Loss of each call with its result."""
 
     def record(self) -> dict[str, Any]:
-        """For JSON, without its turns."""
         return {
             "id": self.id,
             "agent": self.agent,
@@ -156,7 +150,7 @@ class Session:
         }
 
     def called(self, call: bytes, loss: int) -> int:
-        """A call has got a result, both in `call`; what was lost of it when it got the same before."""
+        """Note a call with its result, and return the loss of the same one before."""
         before = self.calls.pop(call, 0)
         self.calls[call] = loss
         while len(self.calls) > _MOST_CALLS:
@@ -165,28 +159,26 @@ class Session:
 
 
 class Sessions:
-    """Those that were heard of last; the oldest make room."""
+    """The latest sessions; the oldest are dropped."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._turns = 0
         self._listed: deque[TurnRecord] = deque()
-        """Turns with results, the oldest first."""
         self._results = 0
 
     def __iter__(self) -> Iterator[Session]:
-        """The latest first."""
+        """Sessions, the latest first."""
         return reversed(self._sessions.values())
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def get(self, name: str) -> Session | None:
-        """One of them, if it is still there."""
         return self._sessions.get(name)
 
     def begin_turn(self, turn: TurnRecord) -> Session:
-        """The session of a turn, with it as its latest."""
+        """Add a turn to its session, and return the session."""
         session = self._sessions.pop(turn.session, None) or Session(
             turn.session, turn.agent, turn.project, turn.model, turn.time, turn.time
         )
@@ -202,7 +194,7 @@ class Sessions:
         return session
 
     def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
-        """What was new in a turn; the oldest turns forget theirs."""
+        """Note the new results of a turn; the oldest turns lose theirs."""
         if not results:
             return
         turn.results = results
@@ -214,7 +206,6 @@ class Sessions:
             oldest.results = ()
 
     def result(self, number: int) -> ResultRecord | None:
-        """A result by its number."""
         for session in self:
             for turn in session.turns:
                 for result in turn.results:

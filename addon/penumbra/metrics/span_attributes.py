@@ -20,26 +20,25 @@ _PROVIDERS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""Where the conventions have another name than `rules/providers.yaml`."""
+"""Providers with other names in the conventions than in `rules/providers.yaml`."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
-"""The same of an API's family, for hosts that are no provider's."""
+"""Names by an API's family, for hosts of no known provider."""
 _NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
-"""Of models and reasons. What looks otherwise is none, and may say anything."""
+"""Models and reasons that may be recorded; other texts may hold anything."""
 _BROKEN_OFF = "broken off"
 
 
 def operation(turn: TurnRecord) -> str:
-    """The conventions' word for what a request asks for."""
+    """The conventions' name of a request's operation."""
     return "generate_content" if turn.api.startswith("gemini") else "chat"
 
 
 def name(turn: TurnRecord) -> str:
-    """The span's."""
     return f"{operation(turn)} {turn.model}".rstrip()
 
 
 def error(turn: TurnRecord) -> str:
-    """What went wrong, as `error.type` has it; empty: nothing did."""
+    """The error, as `error.type`; empty without one."""
     if turn.status == _BROKEN_OFF:
         return "broken_off"
     if turn.status.isdigit():
@@ -48,7 +47,7 @@ def error(turn: TurnRecord) -> str:
 
 
 def attributes(turn: TurnRecord) -> dict[str, Value]:
-    """Those of the conventions, and our own below `penumbra.`; what is not known is left out."""
+    """Known attributes of the conventions, and ours below `penumbra.`."""
     amounts = turn.amounts
     found: dict[str, Value] = {
         "gen_ai.operation.name": operation(turn),
@@ -80,7 +79,7 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
 
 
 def _response_model(turn: TurnRecord) -> str:
-    """Providers repeat what they were asked for: nothing, where that was not fit to be told."""
+    """The model that answered; empty where the requested name may not be recorded."""
     model = turn.ending.model
     return model if _NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 
@@ -94,5 +93,5 @@ def _provider(turn: TurnRecord) -> str:
 
 
 def parent(headers: Mapping[str, str]) -> dict[str, str]:
-    """What a client says of the trace that its request belongs to."""
+    """The trace context of the client."""
     return {key: headers[key] for key in ("traceparent", "tracestate") if key in headers}

@@ -28,31 +28,28 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
-    """One tool of a request."""
-
     name: str
     tokens: int
-    """Of its declaration, estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedTools:
-    """One tool, or all tools of an MCP server, that no counted request's conversation called."""
+    """A tool, or all tools of an MCP server, that no counted conversation called."""
 
     project: str
     agent: str
     names: tuple[str, ...]
     server: str
-    """The MCP server whose tools these are, if all of its tools are unused; empty for one tool."""
+    """The MCP server, if all of its tools are unused; empty for one tool."""
     requests: int
-    """The most requests that declared one of them."""
+    """The largest number of requests that declared one of them."""
     tokens: int
-    """Of the declarations in all requests."""
+    """Tokens of the declarations in all requests."""
     dollars: float
-    """At the price of cached input; 0 if no price is known."""
+    """Cost as cached input; 0 if no price is known."""
     file: str
     setting: str
-    """What takes them out of the client's configuration file; empty if it is not known."""
+    """The setting that takes them out of the client's configuration; empty if unknown."""
 
     def record(self) -> Tree:
         """Return the fields for JSON."""

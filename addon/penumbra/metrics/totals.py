@@ -24,24 +24,23 @@ from penumbra.redaction.ruleset import in_words
 
 @dataclass(slots=True)
 class ExternalMetrics:
-    """Running sums since the start."""
+    """Sums of external compressors since the start."""
 
     hits: int = 0
-    """Texts whose answer was there already."""
+    """Texts with a known answer."""
     misses: int = 0
-    """Texts that were shortened by asking."""
+    """Texts that were sent."""
     shared: int = 0
-    """Texts that waited for the same question of somebody else."""
+    """Texts that waited for another request's question."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Texts that got no answer, by kind."""
     calls: int = 0
-    """Calls made, whatever became of them."""
+    """All calls, with any outcome."""
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
 
     def lines(self) -> list[str]:
-        """The figures as text, one fact a line; none if nobody was asked."""
+        """Figures as text, one fact a line; none without calls."""
         if not (self.hits or self.misses or self.failures):
             return []
         unanswered = sum(self.failures.values())
@@ -60,32 +59,32 @@ _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
 
 class Metrics:
-    """The journal, and what else is counted."""
+    """The journal and further counters."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed` is called when there are new figures."""
+        """`changed` is called when figures change."""
         self.journal = Journal(changed)
         self.stages: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.strategies = ExternalMetrics()
         self.observed = 0
-        """Requests that were only looked at: what is counted of them would have been."""
+        """Requests that were only observed: their figures are a projection."""
 
     def add(self, shown: Iterable[ShownResult]) -> None:
-        """Count what was done to the new ones of a request's results."""
+        """Count the stages of new results."""
         new = [entry.facts for entry in shown if entry.new]
         self.stages.update(chain.from_iterable(facts.stages for facts in new))
         self.skipped.update(chain.from_iterable(facts.skipped for facts in new))
 
     @property
     def saved_by_tool(self) -> Counter[str]:
-        """Tokens, each result counted once."""
+        """Tokens saved by tool, each result counted once."""
         return Counter(
             {name: saved for name, sums in self.journal.tools.items() if (saved := sums.before - sums.after)}
         )
 
     def totals(self) -> dict[str, Any]:
-        """The figures for programs; counts, and estimated tokens."""
+        """Figures for programs."""
         sums = self.journal.amounts
         return {
             "requests": sums.requests,
@@ -110,7 +109,6 @@ class Metrics:
         }
 
     def lines(self) -> list[str]:
-        """The figures as text, one fact a line."""
         sums = self.journal.amounts
         if not sums.requests:
             return ["Penumbra: no LLM requests yet."]
@@ -146,7 +144,7 @@ class Metrics:
 
 
 def net_lines(sums: Amounts) -> list[str]:
-    """What was saved less what that took, with what it is a part of; none if nothing was saved."""
+    """Savings less overhead, with their shares; none without savings."""
     if not sums.saved:
         return []
     line = f"net         {sums.net:,} tokens fewer, less {sums.overhead:,} for the tool, originals, repeats"
@@ -177,7 +175,7 @@ def _top(counter: Mapping[str, int]) -> str:
 
 
 def counted_as(counter: Counter[str], tool: str) -> str:
-    """The name that a tool is counted under: a client may call its tools anything, and have any number."""
+    """The name under which a tool is counted, bounded in number and length."""
     name = one_line(tool[:_LONGEST_NAME]) or "(unknown)"
     return name if name in counter or len(counter) < _MOST_TOOLS else "(others)"
 
@@ -197,18 +195,16 @@ class Counts:
     """Sums over responses."""
 
     responses: int = 0
-    """Answers in which the model asked at least once."""
+    """Responses in which the model asked at least once."""
     asked: int = 0
     found: int = 0
     sent: int = 0
-    """Bytes given to the model."""
     calls: int = 0
-    """Upstream calls that the client did not make."""
+    """Hidden calls of the provider."""
     tokens: Counter[str] = field(default_factory=Counter)
-    """Token figures of the responses that the client did not see, by the providers' names."""
+    """Tokens of hidden responses, by the providers' names."""
 
     def add(self, answered: Sequence[Answered], calls: int, tokens: Sequence[Mapping[str, int]]) -> None:
-        """Count one response."""
         self.responses += 1
         self.asked += len(answered)
         self.found += sum(answer.found for answer in answered)
@@ -220,7 +216,6 @@ class Counts:
             self.tokens.update(turn if len(self.tokens) < _MOST_FIGURES else known)
 
     def line(self) -> str:
-        """The sums as text."""
         tokens = ", ".join(f"{name} {count:,}" for name, count in self.tokens.most_common(6))
         return (
             f"{self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
@@ -231,15 +226,15 @@ class Counts:
 
 @dataclass(slots=True)
 class ExpansionMetrics:
-    """Counts of all conversations, of the latest ones each, and by tool and family."""
+    """Sums of all conversations, of the latest ones each, and by tool and family."""
 
     all: Counts = field(default_factory=Counts)
     conversations: OrderedDict[str, Counts] = field(default_factory=OrderedDict)
-    """By the first letters of the conversation's keyed hash."""
+    """Sums by the first letters of the conversation's keyed hash."""
     by_tool: Counter[str] = field(default_factory=Counter)
     by_family: Counter[str] = field(default_factory=Counter)
     recovered: Counter[str] = field(default_factory=Counter)
-    """Requests that were refused as too large and then taken, by rule and by how often they were sent."""
+    """Requests that were refused as too large and then taken, by rule and by number of tries."""
 
     def add(
         self,
@@ -248,7 +243,6 @@ class ExpansionMetrics:
         calls: int,
         tokens: Sequence[Mapping[str, int]],
     ) -> None:
-        """Count one response."""
         name = conversation.hex()[:8]
         counts = self.conversations.pop(name, None) or Counts()
         self.conversations[name] = counts
@@ -261,7 +255,7 @@ class ExpansionMetrics:
         self.by_family.update(answer.family or "(none)" for answer in answered)
 
     def lines(self) -> list[str]:
-        """The figures as text, one fact a line; the latest conversations last."""
+        """Figures as text, one fact a line; the latest conversations last."""
         recovered = ", ".join(f"{name} {count:,}" for name, count in self.recovered.most_common(12))
         lines = [f"recovered   {recovered}"] if recovered else []
         if not self.all.responses:

@@ -19,14 +19,13 @@ class Agent:
 
     name: str
     patterns: tuple[str, ...]
-    """Globs of its logs below a folder."""
+    """Globs of logs below a folder."""
     roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
-    """Where they may lie, by home folder and environment."""
+    """Folders of logs, by home folder and environment."""
     is_first: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
 
     def logs(self, folder: Path) -> Iterator[Path]:
-        """The logs below a folder."""
         for pattern in self.patterns:
             yield from (path for path in folder.glob(pattern) if path.is_file())
 
@@ -39,7 +38,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Whose log a file is, by its first bytes and lines. Raises OSError."""
+    """The agent of a log, by its first bytes and lines. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

@@ -40,7 +40,7 @@ from penumbra.session_logs.log_entries import (
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
 _SYNTHETIC = "<synthetic>"
-"""The model of lines that no model wrote."""
+"""The model named in lines that no model wrote."""
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -74,7 +74,7 @@ class _Node:
     """A message of the model with all its lines, or another line."""
 
     parent: str
-    """Uuid of the line before it."""
+    """Uuid of the parent line."""
     prompt: str = ""
     message: Mapping[str, Any] | None = None
     blocks: list[Mapping[str, Any]] = field(default_factory=list)
@@ -85,11 +85,9 @@ class _Node:
 @dataclass(slots=True)
 class _Tree:
     nodes: dict[str, _Node] = field(default_factory=dict)
-    """By uuid of a line: the lines of one message share a node."""
+    """Nodes by uuid; all lines of a message share a node."""
     messages: dict[str, _Node] = field(default_factory=dict)
-    """By `message.id`."""
     results: dict[str, LoggedResult] = field(default_factory=dict)
-    """By id of the call."""
 
     def add(self, line: Mapping[str, Any]) -> None:
         uuid, message = text(line.get("uuid")), mapping(line.get("message"))
@@ -129,9 +127,9 @@ class _Tree:
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
     def conversations(self) -> Iterator[LoggedConversation]:
-        """One for each end of a branch that the model wrote; branches share their beginning."""
+        """One conversation for each end of a branch that the model wrote; branches share their beginning."""
         behind: set[int] = set()
-        """Messages of the model that another one follows."""
+        """Messages of the model with a later one."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:
@@ -141,11 +139,11 @@ class _Tree:
                 yield LoggedConversation(NAME, tuple(self._entries(node)))
 
     def _before(self, node: _Node) -> _Node | None:
-        """The message of the model in front of one."""
+        """The message of the model before a node."""
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:
-        """What stands before a node, last first. Lines that lead in a circle end where it closes."""
+        """Nodes before a node, last first. A circle ends where it closes."""
         seen = {id(node)}
         while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:
             seen.add(id(before))

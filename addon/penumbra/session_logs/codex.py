@@ -74,7 +74,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 class _Rollout:
     entries: list[Entry] = field(default_factory=list)
     response: LoggedResponse | None = None
-    """The one that is being read; it ends with what the client says."""
+    """The current response; a line of the client ends it."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
@@ -91,7 +91,7 @@ class _Rollout:
             self._item(payload or line, seconds(line.get("timestamp")))
 
     def end(self) -> Iterator[LoggedConversation]:
-        """What was read so far is all of a conversation."""
+        """End the conversation."""
         self._close()
         if self.entries:
             yield LoggedConversation(NAME, tuple(self.entries))
@@ -128,7 +128,7 @@ class _Rollout:
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Usage of the last response, which may have been closed by the results of its calls."""
+        """Usage of the last response, which results of its calls may have closed."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return

@@ -61,9 +61,9 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     entries: dict[str, list[Entry]] = field(default_factory=dict)
-    """By the call that an agent answers; empty: the session's own."""
+    """Entries by the call that an agent answers; empty: the session's own."""
     seen: set[str] = field(default_factory=set)
-    """Ids of messages, and of calls that have a result."""
+    """Ids of messages, and of calls with a result."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
@@ -82,7 +82,7 @@ class _Events:
             self.entries[agent] = [LoggedPrompt(text(data.get("summaryContent")))]
 
     def end(self, agent: str) -> Iterator[LoggedConversation]:
-        """What was read so far of an agent."""
+        """End an agent's conversation."""
         if entries := self.entries.pop(agent, []):
             yield LoggedConversation(NAME, tuple(entries))
 

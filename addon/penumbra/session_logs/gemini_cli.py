@@ -54,7 +54,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a log: what it ends with, and what was taken back or replaced. Raises OSError."""
+    """The conversations of a log: the final one, and those taken back or replaced. Raises OSError."""
     log = _Chat()
     for line in objects(path, counts):
         yield from log.add(line)
@@ -81,7 +81,7 @@ class _Chat:
                 self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
 
     def end(self) -> Iterator[LoggedConversation]:
-        """The messages as they are now."""
+        """The present messages."""
         entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
         if entries:
             yield LoggedConversation(NAME, entries)

@@ -31,7 +31,7 @@ class LoggedCall:
 
 @dataclass(frozen=True, slots=True)
 class LoggedResult:
-    """What a tool gave, text by text."""
+    """The output of a tool, text by text."""
 
     call_id: str
     texts: tuple[str, ...]
@@ -43,16 +43,16 @@ class LoggedUsage:
     """Tokens of one request as its provider counted them."""
 
     input: int
-    """All of the prompt."""
+    """Tokens of the whole prompt."""
     cached: int = 0
-    """Of them, read from the provider's cache."""
+    """Tokens read from the provider's cache."""
     written: int = 0
-    """Of them, written into it at a price of their own."""
+    """Tokens written to the cache at a price of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedResponse:
-    """What the model said to one request."""
+    """The model's answer to one request."""
 
     key: str
     """Names the response in every log that holds it; empty: it is known by the entries before it."""

@@ -48,7 +48,7 @@ from penumbra.session_logs.log_entries import (
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
 _COPIES = 3
-"""So often it is copied where somebody writes to it meanwhile."""
+"""Copies of the database that are tried while another process writes."""
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -58,7 +58,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """It has no lines."""
+    """False: the database has no lines."""
     return False
 
 
@@ -84,7 +84,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 
 @contextmanager
 def _at_rest(path: Path) -> Iterator[str]:
-    """The address of a database that nobody writes to. Raises OSError."""
+    """Address of a database that no process writes to. Raises OSError."""
     journal = path.with_name(f"{path.name}-wal")
     if not journal.is_file() or not journal.stat().st_size:
         yield f"file:{quote(str(path))}?mode=ro&immutable=1"
@@ -150,7 +150,7 @@ class _Session:
             self.entries = [LoggedPrompt(said) for said in summary]
 
     def end(self) -> Iterator[LoggedConversation]:
-        """What was read so far."""
+        """The conversation so far."""
         if self.entries:
             yield LoggedConversation(NAME, tuple(self.entries))
         self.entries = []

@@ -17,23 +17,23 @@ import brotli
 import zstandard
 
 MOST_CODINGS = 3
-"""Nobody needs more than one; each costs time even if nothing comes out of it."""
+"""More codings are never needed, and each takes time."""
 _PIECE = 65_536
-"""Plain bytes that one step makes, where the coding's library takes a bound."""
+"""Decoded bytes of one step, where the library takes a bound."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
 """Coded bytes of one step. One block of zstd takes at least four bytes and writes up to 128 KiB, one of
 brotli takes a few and writes up to 16 MiB; behind the end of a gzip member, what is left is copied."""
 _ZSTD_WINDOW = 1 << 23
-"""What RFC 9659 allows a content coding."""
+"""The window that RFC 9659 allows."""
 _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
 
 
 class NotDecodable(ValueError):
-    """Unknown coding, too many of them, or broken data. The message holds nothing of the data."""
+    """Unknown coding, too many codings, or broken data. The message contains no data."""
 
 
 class TooLarge(NotDecodable):
-    """More plain bytes than the limit."""
+    """The decoded body exceeds the limit."""
 
 
 def codings(header: str) -> tuple[str, ...]:
@@ -59,13 +59,11 @@ def encode(data: bytes, header: str) -> bytes:
 
 
 class Decoder:
-    """Undoes the codings of one body as it arrives. After an error it raises the same for ever."""
+    """Decodes one body as it arrives. After an error it raises the same error always."""
 
     def __init__(self, header: str, limit: int) -> None:
-        """`limit`: plain bytes of the whole body, and also those between two codings.
-
-        Raises NotDecodable if the header names what can't be undone.
-        """
+        """`limit`: decoded bytes of the whole body, and bytes between two codings. Raises NotDecodable for
+        unknown codings."""
         names = codings(header)
         if len(names) > MOST_CODINGS:
             raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
@@ -79,7 +77,7 @@ class Decoder:
         self._error: NotDecodable | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """What the next bytes decode to. Raises NotDecodable, TooLarge."""
+        """Decode the next bytes. Raises NotDecodable, TooLarge."""
         if self._error is not None:
             raise self._error
         if not self._steps:
@@ -96,12 +94,11 @@ class Decoder:
 
     @property
     def has_codings(self) -> bool:
-        """There is something to undo."""
         return bool(self._steps)
 
     @property
     def is_complete(self) -> bool:
-        """Every coding has come to its end, and nothing stands behind that."""
+        """Whether every coding is complete, with nothing after it."""
         return self._error is None and all(step.is_complete for step in self._steps)
 
     def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -122,13 +119,13 @@ class Decoder:
 
 
 class _Step(Protocol):
-    """One coding of one body, as it is undone."""
+    """Decodes one coding of one body."""
 
     @property
     def is_complete(self) -> bool: ...
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes decode to, in pieces of a bounded size."""
+        """Decode bytes into pieces of bounded size."""
         ...
 
 
@@ -139,7 +136,7 @@ class _Zlib:
         self._window = window
         self._inflate = zlib.decompressobj(window)
         self._behind = False
-        """What follows is no member; clients ignore it."""
+        """Bytes after the last member, which clients ignore."""
 
     @property
     def is_complete(self) -> bool:
@@ -165,7 +162,7 @@ class _Zlib:
             yield plain
 
     def _rest(self) -> bytes:
-        """What the library still holds of input that it has taken."""
+        """Input that the library has taken and not used."""
         return b"" if self._inflate.eof else self._inflate.decompress(b"", _PIECE)
 
     @property
@@ -177,7 +174,7 @@ class _Zlib:
 
 
 class _Deflate:
-    """It means zlib's format, but some send the raw one: the first two bytes tell."""
+    """zlib's format or, from some servers, raw deflate, told by the first two bytes."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -229,7 +226,7 @@ class _Brotli:
 
 
 class _Zstd:
-    """Frames behind each other."""
+    """Decodes concatenated frames."""
 
     def __init__(self) -> None:
         self._frames = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
@@ -275,7 +272,7 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""Takes the next bytes, gives what they decode to. Raises NotDecodable, and from then on always."""
+"""Decodes the next bytes. Raises NotDecodable, and from then on always."""
 
 SUPPORTED = ("gzip", "x-gzip", "deflate", "br", "zstd")
 MOST_BYTES = 64 * 1024 * 1024

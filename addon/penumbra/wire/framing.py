@@ -31,7 +31,7 @@ MOST_EVENT_BYTES = 32 * 1024 * 1024
 """One event of a stream: more than the largest images. A stream whose event has no end before that goes on
 as it arrives, and nothing more of it is read."""
 MOST_BLANK_BYTES = 4_096
-"""White space that is waited behind for what tells a stream's framing."""
+"""Leading white space that is skipped to find the framing of a stream."""
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
 _JSON_ARRAY = ":streamgeneratecontent"
 
@@ -40,13 +40,11 @@ class Piece(Protocol):
     """One event of a stream."""
 
     @property
-    def raw(self) -> bytes:
-        """The bytes on the wire."""
-        ...
+    def raw(self) -> bytes: ...
 
     @property
     def data(self) -> bytes | None:
-        """What the event says, JSON; None if it says nothing."""
+        """JSON of the event; None without any."""
         ...
 
     def with_data(self, data: bytes) -> bytes:
@@ -55,14 +53,14 @@ class Piece(Protocol):
 
 
 class Reader(Protocol):
-    """Cuts a byte stream into pieces, whose raw bytes are all of the stream."""
+    """Cuts a stream into pieces whose raw bytes together are the stream."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
-        """The pieces that these bytes complete."""
+        """Pieces that these bytes complete."""
         ...
 
     def close(self) -> Sequence[Piece]:
-        """What is left at the end of the stream."""
+        """The rest at the end of the stream."""
         ...
 
 
@@ -79,17 +77,17 @@ def is_stream(content_type: str, path: str) -> bool:
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _USUAL = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
-"""A whole event as nearly all are written."""
+"""The usual form of an event."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class SseEvent(NamedTuple):
-    """One event, or the comments and blank lines between two."""
+    """One event, or comments and blank lines between two."""
 
     raw: bytes
-    """The bytes on the wire, the blank line at the end included."""
+    """The bytes on the wire with the closing blank line."""
     name: str
-    """Value of the `event` field; empty if there is none."""
+    """Value of the `event` field; empty without one."""
     data: bytes | None
     """The `data` lines joined by LF; None if there are none: a comment, or an empty event."""
 
@@ -109,14 +107,14 @@ class SseEvent(NamedTuple):
 
 
 class EventReader(Protocol):
-    """What cuts the bytes of a response into events."""
+    """Cuts the bytes of a response into events."""
 
     def feed(self, data: bytes) -> Sequence[SseEvent]:
-        """The events that these bytes complete."""
+        """Events that these bytes complete."""
         ...
 
     def close(self) -> Sequence[SseEvent]:
-        """What is left at the end."""
+        """The rest at the end."""
         ...
 
 
@@ -131,18 +129,17 @@ class SseReader:
     """Cuts a byte stream into events. Time and memory grow with the bytes, not with the chunks."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one event; behind a longer one nothing is cut any more."""
+    """Bytes of one event; after a longer one nothing is cut any more."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _line: int = 0
-    """Offset of the line that is being read."""
     _scanned: int = 0
-    """No line ends before this offset that would not have been dealt with."""
+    """Line ends before this offset are processed."""
     _crlf: bool = False
-    """The last line that ended did so with CRLF."""
+    """The last line ended in CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that these bytes complete."""
+        """Events that these bytes complete."""
         if self._passing:
             return [SseEvent(data, "", None)] if data else []
         events: list[SseEvent] = []
@@ -179,7 +176,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """What is left at the end of the stream: an event whose blank line never came, or nothing."""
+        """The rest at the end of the stream: an event without a closing blank line, or nothing."""
         rest = self._taken()
         return [_event(rest)] if rest else []
 
@@ -232,20 +229,17 @@ def _event(raw: bytes) -> SseEvent:
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """One line."""
-
     raw: bytes
-    """The bytes on the wire, the line end included."""
+    """The bytes on the wire with the line end."""
     is_whole: bool = True
-    """False: a part of a line that is too long to be read."""
+    """False: a part of a line that is too long."""
 
     @property
     def data(self) -> bytes | None:
-        """The document; None for a blank line."""
         return (self.raw.strip() or None) if self.is_whole else None
 
     def with_data(self, data: bytes) -> bytes:
-        """The line's bytes with another document; its end stays."""
+        """The line with another document and the same line end."""
         return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
 
 
@@ -254,13 +248,13 @@ class LineReader:
     """Cuts a byte stream into lines. Time grows with the bytes, not with the chunks."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one line; behind a longer one nothing is cut any more."""
+    """Bytes of one line; after a longer one nothing is cut any more."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
 
     def feed(self, data: bytes) -> list[JsonLine]:
-        """The lines that these bytes complete."""
+        """Lines that these bytes complete."""
         if self._passing:
             return [JsonLine(data, is_whole=False)] if data else []
         self._buffer += data
@@ -278,7 +272,7 @@ class LineReader:
         return lines
 
     def close(self) -> list[JsonLine]:
-        """What is left at the end of the stream."""
+        """The rest at the end of the stream."""
         rest = self._taken()
         return [JsonLine(rest)] if rest else []
 
@@ -298,11 +292,11 @@ class ArrayItem:
     """One item, or the end of the array."""
 
     raw: bytes
-    """The bytes on the wire, with what stands in front of the item."""
+    """The bytes on the wire, with those before the item."""
     data: bytes | None
-    """The item; None for everything behind the last one."""
+    """The item; None after the last one."""
     is_part: bool = False
-    """Bytes of an item that is too long to be read, or behind it."""
+    """Bytes of an item that is too long, or after it."""
 
     def with_data(self, data: bytes) -> bytes:
         """The item's bytes with other JSON in its place."""
@@ -313,7 +307,7 @@ class ArrayItem:
         return b"[" + (self.data or b"")
 
     def following(self) -> bytes:
-        """The item behind another one."""
+        """The item after another one."""
         return b",\n" + (self.data or b"")
 
 
@@ -322,7 +316,7 @@ class ArrayReader:
     """Cuts a byte stream into the objects of one array. Time grows with the bytes, not the chunks."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one item; behind a longer one nothing is cut any more."""
+    """Bytes of one item; after a longer one nothing is cut any more."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
@@ -330,11 +324,10 @@ class ArrayReader:
     """Open brackets and braces, that of the array included."""
     _in_string: bool = False
     _begin: int = 0
-    """Offset of the first byte of the item that is being read."""
     _over: bool = False
 
     def feed(self, data: bytes) -> list[ArrayItem]:
-        """The items that these bytes complete."""
+        """Items that these bytes complete."""
         if self._passing:
             return [ArrayItem(data, None, is_part=True)] if data else []
         self._buffer += data
@@ -350,14 +343,14 @@ class ArrayReader:
         return items
 
     def close(self) -> list[ArrayItem]:
-        """What is left at the end of the stream."""
+        """The rest at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._scanned = self._begin = 0
         return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
 
     def _scan(self) -> int | None:
-        """Where the next item ends, or the array; None if that is yet to come."""
+        """The end of the next item, or of the array; None if it has not arrived."""
         while match := (_INSIDE if self._in_string else _OUTSIDE).search(self._buffer, self._scanned):
             sign = match.group()
             if sign == b"\\":
@@ -386,10 +379,10 @@ _LENGTHS = struct.Struct(">II")
 _NUMBER = struct.Struct(">I")
 _PRELUDE_BYTES = 12
 _AROUND_BYTES = 16
-"""What a message has beside headers and payload."""
+"""Bytes of a message beside headers and payload."""
 _STRING = 7
 _ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
-"""What botocore raises for bytes that are no message."""
+"""botocore's errors for bytes that are no message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,17 +390,14 @@ class StreamMessage:
     """One message, or bytes that are none."""
 
     raw: bytes
-    """The bytes on the wire."""
     data: bytes | None
     """The payload; None for bytes that are no message."""
     event: str = ""
-    """Type of the event; empty for an exception and for bytes that are no message."""
+    """Type of the event; empty for an exception and other bytes."""
     exception: str = ""
-    """Type of the exception."""
 
     @property
     def is_exception(self) -> bool:
-        """The provider reports an error."""
         return self.data is not None and not self.event
 
     def with_data(self, data: bytes) -> bytes:
@@ -430,11 +420,11 @@ class MessageReader:
     _buffer: bytearray = field(default_factory=bytearray)
     _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
     _total: int = 0
-    """Bytes of the message that is being read, once its lengths are there and their checksum fits."""
+    """Bytes of the current message, once its lengths are there and their checksum is right."""
     _broken: bool = False
 
     def feed(self, data: bytes) -> list[StreamMessage]:
-        """The messages that these bytes complete."""
+        """Messages that these bytes complete."""
         self._buffer += data
         messages: list[StreamMessage] = []
         while not self._broken and self._is_complete():
@@ -447,7 +437,7 @@ class MessageReader:
         return messages + self.close() if self._broken else messages
 
     def close(self) -> list[StreamMessage]:
-        """What is left at the end of the stream."""
+        """The rest at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [StreamMessage(rest, None)] if rest else []

@@ -25,15 +25,15 @@ SPACE = b" \t\n\r"
 _BETWEEN_MEMBERS = re.compile(
     rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
 )
-"""What stands in front of the value of one member, behind the value of the one before it."""
+"""Text between the values of two members."""
 _CHARACTERS = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
 )
-"""What stands in a JSON string for one character, or a run of characters that stand for themselves."""
+"""The spelling of a character in a JSON string, or a run of characters that stand for themselves."""
 
 
 def spelled(raw: str, at: int) -> int:
-    """Where the character `at` of a string begins in its JSON spelling."""
+    """Offset of the character `at` of a string in its JSON spelling."""
     if "\\" not in raw:
         return at
     decoded = 0
@@ -46,7 +46,7 @@ def spelled(raw: str, at: int) -> int:
 
 
 def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
-    """Whether the object from `at` to `end` has no members but those whose values stand at these places."""
+    """Whether an object from `at` to `end` has only members whose values lie at these places."""
     for start, behind in places:
         if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
             return False
@@ -55,7 +55,7 @@ def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, 
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Where the member stands whose value stands from `start` to `end`: its key, and one comma."""
+    """Span of the member with the value from `start` to `end`: its key, and one comma."""
     start = _string_start(data, _before(data, start, SPACE + b":") - 1)
     before = _before(data, start, SPACE)
     if data[before - 1 : before] == b",":
@@ -78,7 +78,7 @@ def _before(data: bytes, at: int, skipped: bytes) -> int:
 
 
 def _behind(data: bytes, at: int) -> int:
-    """The offset of the first byte from `at` on that is no white space."""
+    """Offset of the first byte from `at` on that is not white space."""
     while at < len(data) and data[at] in SPACE:
         at += 1
     return at
@@ -103,17 +103,16 @@ _ROOM = attrgetter("room")
 
 
 def address_of(buffer: Any) -> int:
-    """Where a buffer lies in memory."""
+    """Address of a buffer in memory."""
     return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
 
 
 def value_of(text: bytes) -> Raw:
-    """The value that a text is. Raises msgspec.DecodeError."""
     return _VALUE.decode(text)
 
 
 def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Where the items of an array stand in a text at an address; mostly there is but a comma between two."""
+    """Offsets of an array's items in a text at an address, mostly separated by a comma alone."""
     at = -1
     for item in items:
         start = at + 1
@@ -124,40 +123,39 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
 
 
 def following(start: int, values: Sequence[KnownValue]) -> list[int]:
-    """Where values stand of which the first does here, with a comma between two."""
+    """Offsets of values from the first one's on, separated by commas."""
     starts = list(accumulate(map(_ROOM, values), initial=start))
     del starts[len(values) :]
     return starts
 
 
 def known_value(key: Key) -> KnownValue:
-    """What a memory keeps of the bytes in a key."""
     root = _VALUE.decode(key[1])
     return KnownValue(key, key[1], root, address_of(root), len(key[1]) + 1)
 
 
 def members_of(value: Raw) -> dict[str, Raw]:
-    """The members of an object; of anything else none."""
+    """Members of an object; none of other values."""
     return _OBJECT.decode(value) if memoryview(value)[0] == BRACE else {}
 
 
 def items_of(value: Raw | bytes) -> list[Raw]:
-    """The items of an array; of anything else none."""
+    """Items of an array; none of other values."""
     return _ARRAY.decode(value) if memoryview(value)[0] == BRACKET else []
 
 
 C = TypeVar("C", dict[str, Raw], list[Raw])
 Opened = Callable[[KnownValue], dict[int, tuple[Raw, C]]]
-"""What of one kind was opened in a known value."""
+"""Containers of one type that were opened in a known value."""
 objects_of, arrays_of = attrgetter("objects"), attrgetter("arrays")
 _OPENED, _ROOT = map(attrgetter, ("opened", "root"))
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
-"""How often the bytes of a text may be read, on average; its values lie so many levels deep."""
+"""Times that the bytes of a text may be read, on average, since values lie so many levels deep."""
 _LEAST_SPARED = 20_000
-"""Bytes of values that are known, from which on it pays not to read them."""
+"""Bytes of known values from which on it pays not to parse them."""
 _LONGEST_HEAD = 200_000
-"""Bytes in front of an array that are remembered with it."""
+"""Longest bytes before an array that are remembered with it."""
 _LEAST_OPENED = 8_000_000
 """Bytes that may be read of any text, however small."""
 
@@ -171,11 +169,10 @@ class ParsedText:
         """`known`: values that are not parsed. Raises NotJson."""
         self.data, self.known = data, known
         self.stand_ins: StandIns | None = None
-        """What the memory has in the place of an array's items."""
+        """Known values for an array's items."""
         self.opened = 0
-        """Bytes of all that was opened."""
         self.members: dict[str, Raw] | None = None
-        """Of the root; None: it is no object."""
+        """Members of the root; None: no object."""
         if known is not None:
             rest = data[: known.start] + data[known.end :]
             try:
@@ -273,8 +270,8 @@ class ParsedText:
         return list(map(_ROOT, values))
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Where a value stands: offsets of its first byte and of the byte after its last. Outside of the text
-        if it is another's."""
+        """Offsets of a value's first byte and of the byte after its last; outside of the text for foreign
+        values."""
         address, size = address_of(value), len(memoryview(value))
         start = address - self._base
         if not 0 <= start < len(self._text):
@@ -293,18 +290,18 @@ class ParsedText:
         )
 
     def stand_in(self, value: Raw) -> StandIn | None:
-        """The value of the memory whose bytes a value is made of; None: of no such."""
+        """The known value whose bytes a value views; None without one."""
         if self.stand_ins is None or 0 <= (address := address_of(value)) - self._base < len(self._text):
             return None
         return self.stand_ins.at(address)
 
     @property
     def _spared(self) -> int:
-        """Bytes that were not read."""
+        """Bytes that were not parsed."""
         return 0 if self.known is None else self.known.end - self.known.start
 
 
 def known_beginning(data: bytes, memory: ValueMemory, scope: bytes) -> Known | None:
-    """The values that a memory knows of a text before it is parsed; None: none, or too few to be of use."""
+    """Known values at the beginning of a text, before parsing; None: none, or too few."""
     known = memory.begun(scope, data)
     return None if known is None or known.end - known.start < _LEAST_SPARED else known

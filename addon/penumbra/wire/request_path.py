@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from penumbra.short_texts import remembered
 
 _ROUNDS = 3
-"""As often percent escapes may stand inside of one another."""
+"""Depth of nested percent escapes."""
 _BEHIND = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
 _OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
@@ -104,11 +104,11 @@ def normal(path: str) -> str:
 
 
 HEADER = "x-penumbra-call"
-"""Carries the number of such a call."""
+"""Header with the number of an own call."""
 under_way: set[str] = set()
-"""Their numbers."""
+"""Numbers of calls under way."""
 
 
 def is_ours(number: str) -> bool:
-    """Whether this is what a call of this process that is under way carries in `HEADER`."""
+    """Whether a header's value is the number of a call under way."""
     return number in under_way

@@ -26,11 +26,11 @@ _FREE = "UNSIGNED-PAYLOAD"
 
 @dataclass(frozen=True, slots=True)
 class Signable:
-    """What a signature covers. Header names in lower case, `host` among them."""
+    """The signed parts of a request. Header names in lower case, with `host`."""
 
     method: str
     path: str
-    """With the query, as it is sent."""
+    """The path with its query, as sent."""
     headers: Mapping[str, str]
     body: bytes
 
@@ -50,7 +50,7 @@ class Keys:
     secret: str = field(repr=False)
 
     def made(self, request: Signable) -> bool:
-        """Whether the request's signature was made with these keys."""
+        """Whether a request's signature was made with these keys."""
         match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
         if match is None or match["id"] != self.id:
             return False
