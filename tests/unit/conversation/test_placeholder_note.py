@@ -290,6 +290,18 @@ def test_value_that_was_put_back_is_no_placeholder(content: str, is_noted: bool)
     callers.close()
 
 
+@pytest.mark.parametrize("restores", ["off", "edits"])
+def test_call_that_only_the_provider_has_is_known_too(restores: str) -> None:
+    """Where values are put back, nobody can tell what the client got."""
+    callers = Callers(adopt="compress", restore_secrets=restores)
+    first = send(callers, READ, RESPONSES, store=True)
+    response, made = f"resp_{1:030d}", written(mark_in(sent(first)))
+    callers.answer(first, RESPONSES, made[0], shows=True, ids=(response,))
+    second = sent(send(callers, made[1:], RESPONSES, store=True, previous_response_id=response))
+    assert json.loads(second)["input"][-1]["output"] == (f"ok\n{NOTE}" if restores == "off" else "ok")
+    callers.close()
+
+
 def test_value_that_is_redacted_in_the_arguments_is_no_placeholder() -> None:
     callers = Callers(redact_scope="all")
     mark = mark_in(sent(send(callers, READ)))
