@@ -42,12 +42,11 @@ from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.known_request import KnownRequest, known_request
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.projects import Projects
 from penumbra.conversation.refused import Refused, unsearched
-from penumbra.conversation.request_reader import RequestReader
+from penumbra.conversation.request_reader import KnownRequest, RequestReader, known_request
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import RedactionError
 from penumbra.expand.expansions import Expansions

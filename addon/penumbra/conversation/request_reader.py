@@ -1,8 +1,9 @@
-"""Reads a request for decisions: its parts, placeholders in their places, and the calls of its results."""
+"""Reads a request for decisions: its parts, placeholders in their places, the calls of its results, and what
+is remembered of its conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -12,8 +13,11 @@ from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
+    adoption,
     ambiguity,
+    cache_price,
     callers,
+    compose,
     message_threads,
     outside_results,
     read,
@@ -24,7 +28,9 @@ from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import Unreadable
+from penumbra.expand.reference import Caller
 from penumbra.redaction.unsearchable import Redact
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
@@ -165,3 +171,64 @@ class RequestReader:
             return request
         calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
         return read.with_calls(request, calls) if calls else request
+
+
+class KnownRequest(NamedTuple):
+    """Passed on from step to step."""
+
+    request: Request
+    caller: Caller
+    conversation: bytes
+    state: ConversationState
+    keys: Collection[bytes]
+    """Of its results."""
+    past: dict[bytes, Decision]
+    """What was decided about them."""
+    redact: Redact
+    is_heavy: bool
+    """What has to be decided takes long."""
+    cold: float
+    """Seconds without a request after which nothing of it is in the provider's cache."""
+    is_cold: bool
+    """That time is over, for certain."""
+
+    @property
+    def reopened(self) -> frozenset[bytes]:
+        """The keys of its answered results that may get another form."""
+        return adoption.reopened(self.request, self.state, self.past) if self.is_cold else frozenset()
+
+    def learned(self, limits: LearnedLimits) -> KnownRequest:
+        """Return the request with what a refusal has just told of its conversation."""
+        state = replace(self.state, limits=self.state.limits.learned(limits))
+        return self._replace(state=state)
+
+
+async def known_request(
+    stores: Stores, restored: RestoredValues, incoming: Incoming, arrived: Arrived, *, whole: bool
+) -> KnownRequest:
+    """The request with what the store has of its conversation. `whole`: what is decided can be remembered."""
+    request = arrived.request
+    caller = callers.caller(incoming, request)
+    conversation = caller.conversation()
+    state, keys, past = await _remembered(stores, request, conversation)
+    if not whole and await stores.lacks(past, compose.answered(request)):
+        state, keys, past = await _remembered(stores, request, conversation)
+    redact = restored.redacting(request, caller, arrived.redact)
+    if stores.is_recent and state.idle is None:
+        # Most conversations have had the injected tool from their first request on.
+        request = replace(request, settings=replace(request.settings, adopt="compress"))
+    heavy = compose.is_heavy(request, past, state)
+    cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
+    asks = whole and incoming.api.kind == "messages"
+    is_cold = asks and adoption.is_cold(request, state, past, cold)
+    return KnownRequest(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold)
+
+
+async def _remembered(
+    stores: Stores, request: Request, conversation: bytes
+) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
+    """What is known of a conversation, the keys of a request's results, and what was decided of these."""
+    state = await stores.conversations.past(conversation)
+    keys = compose.keys(request, state)
+    stores.follow(conversation, state, keys)
+    return state, keys, await stores.decisions.get(keys)
