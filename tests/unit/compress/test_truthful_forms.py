@@ -127,6 +127,36 @@ def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -
     assert '"name":"deep","id":9,"[more keys]":1' in (json_prune.prune(deep, 200) or "")
 
 
+def test_each_of_a_few_records_keeps_what_names_it() -> None:
+    hits = [
+        {
+            "title": f"Keel {n}",
+            "url": f"https://example.com/{n}-{n * 7919}",
+            "text": f"tide{n} and rope " * 300,
+        }
+        for n in range(5)
+    ]
+    shown = run(json.dumps(hits), command="./search --json keel").text
+    assert [hit["title"] for hit in hits if f"{hit['title']}\t" not in shown] == []
+    assert [hit["url"] for hit in hits if f"{hit['url']}\t" not in shown] == []
+
+
+def test_records_on_a_line_each_stay_json() -> None:
+    log = [
+        {
+            "time": f"2026-01-02T03:04:{n % 60:02}",
+            "msg": f"the keel of {n} is laid",
+            "session_id": f"s-{n * 7919}",
+        }
+        | {f"part_{k}_{n}": f"{k * n} of the mast and the rope" for k in range(20)}
+        for n in range(60)
+    ]
+    shown = run("\n".join(map(json.dumps, log)), command="tail -60 ride.log").text
+    rows = [line for line in shown.split("\n") if line.startswith("{")]
+    assert len(rows) > 9
+    assert all("msg" in json.loads(row) for row in rows)
+
+
 # --- binaries -----------------------------------------------------------------------------------
 def test_lines_that_can_be_read_stay_beside_those_that_cannot() -> None:
     garbled = "\ufffd\x01\x02\ufffd" * 100

@@ -49,13 +49,25 @@ _MEASURES = (
 )
 
 
-def prune(text: str, room: int) -> str | None:
-    """The value within `room` bytes; None if it is no JSON, or its strictest form is still too long."""
+_OF_CELLS = (
+    *(_Measure(items=5, keys=40, characters=most, depth=4) for most in (400, 200, 120, 80)),
+    *(
+        _Measure(items=2, keys=keys, characters=most, depth=2)
+        for keys in (12, 8, 6, 4, 3)
+        for most in (80, 50)
+    ),
+)
+"""The same for a value that is one of many, and may have little room."""
+
+
+def prune(text: str, room: int, *, is_cell: bool = False) -> str | None:
+    """The value within `room` bytes; None if it is no JSON, or its strictest form is still too long.
+    `is_cell`: it is one of many, of which little may be shown."""
     body = text.strip(" \t\r\n")
     if body[:1] not in ("{", "[") or _has_repeated_members(body):
         return None
     try:
-        for measure in _MEASURES:
+        for measure in _OF_CELLS if is_cell else _MEASURES:
             pruned = _value(body, measure, 0)
             if size(pruned) <= room:
                 return pruned
@@ -109,9 +121,10 @@ def _object(source: str, measure: _Measure, depth: int) -> str:
         wanted = names[:_NAMES]
     else:
         derived = _derived(members)
-        wanted = [*names, *(key for key in members if key not in names and key not in derived)][
-            : measure.keys
-        ]
+        others = [key for key in members if key not in derived]
+        # What stands first tells most of what an object is.
+        first = others[: (3 * measure.keys + 3) // 4]
+        wanted = [*dict.fromkeys([*first, *names, *others])][: measure.keys]
     shown = frozenset(wanted)
     kept = [
         f"{_quote(key)}:{_value(value, measure, depth + 1)}" for key, value in members.items() if key in shown

@@ -96,9 +96,10 @@ class _Table:
 def sample(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
     """The JSON within `room` bytes; None if it is not made of rows."""
     lines = _lines(text)
-    if len(lines) < 4 * _ENDS:
+    tables = _tables(lines)
+    if len(lines) < 4 * _ENDS and not any(table.header for table in tables):
         return None
-    return _sampled(_tables(lines), room, mentioned)
+    return _sampled(tables, room, mentioned)
 
 
 def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
@@ -185,7 +186,7 @@ def _written_out(tables: Sequence[_Table], rows: Sequence[Sequence[str]], longes
 def _every_row(tables: Sequence[_Table], room: int) -> list[list[str]] | None:
     """All rows by table, cells cut; None if they are too many, or have too many cells."""
     each = room // max(1, sum(len(table.rows) for table in tables))
-    for cells in (1, 2, 4) if each >= _FEW else ():
+    for cells in (1, 2, 4, 8, 16) if each >= _FEW else ():
         longest = each - cells * (_NOTE + 3)
         rows = [[_in_part(row, _short(row, longest)) for row in table.rows] for table in tables]
         if sum(size(row) + 1 for inside in rows for row in inside) <= room:
@@ -369,5 +370,6 @@ def _in_part(row: str, short: str) -> str:
         return row
     pairs = zip(row.split("\t"), short.split("\t"), strict=True)
     return "\t".join(
-        cell if cell == part else json_prune.prune(cell, size(part)) or part for cell, part in pairs
+        cell if cell == part else json_prune.prune(cell, size(part), is_cell=True) or part
+        for cell, part in pairs
     )
