@@ -23,7 +23,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-HEAD, TAIL = 20, 8
+HEAD, TAIL = 12, 5
 """Lines of a long text that the page shows."""
 SHOWN = (
     *("read", "read again", "read after an edit", "search", "list of files", "JSON", "table", "web page"),
