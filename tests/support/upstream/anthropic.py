@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from support.upstream import binding
-from support.upstream.anthropic_rules import CHANGES_BETA, Bad, check_messages
+from support.upstream.anthropic_rules import CHANGES_BETA, VERSIONS, Bad, check_messages
 from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered
 from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
 from support.upstream.threads import BadThread, Threads
@@ -80,11 +80,14 @@ class Anthropic:
         try:
             if not received.header("x-api-key") and not received.header("authorization"):
                 raise Bad("x-api-key header is required", 401)
-            if not received.header("anthropic-version"):
+            version = received.header("anthropic-version")
+            if not version:
                 raise Bad("anthropic-version: header is required")
+            if version not in VERSIONS:
+                raise Bad(f'anthropic-version: "{version}" is not a valid version')
             beta = received.header("anthropic-beta") or ""
             known = beta if self.takes_late_tools else beta.replace(CHANGES_BETA, "")
-            self.check_body(self.threads.whole(body, beta), known, counting=counting)
+            self.check_body(self.threads.whole(body, beta), known, counting=counting, version=version)
         except BadThread as bad:
             fault = self.fault(bad.status, str(bad))
             fault["error"]["details"] = {"error_code": bad.code}
@@ -92,9 +95,9 @@ class Anthropic:
         except Bad as bad:
             raise Refused(bad.status, self.fault(bad.status, str(bad)), str(bad)) from None
 
-    def check_body(self, body: Any, beta: str, *, counting: bool = False) -> None:
+    def check_body(self, body: Any, beta: str, *, counting: bool = False, version: str = VERSIONS[0]) -> None:
         """Raises Bad for a body that the models don't take. `beta`: the features that it asks for."""
-        check_messages(body, beta, counting=counting)
+        check_messages(body, beta, counting=counting, version=version)
         self._check_binding(body)
 
     def _check_binding(self, body: dict[str, Any]) -> None:

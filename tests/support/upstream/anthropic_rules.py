@@ -50,6 +50,8 @@ _SAFEGUARDS_BETA = "dangerous-tool-use-2026-09-03"
 CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 _INLINE_BETA = "inline-tools-2026-09-15"
 _TOOL_CHANGES = ("tool_addition", "tool_removal")
+VERSIONS = ("2023-06-01", "2026-10-21")
+_SAMPLING = ("temperature", "top_p", "top_k")
 _EXTRA = "Extra inputs are not permitted"
 _MISSING_RESULT = (
     "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each"
@@ -65,11 +67,13 @@ class Bad(Exception):
         self.status = status
 
 
-def check_messages(body: Any, beta: str, *, counting: bool) -> None:
-    """Raises Bad for a body that the API does not take. `beta` is the anthropic-beta header."""
+def check_messages(body: Any, beta: str, *, counting: bool, version: str = VERSIONS[0]) -> None:
+    """Raises Bad for a body that the API does not take. `beta`, `version`: headers of these names."""
     if not isinstance(body, dict):
         raise Bad("Input should be a valid dictionary or object to extract fields from")
     _check_fields(body, beta, counting)
+    if version != VERSIONS[0]:
+        _check_newer(body)
     _check_tools(body)
     _check_breakpoints(body)
     for i, message in enumerate(body["messages"]):
@@ -102,6 +106,19 @@ def _check_fields(body: dict[str, Any], beta: str, counting: bool) -> None:
     thinking = body.get("thinking") or {}
     if "block_binding" in thinking and _BINDING_BETA not in beta:
         raise Bad(f"thinking.{thinking['type']}.block_binding: {_EXTRA}")
+
+
+def _check_newer(body: dict[str, Any]) -> None:
+    """What no version but the first takes."""
+    for key in _SAMPLING:
+        if key in body:
+            raise Bad(f"{key}: {_EXTRA}")
+    for i, message in enumerate(body["messages"]):
+        for j, block in enumerate(blocks(message.get("content"))):
+            if message.get("role") == "assistant" and block.get("type") == "document":
+                raise Bad(f"messages.{i}.content.{j}: `document` blocks can not be in `assistant` messages")
+            if message.get("role") == "user" and block.get("type") == "text" and block.get("citations"):
+                raise Bad(f"messages.{i}.content.{j}.text.citations: {_EXTRA}")
 
 
 def _check_tools(body: dict[str, Any]) -> None:

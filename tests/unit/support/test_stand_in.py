@@ -148,6 +148,30 @@ def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
     assert upstream.requests[0].problem == error["error"]["message"]
 
 
+DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}
+CITED = text(citations=[{"type": "char_location", "cited_text": "d"}])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({**GOOD, "temperature": 1.0}, "temperature: Extra inputs"),
+        ({**GOOD, "top_k": 3}, "top_k: Extra inputs"),
+        (conversation("hi", [text("ok"), DOCUMENT], "go on"), "can not be in `assistant` messages"),
+        (conversation([CITED]), "citations: Extra inputs"),
+    ],
+    ids=["temperature", "top_k", "document", "citations"],
+)
+def test_the_newer_version_takes_less(body: Any, words: str, post: Any) -> None:
+    newer = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
+    assert post(body).status_code == 200
+    answer = post(body, headers=newer)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+    assert post(GOOD, headers=newer).status_code == 200
+    assert post(GOOD, headers={**newer, "anthropic-version": "2026-10-22"}).status_code == 400
+
+
 def test_counting_takes_no_max_tokens(post: Any) -> None:
     body = {key: GOOD[key] for key in ("model", "messages", "tools")}
     assert post(body, "/v1/messages/count_tokens").json()["input_tokens"] > 0
