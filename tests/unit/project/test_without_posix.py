@@ -86,10 +86,10 @@ def test_program_runs_as_a_child(tmp_path: Path) -> None:
     found = _python(
         tmp_path,
         """\
-from penumbra.cli import agent_process
+from penumbra.cli import wrap
 code = "import os, sys; print(os.environ['WHO'], sys.argv[1]); sys.exit(7)"
-program = agent_process.find(sys.executable, None)
-sys.exit(agent_process.run(program, ["python", "-c", code, "x"], {**os.environ, "WHO": "child"}))
+program = wrap.find(sys.executable, None)
+sys.exit(wrap.run(program, ["python", "-c", code, "x"], {**os.environ, "WHO": "child"}))
 """,
     )
     assert (found.stdout, found.returncode) == ("child x\n", 7), found.stderr
