@@ -17,7 +17,7 @@ from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.shown_names import ShowName, shown_names
-from penumbra.redaction.unsearchable import Redact, forgiving
+from penumbra.redaction.unsearchable import Redact, bounded, forgiving
 
 _SOURCE = "".join(f"{number}\tdef name_{number}(self) -> None:\n" for number in range(1, 60))
 _TESTS = "".join(f"tests/test_a.py::test_{number} PASSED [ {number}%]\n" for number in range(1, 60))
@@ -51,10 +51,11 @@ class CompiledRules:
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
-        """Return what redacts texts. `failure`: what becomes of those that can't be searched. `caller`: whose
-        values are remembered, and taken out wherever they stand if it `replaces` them; empty: nobody's."""
+        """Return what redacts the texts of one request. `failure`: what becomes of those that can't be
+        searched. `caller`: whose values are remembered, and taken out wherever they stand if it `replaces`
+        them; empty: nobody's."""
         scan = (await self.redactor()).scan
-        return forgiving(self.values.redacting(caller, scan, replaces=replaces), failure)
+        return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 
     async def show(self) -> ShowName:
         """How names from outside are told."""

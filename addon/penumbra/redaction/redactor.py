@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import ahocorasick_rs
 
+from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.allowed import NOTHING, Allowed
@@ -65,6 +66,8 @@ _DEEPEST = 2
 """Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
 _MOST_TOLD = 8
 """Rules without anchors that the pass over the text for its signs asks for: it is to stay a small one."""
+_CHECKED = 256
+"""Places of anchors that are looked at before the time is."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -188,7 +191,7 @@ class Redactor:
             if self._allowed.whole(hint):
                 return Scan(text)
             return self._settle(text, data, read_hint(hint))
-        except RedactionError:
+        except (RedactionError, time_budget.Overrun):
             raise
         except Exception as error:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
@@ -277,7 +280,9 @@ class Redactor:
         over: dict[int, int] = {}
         places: dict[str, tuple[Rule | Finder, list[int]]] = {}
         owners, found = self._anchors.find(low)
-        for number, start, _ in found:
+        for count, (number, start, _) in enumerate(found):
+            if not count % _CHECKED:
+                time_budget.check()
             if number in over and start < over[number]:
                 continue
             stands = owners[number]

@@ -7,17 +7,42 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 
+from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
-from penumbra.redaction import RedactionError
+from penumbra.redaction import RedactionError, TooLarge
 
 Redact = Callable[[str, str], Redacted]
 """Takes a text and a hint (path or command). Raises RedactionError."""
+SECONDS = 30.0
+"""Of processor time for the texts of one request: what several megabytes take that are full of secrets."""
 RULE = "unscanned"
 """Under this name masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
 _log = logging.getLogger(__name__)
+
+
+def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
+    """`redact` for so much processor time altogether. What would take longer is not searched: it raises
+    TooLarge."""
+    left = seconds
+
+    def attempt(text: str, hint: str) -> Redacted:
+        nonlocal left
+        begun = time.thread_time()
+        try:
+            if left <= 0:
+                raise time_budget.Overrun
+            with time_budget.Watched(time_budget.of_request(left)):
+                return redact(text, hint)
+        except time_budget.Overrun:
+            raise TooLarge(f"the search takes more than {seconds:g} s of processor time") from None
+        finally:
+            left -= time.thread_time() - begun
+
+    return attempt
 
 
 def forgiving(redact: Redact, failure: str) -> Redact:

@@ -17,6 +17,7 @@ from itertools import chain
 
 import re2
 
+from penumbra.compress import time_budget
 from penumbra.linear import Linear
 from penumbra.redaction import placeholder
 from penumbra.redaction.finders.forms import LEAD, changed_value, flag_value, tagged_value, values_after
@@ -349,6 +350,7 @@ class Assignments:
         rests = _Rests(data)
         read_to = 0
         for start, end in _telling_names(data, low):
+            time_budget.check()
             said = self._said(data[start:end])
             secrets: list[Span] = []
             if said.members.strength > Strength.HINT and start >= read_to:

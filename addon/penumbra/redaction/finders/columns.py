@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Sequence
 
+from penumbra.compress import time_budget
 from penumbra.redaction import fronts
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
@@ -403,6 +404,7 @@ def _below(
     """The cells of each row below a head that ends at `ended`, which becomes where the last row ends."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
+        time_budget.check()
         start = match.end()
         following = _BREAK.search(data, start, start + _LONGEST_ROW)
         at = following.start() if following else min(len(data), start + _LONGEST_ROW)

@@ -1,0 +1,53 @@
+"""A request whose search for secrets takes too long is not sent: its texts are refused, or masked."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from penumbra.compress.result import Redacted
+from penumbra.redaction import TooLarge
+from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.unsearchable import bounded, forgiving
+
+TEXTS = {
+    "table": "name,email,password\n" + "\n".join(f"u{n},u{n}@x.org,{n * 7919:x}Xy!{n:o}" for n in range(300)),
+    "assignments": "\n".join(f"password_{n} = '{n * 7919:x}Zq!{n:o}'" for n in range(300)),
+    "names without values": "password = x, " * 2_000,
+    "tokens": "ghp_" + "\nghp_" * 2_000,
+}
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(b"k" * 32)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_search_under_way_ends(name: str, redactor: Redactor) -> None:
+    """The time is over as soon as it is asked for."""
+    with pytest.raises(TooLarge, match="the search takes more than"):
+        bounded(redactor.redact, 1e-9)(TEXTS[name], "")
+    assert bounded(redactor.redact)(TEXTS[name], "") == redactor.redact(TEXTS[name])
+
+
+def test_the_time_is_for_all_texts_of_a_request() -> None:
+    def search(text: str, hint: str) -> Redacted:
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+        return Redacted(text)
+
+    redact = bounded(search, 0.05)
+    redact("x", "")
+    with pytest.raises(TooLarge):
+        [redact("x", "") for _ in range(3)]
+    with pytest.raises(TooLarge):
+        redact("small", "")
+
+
+def test_a_mask_says_how_much_was_not_searched(redactor: Redactor) -> None:
+    text = TEXTS["table"]
+    masked = forgiving(bounded(redactor.redact, 1e-9), "mask")(text, "")
+    assert masked == Redacted(f"[REDACTED:unscanned:{len(text)} bytes]", {"unscanned": 1})
