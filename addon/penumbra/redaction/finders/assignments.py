@@ -20,10 +20,10 @@ import re2
 from penumbra.compress import time_budget
 from penumbra.linear import Linear
 from penumbra.redaction import placeholder
-from penumbra.redaction.finders.forms import LEAD, changed_value, flag_value, tagged_value, values_after
-from penumbra.redaction.finders.value_reading import LOOK, QUOTE, Value, read
+from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
+from penumbra.redaction.finders.value_reading import LOOK, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
-from penumbra.redaction.late import late
+from penumbra.redaction.late import BREAK, LEAD, QUOTE, late
 from penumbra.redaction.names import Name, Names, Strength, is_program_word
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds
@@ -78,7 +78,7 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
 _MOST = 200
 """Members that are read of one container."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
-_LINE_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD
+_LINE_BREAK = BREAK + LEAD
 _OPEN = late(
     rb"[\\\"'`\])]{0,40}(?:[ \t]{0,8}:[ \t]{0,4}[A-Za-z][\w<>\[\], .]{0,40}(?==))?"
     rb"[ \t]{0,8}(?:[:=]=?|=>)[ \t]{0,8}"
@@ -89,24 +89,11 @@ _OPEN_REACH = 256
 """Bytes behind a name in which the bracket stands: more than `_OPEN` may be long."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """How lists of words begin in the shell and in Ruby: what has no quotes there is text as well."""
-_QUOTED = late(_GAP + rb"[bruf]?(" + QUOTE + rb")")
+_QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
 _BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
-_NEXT = late(QUOTE + rb"?" + _GAP + rb",")
-_BLANKS = late(QUOTE + rb"?(?=[ \t\r\n])")
-_KEY = late(
-    _GAP
-    + rb"(?:"
-    + QUOTE
-    + rb")?:?[\w.@-]{1,80}(?:"
-    + QUOTE
-    + rb")?"
-    + _GAP
-    + rb"(?::|=>?)"
-    + _GAP
-    + rb"("
-    + QUOTE
-    + rb")"
-)
+_NEXT = late(rb"{QUOTE}?" + _GAP + rb",")
+_BLANKS = late(rb"{QUOTE}?(?=[ \t\r\n])")
+_KEY = late(_GAP + rb"(?:{QUOTE})?:?[\w.@-]{1,80}(?:{QUOTE})?" + _GAP + rb"(?::|=>?)" + _GAP + rb"({QUOTE})")
 _MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
 _BELOW_REACH = 5
 """Bytes behind a name in which its colon stands."""
@@ -115,17 +102,13 @@ _END_OF_LINE = (
 )
 _ITEM = late(
     _LINE_BREAK
-    + rb"[ \t]{0,40}-[ \t]{1,8}(?:("
-    + QUOTE
-    + rb")|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
+    + rb"[ \t]{0,40}-[ \t]{1,8}(?:({QUOTE})|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
     + _END_OF_LINE
     + rb")"
 )
 _ENTRY = late(
     _LINE_BREAK
-    + rb"[ \t]{1,40}[\w.@-]{1,80}:[ \t]{1,8}(?:("
-    + QUOTE
-    + rb")|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
+    + rb"[ \t]{1,40}[\w.@-]{1,80}:[ \t]{1,8}(?:({QUOTE})|([^\s\"'`\\:#\[\]{}][^\s\"'`\\]{3,512})"
     + _END_OF_LINE
     + rb")"
 )

@@ -229,7 +229,7 @@ _ANCHORS = (
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
 """A word with what ends a cell behind it: the word alone stands in too many lines."""
-_BREAK = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),

@@ -13,7 +13,6 @@ from penumbra import rules
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import (
     LOOK,
-    QUOTE,
     QUOTE_ENTITY,
     RUN_CODE,
     RUN_CSV,
@@ -25,7 +24,7 @@ from penumbra.redaction.finders.value_reading import (
     Value,
     read,
 )
-from penumbra.redaction.late import late
+from penumbra.redaction.late import QUOTE, late
 from penumbra.redaction.names import is_program_name
 from penumbra.redaction.values import Style, is_crossed, is_member
 
@@ -35,7 +34,6 @@ _BREAK = (
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
 """White space between lines, with what tools put in front of lines."""
-LEAD = rb"(?:" + fronts.ANY + rb")?"
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
     rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
@@ -61,46 +59,48 @@ _OPERATOR = (
     rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|(?!\|)|\xe2\x94[\x82\x83]"
     rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD]\+?(?:%(?:25)?22)?)"
 )
-_ASSIGN = re.compile(
-    _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
-    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}#{0,2}" + QUOTE + rb"{1,3})?)"
+_ASSIGN = late(
+    _CLOSE
+    + rb"([ \t]{0,40}(?:"
+    + _TYPED
+    + rb")?)"
+    + _OPERATOR
+    + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})((?:"
+    + _WRAPPER
+    + rb"[brufBRUF@$]{0,2}#{0,2}{QUOTE}{1,3})?)"
 )
 _NEXT_LINE = late(
-    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + QUOTE + rb")"
+    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}" + _BREAK + rb"{0,60}+" + _WRAPPER + rb"({QUOTE})"
 )
-_BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{1,64}")
+_BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
 """The rest of a line of YAML whose value is the block below it."""
-_LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{0,64}")
+_LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
 _ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = late(
-    QUOTE
-    + rb"(?:\)?[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
-    + QUOTE
-    + rb")"
+    rb"{QUOTE}(?:\)?[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?"
+    rb"(?:<<)?'?({QUOTE})"
 )
-_PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + QUOTE + rb"[-\w./]{0,30}\Z")
-_IS_VALUE = re.compile(
-    rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24})" + QUOTE + rb"?[ \t]{0,4}[:=][ \t]{0,4}" + QUOTE + rb"\Z"
-)
+_PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
+_IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
 """Names of what holds the name of something: `SqlParameter(name: "password", "…")`."""
-_LIST_GOES_ON = re.compile(QUOTE + rb"[ \t]{0,4},")
-_LIST_BEGAN = re.compile(
-    rb"[=(][ \t]{0,4}[\[(]" + QUOTE + rb"\w{1,40}" + QUOTE + rb",[ \t]{0,4}" + QUOTE + rb"\Z"
-)
-_IS_LAST = re.compile(QUOTE + rb"\s{0,4}[\])]")
-_NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
-_ATTRIBUTE = late(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
-_CSV = late(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
-_CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))(" + QUOTE + rb")?")
+_LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
+_LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
+_IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
+_NAMES_NEXT = late(rb"{QUOTE}\s{0,4}(?::|=>)")
+_ATTRIBUTE = late(rb"{QUOTE}[ \t]{0,4}(?:value|content|data-value)=({QUOTE})")
+_CSV = late(rb",( {0,2})(?:<<)?({QUOTE})?")
+_CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))({QUOTE})?")
 _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
 """An argument by its name: `generate_key(public_exponent=65537)`."""
 _DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = late(
-    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
-    rb"[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VALUE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )("
-    + QUOTE
-    + rb")?"
+    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}"
+    + _BREAK
+    + rb")"
+    + _BREAK
+    + rb"{0,40}+[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VALUE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}"
+    rb"|(?<=--value) )({QUOTE})?"
 )
 _PAIR_REACH = 600
 """Bytes behind a name in which the word `value` of a pair stands."""
@@ -108,24 +108,22 @@ _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
 _NESTED = late(
-    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?"
-    rb"(?:\bvalue|(?<=[\"'])(?:S|computed|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?"
-    rb"\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")"
+    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?(?:\bvalue|(?<=[\"'])(?:S|computed"
+    rb"|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}({QUOTE})"
 )
 _NESTED_REACH = 48
 """Bytes behind a name in which the brace stands."""
 _APART = late(
-    rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))"
-    rb"|[ ](?:is:? |was:? |are:? |to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?"
-    rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
-    rb"@?(" + QUOTE + rb")?"
+    rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))|[ ](?:is:? |was:? |are:? "
+    rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"
+    rb"(?:EXPAND_)?SZ[ \t]{1,20})?)@?({QUOTE})?"
 )
 _TAGGED = late(
     rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
     rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
     rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&(?:#x27|#39|#34|quot);)?"
 )
-_INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
+_INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
 """A value right behind the quote that ends its name: what was between them was lost."""
 _PUT = late(
@@ -134,11 +132,11 @@ _PUT = late(
     rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
-_BEGINS_LINE = late(rb"(?:\A|\n|\\n)" + LEAD + rb"[ \t]{0,20}\Z")
-_YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + QUOTE + rb")?")
+_BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
+_YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
 """What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
-_MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"){2}")
+_MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
 )
@@ -148,22 +146,12 @@ _NO_SETTER = late(
     re.IGNORECASE,
 )
 """How the names of methods begin that ask for a secret, or do something with one."""
-_ONLY_ARGUMENT = re.compile(QUOTE + rb"[ \t]{0,4}(?:[)}]|\.to)")
+_ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
-_FLAG = late(
-    rb"(?:[ \t]{1,8}|"
-    + QUOTE
-    + rb",\s{0,40}|(?:"
-    + QUOTE
-    + rb")?(?:\r?\n|\\{1,31}n)"
-    + LEAD
-    + rb"[ \t]{0,64}- )("
-    + QUOTE
-    + rb")?"
-)
+_FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
 _SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
-_CHANGED = re.compile(QUOTE + rb"?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}(" + QUOTE + rb")")
+_CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
 """From the value that was to the one that is: `token: "old" -> "new"`."""
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from penumbra import rules
 from penumbra.linear import Linear
 from penumbra.redaction import fronts
-from penumbra.redaction.finders.forms import LEAD
-from penumbra.redaction.finders.value_reading import QUOTE, Value, read
+from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
@@ -31,7 +30,7 @@ _REACH = 600
 _LINES = 10
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
-_BREAK = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_BREAK = late(rb"{BREAK}")
 _WORDS = rules.load("secrets/words/records.yaml")
 
 
@@ -41,17 +40,11 @@ def _any_of(words: str) -> bytes:
 
 
 _VALUE = late(
-    rb"("
-    + QUOTE
-    + rb")?([A-Za-z]{0,12}"
+    rb"({QUOTE})?([A-Za-z]{0,12}"
     + _any_of(_WORDS["values"])
     + rb"|"
     + _any_of(_WORDS["whole_values"])
-    + rb")("
-    + QUOTE
-    + rb")?[ \t]{0,8}[:=][ \t]{0,8}("
-    + QUOTE
-    + rb")?"
+    + rb")({QUOTE})?[ \t]{0,8}[:=][ \t]{0,8}({QUOTE})?"
 )
 _ENDS = (
     ":",
@@ -76,8 +69,10 @@ _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
-    rb"(?<![\w.-])(?:" + QUOTE + rb")?(" + _KEY + rb")(?:" + QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
-    rb"(?:" + QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
+    rb"(?<![\w.-])(?:{QUOTE})?("
+    + _KEY
+    + rb")(?:{QUOTE})?[ \t]{0,8}[:=][ \t]{0,8}(?:{QUOTE})?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]"
+    rb"|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
 _NAMED = Linear(
     rb"(?i)(?:"
@@ -99,27 +94,20 @@ _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
     rb"(?:\b"
     + _any_of(_WORDS["declarations"])
-    + rb"[ \t]{1,4}(?:"
-    + QUOTE
-    + rb")?([\w.-]{2,80})(?:"
-    + QUOTE
-    + rb")?"
-    rb"|(?<![\w.-])(?:" + QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + QUOTE + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
+    + rb"[ \t]{1,4}(?:{QUOTE})?([\w.-]{2,80})(?:{QUOTE})?|(?<![\w.-])(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})"
+    rb"(?:{QUOTE})?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
 _LINE = late(
     rb"(?:" + fronts.WORDS + rb"|[+>](?= ))?"
     rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
-_HEAD = late(rb"(?:" + QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + QUOTE + rb")?:[ \t]*\Z")
-_FLAG = late(rb"--([a-z][\w-]{2,60})" + QUOTE + rb"[^()\n]{0,160}\Z")
+_HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")
+_FLAG = late(rb"--([a-z][\w-]{2,60}){QUOTE}[^()\n]{0,160}\Z")
 """`add_argument("--password", default="…")`."""
 
 _WHERE = late(
-    rb"(?i)"
-    + QUOTE
-    + rb"(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option|param)\s{0,4}=\s{0,4}N?"
-    + QUOTE
-    + rb"([\w./:-]{2,80})"
+    rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
+    rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
 )
 """`UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
 
@@ -260,19 +248,15 @@ _OPERATORS = _WORDS["fallback_operators"].split()
 _FALLBACK = late(
     rb"(?i:"
     + "|".join(_WORDS["fallbacks"].split()).encode()
-    + rb"|defaultvalue)[ \t]{0,4}[:=(]?[ \t]{0,4}(?:\|\w{0,20}\| )?("
-    + QUOTE
-    + rb")|[ ]?(?:"
+    + rb"|defaultvalue)[ \t]{0,4}[:=(]?[ \t]{0,4}(?:\|\w{0,20}\| )?({QUOTE})|[ ]?(?:"
     + "|".join(map(re.escape, _OPERATORS)).encode()
-    + rb")=?[ ]?("
-    + QUOTE
-    + rb")"
+    + rb")=?[ ]?({QUOTE})"
 )
-_COMPARED = re.compile(QUOTE + rb"[ \t]{0,4}(?:[=!]=|in\b|\.)")
+_COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
 """What stands behind a text that is one side of a comparison, and takes the place of nothing."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
-_NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
+_NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
 _QUOTE_SIGNS = ('"', "'", "`", "\\")
 
 
@@ -292,11 +276,11 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         yield from _first(data, value, (_judge(name[1]) for name in _NAMES_IN_FRONT.finditer(before)))
 
 
-_ATTRIBUTE = late(rb"[ \t\r\n]value=(" + QUOTE + rb")", re.IGNORECASE)
+_ATTRIBUTE = late(rb"[ \t\r\n]value=({QUOTE})", re.IGNORECASE)
 _NAMING = late(
-    rb"[ \t\r\n](?i:key|name|id)=" + QUOTE + rb"([A-Za-z_$][\w.$:/ -]{1,119})" + QUOTE
-    + rb"|[ \t\r\n](?i:type)=" + QUOTE + rb"(?i:password)" + QUOTE
-)  # fmt: skip
+    rb"[ \t\r\n](?i:key|name|id)={QUOTE}([A-Za-z_$][\w.$:/ -]{1,119}){QUOTE}"
+    rb"|[ \t\r\n](?i:type)={QUOTE}(?i:password){QUOTE}"
+)
 
 
 def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -314,19 +298,16 @@ def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         yield from _first(data, value, names)
 
 
-_STEP = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _ASKED = late(
-    rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?=" + _STEP + rb")",
-    re.IGNORECASE,
+    rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?={BREAK})", re.IGNORECASE
 )
 _PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
 """In front of a command of a store."""
 _ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
 """The key, flags and length that memcached prints in front of a value."""
 _REPLY = late(
-    _STEP + LEAD + rb"[ ]{0,4}(?:[0-9]{1,3}\)[ ])?"
-    rb"(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\"|(?P<bare>[^\s\"'\\]{1,512}))"
-    rb"(?=[ ]?" + _STEP + rb"|[ ]?\Z)"
+    rb"{BREAK}{LEAD}[ ]{0,4}(?:[0-9]{1,3}\)[ ])?(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\""
+    rb"|(?P<bare>[^\s\"'\\]{1,512}))(?=[ ]?{BREAK}|[ ]?\Z)"
 )
 
 
@@ -359,7 +340,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
 """Bytes between the attributes of a state and the list of those that are sensitive."""
-_IS = late(QUOTE + rb"\s{0,4}:\s{0,4}(" + QUOTE + rb")")
+_IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 
 

@@ -31,21 +31,19 @@ _MEMBER = late(
 )
 _REACH = 8_192
 """Bytes on either side of a key's kind in which its members stand."""
-_LINE_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _LEAD = rb"(?:" + fronts.ANY + rb")?[ \t]{0,40}"
 _NUMBER = late(
-    rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}"
-    + _LINE_BREAK
+    rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}"
     + _LEAD
     + rb"([0-9a-f]{2}:)"
 )
-_OCTETS = late(_LEAD + rb"(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?=" + _LINE_BREAK + rb"|\Z|\\{0,31}\")")
-_LINE_END = late(_LINE_BREAK)
+_OCTETS = late(_LEAD + rb"(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?={BREAK}|\Z|\\{0,31}\")")
+_LINE_END = late(rb"{BREAK}")
 _LEAST_KEY = 12
 """Octets of a number that is part of a key."""
 _LONGEST_KEY = 4_096
-_LISTED = late(_LINE_BREAK + _LEAD + rb"\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
-_RULE = late(_LINE_BREAK + _LEAD + rb"[=-]{3,80}")
+_LISTED = late(rb"{BREAK}" + _LEAD + rb"\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+_RULE = late(rb"{BREAK}" + _LEAD + rb"[=-]{3,80}")
 _MOST = 100
 
 

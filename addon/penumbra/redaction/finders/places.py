@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
-from penumbra.redaction.finders.forms import LEAD
 from penumbra.redaction.finders.value_reading import before_bar
 from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.late import late
+from penumbra.redaction.late import BREAK, LEAD, late
 from penumbra.redaction.names import Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
@@ -27,17 +26,14 @@ from penumbra.redaction.values import (
     kinds,
 )
 
-_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_END = rb"\\{0,31}[\"']?[ \t]{0,8}(?=" + _BREAK + rb"|\\{0,31}\"|\Z)"
+_END = rb"\\{0,31}[\"']?[ \t]{0,8}(?=" + BREAK + rb"|\\{0,31}\"|\Z)"
 _QUOTE = rb"\\{0,31}\""
 _ADDRESS = rb"(?:\*|-|[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?)"
 _QUOTED = (
     LEAD + _QUOTE + rb"[\w.@-]{1,64}" + _QUOTE + rb" " + _QUOTE + rb"(?:md5)?([^\"\\\s]{4,128})" + _QUOTE
 )
-_PAIR = re.compile(_QUOTED + rb"[ \t]{0,8}(?=" + _BREAK + rb"|\Z)")
-_PAIR_END = re.compile(
-    _QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:" + _BREAK + rb"|\Z)"
-)
+_PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
+_PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
 """The end of such a line: a cheap question that most places of its quotes fail."""
 _CLIENT = (
     LEAD
@@ -53,17 +49,17 @@ _CLIENT = (
 )
 _SECRETS = re.compile(_CLIENT + rb"(?:[ \t]{1,12}" + _ADDRESS + rb"){0,4}" + _END)
 _CHAP = re.compile(_CLIENT + rb"[ \t]{1,12}" + _ADDRESS + _END)
-_ROLE = re.compile(LEAD + rb"[A-Za-z]\w{0,40}[ \t]{1,12}([^\s\"'\\]{4,128})" + _END)
-_PLAIN_LOGIN = re.compile(LEAD + rb"[A-Za-z_][\w.@-]{0,60}:([^\s:\"'\\]{4,128})" + _END)
-_REALM = re.compile(
-    LEAD + rb"[\w.@-]{1,64}[ \t]{0,4}[:=][ \t]{0,4}([^\s,\"'\\]{4,160})(?:[ \t]{0,4},[\w ,.-]{1,160})?" + _END
+_ROLE = late(rb"{LEAD}[A-Za-z]\w{0,40}[ \t]{1,12}([^\s\"'\\]{4,128})" + _END)
+_PLAIN_LOGIN = late(rb"{LEAD}[A-Za-z_][\w.@-]{0,60}:([^\s:\"'\\]{4,128})" + _END)
+_REALM = late(
+    rb"{LEAD}[\w.@-]{1,64}[ \t]{0,4}[:=][ \t]{0,4}([^\s,\"'\\]{4,160})(?:[ \t]{0,4},[\w ,.-]{1,160})?" + _END
 )
-_MAIL = re.compile(LEAD + rb"[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
-_REST_OF_LINE = re.compile(rb"[^\n\\]{0,160}(?:" + _BREAK + rb")?")
+_MAIL = late(rb"{LEAD}[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
+_REST_OF_LINE = late(rb"[^\n\\]{0,160}(?:{BREAK})?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
 """What `grep` puts between a file's name and its line."""
-_COMMENT = re.compile(LEAD + rb"[ \t]{0,8}(?:[#;]|(?=" + _BREAK + rb"))[^\n\\]{0,200}")
-_STEP = re.compile(_BREAK)
+_COMMENT = late(rb"{LEAD}[ \t]{0,8}(?:[#;]|(?={BREAK}))[^\n\\]{0,200}")
+_STEP = late(rb"{BREAK}")
 _BY_FILE = {
     b"userlist.txt": _PAIR,
     b"chap-secrets": _SECRETS,
@@ -122,11 +118,11 @@ def of_file(data: bytes, name: bytes) -> Iterator[Span]:
 
 def _following(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
     for _ in range(_MOST_LINES):
-        line = form.match(data, at) or _COMMENT.match(data, at)
+        line = form.match(data, at)
+        yield from _found(data, line, Style.ENV)
+        line = line or _COMMENT.match(data, at)
         if line is None:
             break
-        if line.re is form:
-            yield from _found(data, line, Style.ENV)
         step = _STEP.match(data, line.end())
         if step is None:
             break
@@ -239,10 +235,7 @@ _KEY = rb"[A-Za-z0-9_.-]([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
 _ENTRY = late(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
 _ENCODED_ENTRY = late(
     _KEY
-    + rb"(?:[|>][+-]?[ \t]{0,4}"
-    + _BREAK
-    + LEAD
-    + rb"[ \t]{1,40})?([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)"
+    + rb"(?:[|>][+-]?[ \t]{0,4}{BREAK}{LEAD}[ \t]{1,40})?([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)"
 )
 _REACH = 65_536
 
@@ -277,15 +270,12 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
 # Lists of logins that chpasswd is fed, by the shell or by cloud-init.
 _LOGINS = late(
     rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
-    rb"|:[ \t]{0,4}" + _BREAK + LEAD + rb"(?:[ \t]{1,20}expire:[^\n\\]{0,20}" + _BREAK + LEAD + rb")?"
-    rb"[ \t]{1,20}list:[ \t]{0,4}[|>]?[+-]?[ \t]{0,4})(?=" + _BREAK + rb")"
+    rb"|:[ \t]{0,4}{BREAK}{LEAD}(?:[ \t]{1,20}expire:[^\n\\]{0,20}{BREAK}{LEAD})?[ \t]{1,20}list:[ \t]{0,4}"
+    rb"[|>]?[+-]?[ \t]{0,4})(?={BREAK})"
 )
 _LOGIN = late(
-    _BREAK
-    + LEAD
-    + rb"[ \t]{0,20}(?:- )?[\"']?[a-z_][\w.-]{0,31}:([^\s:\"'\\]{4,128})[\"']?[ \t]{0,8}(?="
-    + _BREAK
-    + rb"|\Z)"
+    rb"{BREAK}{LEAD}[ \t]{0,20}(?:- )?[\"']?[a-z_][\w.-]{0,31}:([^\s:\"'\\]{4,128})[\"']?[ \t]{0,8}(?="
+    rb"{BREAK}|\Z)"
 )
 _MOST_LOGINS = 100
 

@@ -144,7 +144,6 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
     return opener.end(), stop if stop >= 0 else end
 
 
-QUOTE = rb"(?:\\{0,31}[\"'`])"
 LOOK = 512
 """Characters of a value that are read before it is judged."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
