@@ -1,19 +1,24 @@
 """The command `penumbra` without a process: groups of options, help, and what is logged."""
 
+from __future__ import annotations
+
 import logging
 import os
+import plistlib
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from mitmproxy import ctx
 
-from penumbra.cli import USAGE, main
+from penumbra.cli import USAGE, local, main, page, service
 from penumbra.cli.command import Failure
 from penumbra.cli.start import Quiet
 from penumbra.config.options import OPTIONS, groups
+from penumbra.metrics.running import StatsFile
 from penumbra.rules import load as load_rules
 from support.cases import each
 
@@ -103,3 +108,61 @@ def test_settings_that_a_start_refuses_are_refused(arguments):
         with pytest.raises(Failure, match="PENUMBRA_MODE: got 'loud', allowed: disabled, ") as ended:
             import_module(f"penumbra.cli.{arguments[0]}").main(arguments[1:])
     assert ended.value.code == 2
+
+
+THROUGH, OWN = "http://penumbra.local/?token=x", "http://127.0.0.1:8765/?token=x"
+
+
+@pytest.mark.parametrize(
+    ("link", "proxy", "told"),
+    [
+        (THROUGH, "127.0.0.1:8080", f"{THROUGH}  (through the proxy at 127.0.0.1:8080)\n"),
+        (OWN, "", f"{OWN}\n"),
+        (THROUGH, "", "start it with --set penumbra_page=8765"),
+        ("", "127.0.0.1:8080", "no proxy with a page"),
+    ],
+)
+def test_a_link_that_a_browser_can_open_or_why_there_is_none(
+    link: str,
+    proxy: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    entry = {"pid": os.getpid(), "page": link, "proxy": proxy}
+    file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: entry)
+    file.start()
+    try:
+        if told.startswith("http"):
+            assert page.main([]) == 0
+            assert capsys.readouterr().out == told
+        else:
+            with pytest.raises(Failure, match=told):
+                page.main([])
+    finally:
+        file.close()
+
+
+def test_units_start_this_very_installation(capsys):
+    assert service.main(["--systemd", "--", "--set", "penumbra_filter=~u 100%"]) == 0
+    unit = capsys.readouterr().out
+    (line,) = [line for line in unit.split("\n") if line.startswith("ExecStart=/")]
+    assert line.endswith("proxy --set 'penumbra_filter=~u 100%%'")
+    assert service.main(["--launchd", "--", "-p", "9<"]) == 0
+    told = plistlib.loads(capsys.readouterr().out.encode())
+    assert told["ProgramArguments"][-3:] == ["proxy", "-p", "9<"]
+    with pytest.raises(Failure):
+        service.main(["--upstart"])
+
+
+def test_what_local_capture_lacks_is_told(monkeypatch):
+    monkeypatch.setattr(local, "version_of", lambda package: "0.12.15")
+    assert local.lacking("Darwin", "24.0") == ""
+    assert "needs Linux 6.8" in local.lacking("Linux", "6.1.0-9-amd64")
+    assert "WSL" in local.lacking("Linux", "6.9.0-microsoft-standard-WSL2")
+    monkeypatch.setattr(local, "version_of", lambda package: "0.10.7")
+    assert "mitmproxy_rs 0.12.11 or later, and this is 0.10.7" in local.lacking("Darwin", "24.0")
+    with pytest.raises(Failure, match="which program"):
+        local.main(["--set", "x=y"])

@@ -1,6 +1,7 @@
 """A request and a response as text: what stands there, what never does, and how much there may be."""
 
 import json
+import time
 import tracemalloc
 
 import pytest
@@ -9,9 +10,9 @@ from penumbra.apis import recognise
 from penumbra.apis.formats import FORMATS
 from penumbra.errors import RedactionError
 from penumbra.explain import request_text, response_text
-from penumbra.explain.request_text import RequestContext, ResultContext
+from penumbra.explain.request_text import RequestContext, ResultContext, compare
 from penumbra.explain.response_text import ResponseContext
-from penumbra.explain.result_facts import ResultFacts
+from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed, read_all
 from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, TOO_MUCH, Search
 from penumbra.redaction import ruleset
 from penumbra.redaction.redactor import Redactor
@@ -287,3 +288,83 @@ def test_bodies_of_too_many_objects_are_not_read(redact):
         stream=False,
     )
     assert text(made) == "a line\nThere is too much in it to be shown here."
+
+
+def test_rows_have_both_sides_and_equal_ones_between_are_left_out() -> None:
+    before = [f"line {n}" for n in range(20)]
+    after = [*before[:10], "other", *before[12:], "more"]
+    rows = compare("\n".join(before), "\n".join(after)).rows
+    assert rows[0] == ["gap", 7]
+    assert rows[1] == ["same", 8, "line 7", 8, "line 7"]
+    assert ["changed", 11, "line 10", 11, "other"] in rows
+    assert ["removed", 12, "line 11", None, None] in rows
+    assert rows[-1] == ["added", None, None, 20, "more"]
+
+
+def test_a_mark_begins_beside_the_lines_that_it_stands_for() -> None:
+    polls = [f"w1 | DEBUG poll {n}" for n in range(5)]
+    before = ["w1 | INFO start", *polls, "w1 | ERROR lost", *polls, "w1 | INFO end"]
+    after = [
+        "w1 |",
+        " INFO start",
+        " DEBUG poll 0",
+        "[the line above 4 more times]",
+        " ERROR lost",
+        "[5 lines]",
+        " INFO end",
+    ]
+    rows = compare("\n".join(before), "\n".join(after)).rows
+    beside = {row[4]: row[2] for row in rows if row[0] == "changed"}
+    assert beside[" INFO start"] == "w1 | INFO start"
+    assert beside["[the line above 4 more times]"] == "w1 | DEBUG poll 1"
+    assert beside[" ERROR lost"] == "w1 | ERROR lost"
+    assert beside["[5 lines]"] == "w1 | DEBUG poll 0"
+    assert beside[" INFO end"] == "w1 | INFO end"
+    assert [row[1] for row in rows if row[1]] == list(range(1, 14))
+
+
+def test_no_text_takes_long() -> None:
+    started = time.process_time()
+    compared = compare(
+        "\n".join("ab"[n % 2] for n in range(90_000)), "\n".join("ba c"[n % 4] for n in range(90_000))
+    )
+    assert compared.is_cut
+    assert time.process_time() - started < 10
+
+
+RECORDED = ResultFacts(
+    "c1", "Bash", "shortened", "", (90, 4), (30, 1), ("terminal",), secrets={"a": 1}, ref="r"
+)
+OTHER = ResultFacts("c1", "Bash", "shortened", "", (70, 4), (20, 1))
+
+
+def test_it_comes_back_out_of_a_flow():
+    assert read_all(listed([RECORDED, OTHER])) == [RECORDED, OTHER]
+    assert read_all(listed([OTHER], listed([RECORDED]))) == [RECORDED, OTHER]
+
+
+@pytest.mark.parametrize(
+    "junk", [None, 7, "x", {"call": 1}, [[]], [None], [{}], [{**RECORDED.record(), "bytes": [1, "2"]}]]
+)
+def test_a_file_may_say_anything(junk):
+    assert read_all(junk) == []
+
+
+def test_it_is_found_by_what_was_sent():
+    memory = ResultMemory()
+    memory.put("s", RECORDED, "sent", 7)
+    memory.put("s", OTHER, "SENT", 8)
+    assert memory.get("s", "c1", "Bash", "sent") == (RECORDED, 7)
+    assert memory.get("s", "c1", "Bash", "SENT") == (OTHER, 8)
+    assert memory.get("t", "c1", "Bash", "sent") == (None, 0)
+    assert memory.references() == {"r": 7}
+    memory.clear()
+    assert memory.get("s", "c1", "Bash", "sent") == (None, 0)
+
+
+def test_of_saved_ones_that_differ_nothing_is_said():
+    memory = ResultMemory()
+    memory.learn("s", [RECORDED])
+    assert memory.get("s", "c1", "Bash", "sent") == (RECORDED, 0)
+    memory.learn("s", [OTHER])
+    assert memory.get("s", "c1", "Bash", "sent") == (None, 0)

@@ -14,7 +14,7 @@ from penumbra.apis.prompt_head import PromptHead
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import overview, sessions
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
+from penumbra.metrics.cache_miss import ComparedPrompt, Prompt, Prompts
 from penumbra.metrics.events import Totals
 from penumbra.metrics.journal import Journal, NewResult, SentRequest, Timeline
 from penumbra.metrics.sessions import Rates, TurnRecord
@@ -366,3 +366,32 @@ def test_results_counted_in_steps_add_up_to_what_they_are_together(is_taken: boo
     assert [(name, sums.record()) for name, sums in steps.tools.items()] == [
         (name, sums.record()) for name, sums in once.tools.items()
     ]
+
+
+HASHES = (b"0123456789abcdef",) * 100_000
+
+
+def prompt(messages: int) -> Prompt:
+    return Prompt(1.0, "m", PromptHead(), HASHES[:messages], 1_024, 300.0)
+
+
+def test_the_oldest_make_room_for_the_new() -> None:
+    prompts = Prompts()
+    for number in range(9):
+        prompts.put(prompt(90_000), number)
+        assert prompts.get(number) is not None
+    assert [number for number in range(9) if prompts.get(number)] == [6, 7, 8]
+    prompts.put(prompt(10), 8)
+    prompts.put(prompt(100_000), 9)
+    assert prompts.get(6) is not None
+    assert prompts.take(6) is not None
+    assert prompts.take(6) is None
+
+
+def test_one_that_is_too_large_leaves_the_others() -> None:
+    prompts = Prompts()
+    prompts.put(prompt(10), "small")
+    large = Prompt(1.0, "m", PromptHead(), HASHES * 4, 1_024, 300.0)
+    prompts.put(large, "large")
+    assert prompts.get("small") is not None
+    assert prompts.get("large") is None

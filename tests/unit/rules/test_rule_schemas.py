@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from penumbra import rules
+from penumbra import rules, yaml_bounds
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.family_rules import families
 from penumbra.compress.families.family import family
 from penumbra.compress.families.shorten import apply
+from penumbra.config.parsers import SettingsError
+from penumbra.config.settings import load
 from penumbra.rule_schemas import RuleError, names
 from penumbra.rule_schemas.schema import broken_patterns, problems
 from support.cases import each
@@ -154,3 +159,53 @@ def test_a_bad_step_switches_off_its_own_family_only(
     assert len(families()) > 40
     assert apply("x\n" * 900, classify("Bash", {"command": "broken"}), lossy=True) is None
     assert [record.getMessage() for record in caplog.records] == [f"Penumbra leaves a rule out: {told}"]
+
+
+RACE = """
+import sys, threading
+from penumbra import rules
+from penumbra.rule_schemas import names, schema, schema_of
+sys.setswitchinterval(1e-6)
+files = [(schema_of(name), rules.parse(rules.directory() / name, name)) for name in names() if name.endswith(".yaml")]
+begin, read = threading.Barrier(4), []
+def convert():
+    for kind, content in files:
+        begin.wait()
+        read.append(schema.convert(kind, content, "x"))
+threads = [threading.Thread(target=convert) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(read) - 4 * len(files))
+"""
+
+
+def test_threads_may_read_rules_at_once():
+    """Without a lock most runs end with signal 11."""
+    done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "- " * 100_000, "{a: " * 100_000, "? " * 100_000])
+def test_what_is_nested_too_deep(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text(text)
+    with pytest.raises(RuleError, match=r"^x: no YAML: nested deeper than 100$"):
+        rules.parse(path, "x")
+    with pytest.raises(SettingsError, match="nested deeper than 100"):
+        load({}, {}, str(path))
+
+
+def test_what_is_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "large.yaml"
+    path.write_text("#" * (yaml_bounds.MOST_BYTES + 1))
+    with pytest.raises(RuleError, match="more than 4,000,000 bytes"):
+        rules.parse(path, "x")
+    path.write_text("#" * yaml_bounds.MOST_BYTES)
+    assert rules.parse(path, "x") is None
+
+
+def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "usual.yaml"
+    depth = yaml_bounds.DEEPEST - 1
+    path.write_text("a: " + "[" * depth + "]" * depth + "\r\nb: '[[[['\n")
+    assert rules.parse(path, "x")["b"] == "[[[["
