@@ -56,16 +56,15 @@ class Edit(NamedTuple):
 
 
 class Edits(list[Edit]):
-    """Edits that don't overlap, in the order in which they were made."""
+    """Edits without overlaps, in the order in which they were made."""
 
     def __init__(self, edits: Iterable[Edit] = ()) -> None:
         super().__init__(edits)
         self._places: list[tuple[int, int]] = []
         self._noted: Edit | None = None
-        """The last edit whose place is in that list."""
 
     def overlap(self, start: int, end: int) -> bool:
-        """Whether something between two offsets is edited."""
+        """Whether an edit lies between two offsets."""
         last = self.last_before(end)
         # What begins last before the end also reaches furthest.
         return last is not None and last[1] > start
@@ -84,7 +83,7 @@ class Edits(list[Edit]):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """A text with edits, in any order. Raises ValueError if some overlap."""
+    """Apply edits to a text, in any order. Raises ValueError where some overlap."""
     text, at = memoryview(data), 0
     pieces: list[bytes | memoryview] = []
     for start, end, new in sorted(edits, key=_PLACE):
@@ -106,7 +105,7 @@ _STRING = msgspec.json.Decoder(str)
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The edits of a document at some time."""
+    """The edits of a document at one time."""
 
     edits: tuple[Edit, ...]
     amended: tuple[tuple[int, int, Document, Saved], ...] = ()
@@ -114,27 +113,25 @@ class Saved:
 
 @dataclass(slots=True)
 class Document:
-    """One JSON text, its values as `Raw` views, and the edits made to it so far.
-
-    `Raw` arguments must come from this document's own methods: their addresses are their places.
-    """
+    """One JSON text, its values as `Raw` views, and its edits. `Raw` arguments must come from this document's
+    methods: their addresses are their places."""
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
     known: Known | None = field(default=None, repr=False)
-    """Values that are not read: `begun`."""
+    """Values that `begun` does not parse."""
     _parsed: ParsedText = field(init=False, repr=False)
     _structure: bytes = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
-    """What was opened, by the identity of its value: a request is gone through more than once."""
+    """Opened containers by identity, since a request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
-    """The array whose items are read by a memory."""
+    """The array whose items a memory reads."""
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
-    """By the place where a value begins: where it ends, and what it reads as."""
+    """By the place where a value begins: its end, and its new reading."""
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: ValueMemory, scope: bytes, known: Known) -> Document:
@@ -160,18 +157,15 @@ class Document:
     # Reading
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """What a function makes of the document as it reads. It is asked once, and again where something was
-        amended since."""
+        """The result of a function of the document, computed once, and again after an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def remember(self, array: Raw | None, memory: ValueMemory, scope: bytes) -> None:
-        """Have the items of an array read by what a memory knows of their bytes; the others it learns.
-
-        To be called before the array is read.
-        """
+        """Read the items of an array from a memory, which learns the others. Must be called before the array
+        is read."""
         if array is None or self._structure is not self.data or self._amended or array is self._remembered:
             return
         roots = self._parsed.remember(array, memory, scope, self.items)
@@ -180,7 +174,7 @@ class Document:
             self._arrays[id(array)] = (array, roots)
 
     def rest(self) -> None:
-        """Let go what was opened of the items that are remembered: hardly anything is looked at again."""
+        """Release containers that were opened in remembered items."""
         array = self._remembered
         if array is None or self._parsed.stand_ins is None:
             return
@@ -189,7 +183,7 @@ class Document:
         self._parsed.stand_ins.rest()
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Where the items of an array stand that a fold may go on with; None: it begins anew each time."""
+        """Offsets of the items of an array that a fold can continue with; None: it begins anew each time."""
         stand_ins = self._parsed.stand_ins
         if stand_ins is None or self._amended or array is not self._remembered:
             return None
@@ -231,10 +225,8 @@ class Document:
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """The members of an object, in order; empty if the value is absent or no object.
-
-        The same dict every time: not to be changed.
-        """
+        """Members of an object, in order; empty if the value is absent or no object. The same dict every
+        time, which must not be changed."""
         if value is None:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -245,10 +237,8 @@ class Document:
         return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """The items of an array; empty if the value is absent or no array.
-
-        The same list every time: not to be changed.
-        """
+        """Items of an array; empty if the value is absent or no array. The same list every time, which must
+        not be changed."""
         if value is None:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -259,11 +249,11 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """The items of an array; the value alone if it is no array, or an empty one."""
+        """Items of an array; the value alone if it is no array."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
-        """Whether an object says the name of a member more than once; false if the value is no object."""
+        """Whether an object repeats the name of a member; false for other values."""
         members = self.members(value)
         # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
@@ -274,12 +264,12 @@ class Document:
         return not are_all_members(self._structure, *self.place(value), places)
 
     def repeated(self, value: Raw) -> frozenset[str]:
-        """The names of members that an object says more than once."""
+        """Names that an object repeats."""
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def string(self, value: Raw | None) -> str | None:
-        """The text of a string value; None if the value is absent or no string."""
+        """Text of a string; None if the value is absent or no string."""
         if value is None or memoryview(value)[0] != QUOTE:
             return None
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -294,14 +284,14 @@ class Document:
         return None if value is None else decode(self.source(value))
 
     def says(self, value: Raw, short: Collection[bytes]) -> bool:
-        """Whether the bytes of a value, as `source`, are one of some short ones."""
+        """Whether the bytes of a value are among some short ones."""
         if self._amended:
             return self.source(value) in short
         view = memoryview(value)
         return len(view) <= _SHORT and bytes(view) in short
 
     def source(self, value: Raw) -> bytes:
-        """The bytes of a value as they stand in the document, amended where something was."""
+        """Bytes of a value in the document, with amendments."""
         if self.known is None and not self._amended and self._structure is self.data:
             return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -315,10 +305,7 @@ class Document:
         return self.data[start:end]
 
     def contains(self, text: bytes) -> bool:
-        """Whether a name, in its quotes, stands in the document as it reads.
-
-        In items that are remembered it is looked for once.
-        """
+        """Whether a quoted name occurs in the document. Remembered items are searched once."""
         if (found := self._contained.get(text)) is None:
             found = self._contained[text] = self._looked_for(text)
         return found
@@ -331,19 +318,19 @@ class Document:
         return text in self.data[:first] or text in self.data[last:] or stand_ins.contain(text)
 
     def text(self) -> bytes:
-        """All of the document as it reads: amended, and without other edits."""
+        """The document with amendments, and without other edits."""
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Where a value stands: offsets of its first byte and of the byte after its last. What is part of an
-        amended value stands where that stood."""
+        """Offsets of a value's first byte and of the byte after its last. A part of an amended value has that
+        value's place."""
         start, end = self._parsed.place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def has(self, value: Raw) -> bool:
-        """Whether a value is this document's."""
+        """Whether a value belongs to this document."""
         return self._holds(self._parsed.place(value)[0]) or any(
             inner.has(value) for _, inner in self._amended.values()
         )
@@ -352,7 +339,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
-        """The document that a value is read in, and what it is there."""
+        """The document in which a value is read, and the value there."""
         start, _ = self._parsed.place(value)
         if not self._holds(start):
             owner = self._owner(value)
@@ -361,7 +348,7 @@ class Document:
         return (self, value) if amended is None else amended[1]._read_in(amended[1].root)
 
     def _owner(self, value: Raw) -> Document:
-        """The document whose bytes a value is made of."""
+        """The document whose bytes a value views."""
         if self._amended and not self._holds(self._parsed.place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
@@ -378,7 +365,7 @@ class Document:
         return b"".join((*pieces, self.data[at:end]))
 
     def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
-        """Where the characters `start` to `end` of a string stand: offsets as of `place`."""
+        """Span of the characters `start` to `end` of a string."""
         first, last = self.place(value)
         raw = self.data[first + 1 : last - 1].decode("utf-8")
         places = [spelled(raw, at) for at in (start, end)]
@@ -387,21 +374,18 @@ class Document:
 
     @staticmethod
     def is_string(value: Raw) -> bool:
-        """Whether the value is a string."""
         return memoryview(value)[0] == QUOTE
 
     @staticmethod
     def is_object(value: Raw) -> bool:
-        """Whether the value is an object."""
         return memoryview(value)[0] == BRACE
 
     @staticmethod
     def is_container(value: Raw) -> bool:
-        """Whether the value is an object or an array."""
         return memoryview(value)[0] in (BRACE, BRACKET)
 
     def is_filled(self, value: Raw) -> bool:
-        """Whether the value is a container that something may stand in."""
+        """Whether a container may have contents."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
@@ -425,28 +409,27 @@ class Document:
         owner._amended[start] = (end, inner)
 
     def saved(self) -> Saved:
-        """The edits so far, for `restore`."""
         inner = tuple((begin, stop, each, each.saved()) for begin, (stop, each) in self._amended.items())
         return Saved(tuple(self.edits), inner)
 
     def restore(self, saved: Saved) -> None:
-        """Give up all edits that were made since."""
+        """Undo all edits made after `saved`."""
         self.edits[:] = saved.edits
         self._amended = {begin: (stop, inner) for begin, stop, inner, _ in saved.amended}
         for _, _, inner, edits in saved.amended:
             inner.restore(edits)
 
     def replace_part(self, value: Raw, start: int, end: int, text: str) -> None:
-        """Put another text in the place of the characters `start` to `end` of a string."""
+        """Replace the characters `start` to `end` of a string."""
         document, value = self._read_in(value) if self._amended else (self, value)
         document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
-        """Whether something between two offsets has been edited already."""
+        """Whether an edit lies between two offsets."""
         return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:
-        """Give an object a member, JSON, in the place of the one that it has, or behind its last."""
+        """Set a member of an object to JSON; a new one goes to the end."""
         old = self.members(value).get(key)
         if old is None:
             self.add_member(value, key, data)
@@ -454,20 +437,20 @@ class Document:
             self.rewrite(old, data)
 
     def replace(self, value: Raw, new: Any) -> None:
-        """Put a Python value in the place of a value."""
+        """Replace a value by a Python value."""
         self.rewrite(value, encode(new))
 
     def rewrite(self, value: Raw, data: bytes) -> None:
-        """Put other JSON in the place of a value."""
+        """Replace a value by JSON."""
         owner = self._owner(value)
         owner.edits.append(Edit(*owner._parsed.place(value), data))
 
     def append(self, array: Raw, item: bytes) -> None:
-        """Add one item, already JSON, behind the last of an array."""
+        """Append an item, already JSON, to an array."""
         self.insert(array, len(self.items(array)), item)
 
     def insert(self, array: Raw, index: int, item: bytes) -> None:
-        """Put one item, already JSON, in front of the array's item `index` (its length: at the end)."""
+        """Insert an item, already JSON, before the array's item `index` (its length: at the end)."""
         if self._amended and (read := self._read_in(array))[0] is not self:
             return read[0].insert(read[1], index, item)
         items = self.items(array)
@@ -483,7 +466,7 @@ class Document:
         return None
 
     def add_member(self, target: Raw, key: str, value: bytes) -> None:
-        """Add a member, its value already JSON, behind the last of an object that lacks this key."""
+        """Append a member, its value already JSON, to an object without this key."""
         if self._amended and (read := self._read_in(target))[0] is not self:
             return read[0].add_member(read[1], key, value)
         members = self.members(target)
@@ -497,19 +480,19 @@ class Document:
         return None
 
     def remove_member(self, value: Raw) -> None:
-        """Take out the member of an object that has this value, with its key and one comma."""
+        """Remove a member by its value, with its key and one comma."""
         owner = self._owner(value)
         owner.edits.append(Edit(*member_of(owner._structure, *owner._parsed.place(value)), b""))
 
     def render(self) -> bytes:
-        """The document with its edits; the very same object if there are none."""
+        """The document with its edits; the same object without any."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
         return edited(self.data, edits)
 
     def _amendments(self) -> Iterator[Edit]:
-        """What puts the amended values into the document, but for those that another edit takes out."""
+        """Edits that insert the amended values, except in parts that other edits remove."""
         for begin, (stop, inner) in self._amended.items():
             last = self.edits.last_before(stop)
             # What overlaps in another way is an error of `render`.

@@ -26,101 +26,101 @@ from weakref import ref
 from msgspec import Raw
 
 ENTRY_BYTES = 1_500
-"""What an entry takes beside its bytes."""
+"""Bytes of an entry beside its data."""
 VALUE_BYTES = 200
-"""What a value takes in a container, or a thing in a state."""
+"""Bytes of a value in a container, or of an object in a state."""
 _RUN = 200
-"""Values that are compared at once."""
+"""Values that are compared together."""
 
 _KNOWN_DATA = attrgetter("data")
 Key = tuple[bytes, bytes, int]
-"""Scope, bytes, and how many values with these bytes stood in front of it."""
+"""Scope, bytes, and the number of earlier values with these bytes."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class KnownValue:
-    """One value with bytes of its own, and what was read of it. Shared between requests and threads: what is
-    put into its dicts stays there, unchanged."""
+    """One value with bytes of its own, and readings of it. Shared between requests and threads: entries of
+    its dicts are never changed."""
 
     key: Key
     data: bytes
     root: Raw
     address: int
-    """Of the bytes that its values are views of."""
+    """Address of the bytes that its values view."""
     room: int
-    """What it takes in an array: its bytes and a comma."""
+    """Bytes in an array, with a comma."""
     objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
-    """What was opened, by the identity of its value."""
+    """Opened arrays, by the identity of their value."""
     opened: int = 0
-    """Bytes of all that was ever opened; a container counts once."""
+    """Bytes of all containers ever opened, each counted once."""
     open: int = 0
-    """The same of what is there."""
+    """Bytes of the containers that are open now."""
     inside: int = 0
-    """Bytes that all of it and what was made of it take, roughly."""
+    """Approximate bytes of open containers and results."""
     made: dict[Hashable, Any] = field(default_factory=dict)
-    """What was made of it, by what makes it."""
+    """Results computed from the value, by function."""
     kept: bool = False
-    """A memory has it."""
+    """A memory holds the value."""
     used: int = 0
-    """When it was used last: a number that grows."""
+    """Number of the last use, from a growing counter."""
     beginning: Beginning | None = None
-    """Of which it is the last."""
+    """The beginning that ends with this value."""
     next: ref[KnownValue] | None = None
-    """What stood behind it the last time."""
+    """The value that followed last time."""
 
     def note_opened(self, size: int) -> int:
-        """A container of so many bytes is opened; how many more than ever before that makes."""
+        """Note that a container of `size` bytes is opened, and return the growth of `opened`."""
         self.open += size
         more = max(0, self.open - self.opened)
         self.opened += more
         return more
 
     def close(self) -> None:
-        """Let go what was opened, and what was made. Who is reading it goes on with what he has."""
+        """Release opened containers and results. Present readers keep theirs."""
         self.objects, self.arrays, self.made = {}, {}, {}
         self.open = self.inside = 0
 
     def holds(self, address: int) -> bool:
-        """Whether bytes are its own."""
+        """Whether an address lies in its bytes."""
         return self.address <= address < self.address + len(self.data)
 
 
 class KeptState(NamedTuple):
-    """What a fold made of the values of a beginning."""
+    """A fold's result for the values of a beginning."""
 
     given: Hashable
-    """What it was given beside them."""
+    """Further inputs of the fold."""
     state: Any
-    """As it was behind the last of them, and stays so."""
+    """The state after the last value, which is never changed."""
     size: int
 
 
 @dataclass(slots=True, eq=False)
 class Beginning:
-    """The first values of an array, and what was made of them one after the other. Shared, too."""
+    """The first values of an array, and results of folds over them. Shared, too."""
 
     values: tuple[KnownValue, ...]
     used: int = 0
-    """No later than any of its values was used last."""
+    """At most the last use of any of its values."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """By what makes them."""
+    """States by fold."""
     contained: dict[bytes, bool] = field(default_factory=dict)
-    """Of few texts: whether they stand in any of the values."""
+    """Results of searches for a few texts."""
     counted: dict[Hashable, int] = field(default_factory=dict)
-    """Bytes of the states, but for what they share with those of the one before."""
+    """Bytes of the states beyond those shared with the beginning before."""
     weight: int = 0
     head: bytes = b""
-    """What stood in front of the first value the last time; empty if that was long."""
+    """Bytes before the first value last time; empty if they were long."""
     total: int = 0
-    """How many values the last array had that began so."""
+    """Number of values of the last array with this beginning."""
     before: Beginning | None = None
-    """A shorter one, for arrays that don't go on as this one expected."""
+    """A shorter beginning, for arrays that continue otherwise than expected."""
     after: Beginning | None = None
-    """The one that was made of it last."""
+    """The beginning derived from this one last."""
 
     def state(self, key: Hashable, given: Hashable) -> Any:
-        """None: there is none."""
+        """The state of a fold; None without one."""
         for kept in self.states.get(key, ()):
             if kept.given == given:
                 return kept.state
@@ -128,18 +128,18 @@ class Beginning:
 
 
 class Known(NamedTuple):
-    """Known values that stand in a text one after the other, each with a comma behind."""
+    """Known values that follow each other in a text, each with a comma after it."""
 
     values: tuple[KnownValue, ...]
     start: int
-    """Where the first begins."""
+    """Offset of the first value."""
     end: int
-    """Where the last comma ends."""
+    """Offset of the end of the last comma."""
 
 
 def standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, int]:
-    """How many of the first values stand in a text from an offset on, each with a comma behind, and where the
-    last comma ends."""
+    """The number of values that follow each other in a text from an offset on, each with a comma, and the end
+    of the last comma."""
     if not values or not data.startswith(values[0].data, at):
         return 0, at
     for begin in range(0, len(values), _RUN):
@@ -157,13 +157,13 @@ def standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, i
 
 
 def weight(value: KnownValue) -> int:
-    """Bytes that a memory spends on a value, roughly."""
+    """Approximate bytes that a memory spends on a value."""
     # What was read of a value, and is in a state then, may be as large as its bytes again.
     return ENTRY_BYTES + 2 * len(value.data) + value.inside
 
 
 def longest_beginning(values: tuple[KnownValue, ...]) -> Beginning | None:
-    """The one of the most of these values, from the first on."""
+    """The beginning with the most of these values."""
     for at in range(len(values) - 1, -1, -1):
         beginning = values[at].beginning
         if beginning is not None and beginning.values == values[: at + 1]:
@@ -172,7 +172,7 @@ def longest_beginning(values: tuple[KnownValue, ...]) -> Beginning | None:
 
 
 def state_size(state: Any) -> int:
-    """Bytes that a state takes, roughly."""
+    """Approximate bytes of a state."""
     if weigh := getattr(state, "weigh", None):
         return int(weigh())
     if isinstance(state, tuple):
@@ -186,57 +186,57 @@ def state_size(state: Any) -> int:
 
 _MOST = 64_000_000
 _CONTAINER_BYTES = 300
-"""What a container takes that was opened, or what was made of a value."""
+"""Bytes of an opened container, or of a result."""
 _MOST_BEGINNINGS = 16
-"""Of one scope."""
+"""Beginnings in one scope."""
 _LAST = 3
-"""Of values that were never seen together, so many at the end may be others in the next document: clients
-move the marks of a cache from message to message."""
+"""Values at the end that may differ in the next document, among values never seen together: clients move
+cache marks from message to message."""
 _MOST_STATES = 2
-"""Of what one fold makes of one beginning, given different things."""
+"""States of one fold at one beginning, with different inputs."""
 
 _IDLE_SECONDS = 1_800.0
-"""What nobody has used for so long goes: a conversation that has rested is read anew when it goes on."""
+"""Seconds without use after which a value is dropped."""
 _MARK_SECONDS = 60.0
-"""What was used since is not noted again: each request would move all that its conversation has."""
+"""Seconds within which a further use is not noted: each request would move all values of its conversation."""
 _MOST_LET_GO = 100
-"""Values at once, so that no request waits."""
+"""Values dropped at once, so that no request waits."""
 
 _DATA, _KEPT, _KEY, _USED = map(attrgetter, ("data", "kept", "key", "used"))
 
 
 @dataclass(slots=True)
 class _Scope:
-    """What is remembered of one scope."""
+    """The memory of one scope."""
 
     known: OrderedDict[Key, KnownValue] = field(default_factory=OrderedDict)
-    """What was used last stands last."""
+    """Values in the order of their last use."""
     opened: OrderedDict[Key, KnownValue] = field(default_factory=OrderedDict)
-    """Those in which something is, in the order in which it was put there."""
+    """Values with open containers, in the order of opening."""
     beginnings: list[Beginning] = field(default_factory=list)
-    """What was used last stands last."""
+    """Beginnings in the order of their last use."""
     bytes: int = 0
 
 
 class ValueMemory:
-    """Known values of all scopes. Safe between threads."""
+    """Known values of all scopes. Thread-safe."""
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most`: bytes that it may take, roughly."""
+        """`most`: approximate bytes in all."""
         self._most = most
         self.longest = most // 2 // ENTRY_BYTES
-        """More values than these are not remembered."""
+        """Most values of one array that are remembered."""
         self._known: OrderedDict[Key, KnownValue] = OrderedDict()
         self._scopes: dict[bytes, _Scope] = {}
         self._bytes = 0
         self._uses = 0
         self._clock = clock
         self._marks = deque[tuple[float, int]]()
-        """How many uses there had been at a time."""
+        """Times of uses, by their number."""
         self._lock = Lock()
 
     def begun(self, scope: bytes, data: bytes) -> Known | None:
-        """The known values that a text has behind the very bytes that stood in front of them before."""
+        """The known values of a text that begins with the same bytes before them as last time."""
         with self._lock:
             held = self._scopes.get(scope)
             heads = (
@@ -324,10 +324,8 @@ class ValueMemory:
     def beginnings(
         self, values: tuple[KnownValue, ...], known_before: int
     ) -> tuple[Beginning | None, Beginning | None]:
-        """The longest beginning of values that something was made of before; and the one that later
-        documents will most likely have too, the same where it is as long: what two had is not changed, and
-        as many as were others this time will be others again. Where hardly any were known, all but the last.
-        """
+        """The longest known beginning with a state, and the beginning that later documents will most likely
+        share; the same where it is unchanged."""
         count = len(values)
         with self._lock:
             old = longest_beginning(values)
@@ -363,7 +361,7 @@ class ValueMemory:
             return old, new
 
     def keep_state(self, beginning: Beginning, key: Hashable, given: Hashable, state: Any) -> None:
-        """Have what a fold made of a beginning remembered, in the place of what it made longest ago."""
+        """Remember a fold's state at a beginning, in place of its oldest one."""
         with self._lock:
             if beginning.values[-1].beginning is not beginning:
                 return
@@ -383,7 +381,7 @@ class ValueMemory:
             self._trim(scope)
 
     def keep_head(self, beginning: Beginning, head: bytes) -> None:
-        """Note what stands in front of a beginning."""
+        """Note the bytes before a beginning."""
         if beginning.head == head:
             return
         with self._lock:
@@ -397,7 +395,7 @@ class ValueMemory:
             self._trim(scope)
 
     def grown(self, value: KnownValue, count: int = 0) -> None:
-        """More was made of a value: a container was opened that holds `count`, or something else was made."""
+        """Note that a value has grown by a container that holds `count`, or by a result."""
         more = _CONTAINER_BYTES + count * VALUE_BYTES
         with self._lock:
             value.inside += more
@@ -416,14 +414,14 @@ class ValueMemory:
                 self._trim(key[0])
 
     def rest(self, values: Sequence[KnownValue]) -> None:
-        """A request is done with what it has opened in values, and made of each."""
+        """Release containers and results of values at the end of a request."""
         with self._lock:
             for value in values:
                 if value.kept and value.inside:
                     self._close(value)
 
     def _use(self, beginning: Beginning) -> None:
-        """Note that a beginning was used; the one that was not for the longest time goes for another one."""
+        """Note a use of a beginning; the one unused for the longest time is dropped."""
         scope = beginning.values[0].key[0]
         if self._is_late(beginning.used):
             beginning.used = min(map(_USED, beginning.values))
@@ -435,7 +433,7 @@ class ValueMemory:
             self._drop(listed[0])
 
     def _drop(self, beginning: Beginning) -> None:
-        """To be let go. It may be gone already."""
+        """Drop a beginning, unless it is gone."""
         if beginning.values[-1].beginning is not beginning:
             return
         scope = beginning.values[0].key[0]
@@ -458,7 +456,7 @@ class ValueMemory:
         return held
 
     def _count(self, scope: bytes, more: int) -> None:
-        """Note that a scope takes more bytes, or less."""
+        """Add to the bytes of a scope."""
         self._bytes += more
         held = self._scope(scope)
         held.bytes += more
@@ -466,7 +464,7 @@ class ValueMemory:
             del self._scopes[scope]
 
     def _trim(self, scope: bytes) -> None:
-        """Make room, after a scope has taken some."""
+        """Drop values after a scope has grown."""
         while (held := self._scopes.get(scope)) and held.bytes > self._most // 2 and held.known:
             if held.opened:
                 self._close(next(iter(held.opened.values())))
@@ -481,7 +479,7 @@ class ValueMemory:
                 self._forget(oldest)
 
     def _let_go_idle(self) -> None:
-        """Some of what was not used for long."""
+        """Drop some values that were not used for long."""
         now = self._clock()
         if not self._marks or now - self._marks[-1][0] >= _MARK_SECONDS:
             self._marks.append((now, self._uses))
@@ -497,7 +495,7 @@ class ValueMemory:
             self._forget(oldest)
 
     def _close(self, value: KnownValue) -> None:
-        """What is in a value makes room."""
+        """Release the containers of a value."""
         before = weight(value)
         value.close()
         del self._scope(value.key[0]).opened[value.key]
@@ -511,12 +509,12 @@ class ValueMemory:
         return value
 
     def _is_late(self, used: int) -> bool:
-        """Whether a use was so long ago that another one is noted."""
+        """Whether the last noted use is old enough for a new note."""
         marked, uses = self._marks[-1] if self._marks else (-_MARK_SECONDS, 0)
         return used < uses or self._clock() - marked >= _MARK_SECONDS
 
     def _touch_all(self, scope: bytes, values: Sequence[KnownValue]) -> None:
-        """Values that are kept were used last."""
+        """Note a use of values."""
         keys = list(map(_KEY, values))
         deque(map(self._known.move_to_end, keys), 0)
         deque(map(self._scopes[scope].known.move_to_end, keys), 0)
@@ -524,20 +522,20 @@ class ValueMemory:
             value.used = self._uses
 
     def _touch(self, value: KnownValue) -> None:
-        """A value was used last."""
+        """Note a use of a value."""
         if value.kept:
             self._known.move_to_end(value.key)
             self._scopes[value.key[0]].known.move_to_end(value.key)
 
     def _next(self, previous: KnownValue | None, source: bytes) -> KnownValue | None:
-        """What followed a value the last time, if it does so again: comparing is cheaper than hashing."""
+        """The value that followed last time, if it does again: comparing is cheaper than hashing."""
         known = previous.next() if previous is not None and previous.next is not None else None
         if known is None or known.data != source:
             return None
         return known if self._known.get(known.key) is known else None
 
     def forget(self, count: int) -> None:
-        """Let so many go."""
+        """Drop `count` values."""
         with self._lock:
             for _ in range(min(count, len(self._known))):
                 self._forget(next(iter(self._known.values())))
@@ -564,63 +562,63 @@ _ADDRESS = attrgetter("address")
 
 
 class StandIn(NamedTuple):
-    """A value, and the item that it stands for."""
+    """A known value, and the item in its place."""
 
     known: KnownValue
     start: int
-    """Where the item begins in the document."""
+    """Offset of the item in the document."""
 
 
 class Fold(NamedTuple, Generic[S]):
-    """What is made of the items of an array, one after the other."""
+    """A computation over the items of an array, one after the other."""
 
     begin: Callable[[], S]
     copy: Callable[[S], S]
-    """Another one, which goes on by itself."""
+    """Copies a state, so that both can continue."""
     key: Hashable
-    """What makes it: there are few."""
+    """Identifies the computation; there are few."""
     given: Hashable = None
-    """What it makes it of beside the items. Folds of which both are equal make the same of the same bytes."""
+    """Further inputs. Folds with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
-    """Whether a state of another document may be gone on from."""
+    """Whether the fold can continue from a state of another document."""
 
 
 class StandIns:
-    """All of one array, in order."""
+    """Known values in the place of all items of one array, in order."""
 
     def __init__(
         self, values: Sequence[KnownValue], starts: Sequence[int], known_before: int, memory: ValueMemory
     ) -> None:
-        """`starts`: of the items; `known_before`: how many of the first values the memory had."""
+        """`starts`: offsets of the items; `known_before`: number of first values that the memory had."""
         self.memory = memory
         self.values = tuple(values)
         self.changed: set[int] = set()
-        """Identities of roots that were amended since, and read differently."""
+        """Identities of amended roots, which are read otherwise."""
         self.starts = starts
         self.span = (starts[0], starts[-1] + len(values[-1].data))
-        """Where they stand in the document."""
+        """Span of the items in the document."""
         count = len(self.values)
         self._often: tuple[int, ...] = (*range(min(2, count)), *range(max(2, count - _LAST_ITEMS), count))
-        """Indexes of the values that are looked at in every request: how it begins, and how it ends."""
+        """Indexes of values that every request reads: the first and the last ones."""
         self._order: list[int] = []
-        """Indexes of all, by address; empty: not needed so far."""
+        """Indexes by address; empty until needed."""
         self._addresses: list[int] = []
         self._old, self._new = memory.beginnings(self.values, known_before)
         reading = max(0, len(self._old.values) - 1) if self._old is not None else 0
         self.by_root = {id(value.root): value for value in self.values[reading:]}
-        """Those that are read, by the identity of the item that they are."""
+        """Values that are read, by the identity of their item."""
         self._reading = StandIn(self.values[reading], starts[reading])
-        """What was looked at last; at first, the last that was there a turn ago."""
+        """The value read last; at first, the last one known a turn ago."""
         self._next = reading + 1
-        """Index of the value behind it."""
+        """Index of the next value."""
 
     def follow(self, head: bytes) -> None:
-        """Note what stands in front of all of them."""
+        """Note the bytes before the items."""
         if self._new is not None:
             self.memory.keep_head(self._new, head)
 
     def at(self, address: int) -> StandIn | None:
-        """Whose bytes an address is within; None: it is none of these."""
+        """The value whose bytes contain an address; None without one."""
         # What is read is read in order, mostly from the first that is new.
         reading = self._reading
         if 0 <= address - reading.known.address < len(reading.known.data):
@@ -669,14 +667,13 @@ class StandIns:
         return stepped(state, step, at, len(self.values))
 
     def rest(self) -> None:
-        """Let go what was opened in those that a fold goes on behind: the next document looks at what stands
-        behind them."""
+        """Release containers of values that a fold does not read again."""
         if self._new is not None:
             begun = 0 if self._old is None else len(self._old.values)
             self.memory.rest(self.values[max(0, begun - 1) : len(self._new.values) - 1])
 
     def contain(self, text: bytes) -> bool:
-        """Whether a text stands in one of the values: one of few that are asked for."""
+        """Whether a text occurs in one of the values; for a few texts only."""
         at, found = 0, False
         for beginning in (self._new, self._old):
             if beginning is not None and text in beginning.contained:
@@ -693,7 +690,7 @@ class StandIns:
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
-    """A state that has taken in the items from `start` to `end`."""
+    """The state after the items from `start` to `end`."""
     for index in range(start, end):
         step(state, index)
     return state
