@@ -16,6 +16,7 @@ from typing import Any
 
 from mitmproxy import ctx, hooks, http
 from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from penumbra.errors import place
@@ -115,3 +116,12 @@ class Closed(layer.Layer):
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Start):
             yield commands.CloseConnection(self.context.client)
+
+
+def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
+    """Do a layer's work; close its client's connection if that raises: mitmproxy would leave it open."""
+    try:
+        yield from work
+    except Exception as error:
+        yield commands.Log(f"penumbra: a connection is closed: {place(error)}", logging.ERROR)
+        yield commands.CloseConnection(context.client)

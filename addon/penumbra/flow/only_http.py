@@ -75,6 +75,9 @@ class FirstLine(layer.Layer):
         self._said: bytes | None = b""
         """What the client has said so far; None once its protocol is known."""
 
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        yield from guarded.closing(self.context, super().handle_event(event))
+
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Start):
             return

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -36,8 +35,7 @@ from mitmproxy.proxy.layers.http._events import (
 from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 from wsproto.frame_protocol import CloseReason
 
-from penumbra.errors import place
-from penumbra.flow import request_bodies
+from penumbra.flow import guarded, request_bodies
 from penumbra.flow import state as states
 from penumbra.flow.splice_hooks import (
     Guard,
@@ -416,12 +414,7 @@ class SpliceHttpLayer(HttpLayer):
     """Bytes that are looked at at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        try:
-            yield from self._in_turns(event)
-        except Exception as error:
-            # mitmproxy would log it and leave the client waiting.
-            yield commands.Log(f"penumbra: a connection is closed: {place(error)}", logging.ERROR)
-            yield commands.CloseConnection(self.context.client)
+        yield from guarded.closing(self.context, self._in_turns(event))
 
     def _in_turns(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Let other connections go on between pieces of what a client sends: with HTTP/2, the bytes of one

@@ -10,6 +10,7 @@ import itertools
 import json
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ SECONDS = 5.0
 """A client that has no answer by then hangs."""
 GOOD = ("clean", "refused", "closed", "passed")
 """Outcomes of which no step may have another."""
-CATCHERS = ("flow/splice.py:SpliceHttpLayer.handle_event",)
+CATCHERS = ("flow/splice.py:SpliceHttpLayer.handle_event", "flow/guarded.py:closing")
 """Functions that are there to catch what others raise."""
 _numbers = itertools.count(1)
 
@@ -64,6 +65,21 @@ def _plain(host: str, target: str, proxy: Mitmdump, secret: str) -> bytes:
         return sent(stream, f"http://{host}{target}", host, _chat(secret))
 
 
+def _in_pieces(proxy: Mitmdump, secret: str) -> bytes:
+    """Through a tunnel without TLS, the first line in two segments."""
+    body = _chat(secret)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\nAuthorization: Bearer k\r\n"
+    with _connected(proxy) as tunnel:
+        tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tunnel.sendall(f"CONNECT {HOST}:80 HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+        if b" 200 " not in tunnel.recv(4096):
+            return b"no tunnel"
+        tunnel.sendall(b"\r\nP")
+        time.sleep(0.02)  # So that the proxy reads the pieces one by one.
+        tunnel.sendall(f"{head[1:]}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return b"".join(iter(lambda: tunnel.recv(65_536), b""))
+
+
 def _passed_by(proxy: Mitmdump, secret: str) -> bytes:
     """Through a tunnel that is none of ours: its certificate is the stand-in's own."""
     with _connected(proxy) as tunnel:
@@ -93,6 +109,7 @@ KINDS = (
     Kind("stream", partial(_tunnelled, "/v1/chat/completions", partial(_chat, stream=True)), True),
     Kind("other path", partial(_tunnelled, "/v1/threads/t/messages", _chat), True),
     Kind("call without TLS", partial(_plain, HOST, "/v1/chat/completions"), True),
+    Kind("line in pieces", _in_pieces, True),
     Kind("WebSocket", _socket, True),
     Kind("other host", partial(_plain, "elsewhere.example.org", "/page"), False),
     Kind("other host, TLS", _passed_by, False),

@@ -8,6 +8,7 @@ from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
 from mitmproxy.test import tflow
 
+from penumbra.flow import splice
 from penumbra.flow.only_http import FirstLine
 
 REQUESTS = {
@@ -131,3 +132,18 @@ def test_where_nothing_but_requests_may_pass(name: str) -> None:
             line.end()
             assert not line.other.begun
             assert line.http.got == data.lstrip()
+
+
+def test_what_fails_ends_the_connection() -> None:
+    """Its client is not left waiting."""
+    line = Line()
+    line.layer._said = None
+    line.http.got = line.other.got = None  # type: ignore[assignment]
+    line.say(REQUESTS["plain"])
+    assert any(isinstance(one, commands.CloseConnection) for one in line.commands)
+
+
+def test_responses_of_such_a_connection_can_be_continued() -> None:
+    made = FirstLine(Line().context, None)
+    splice.install(made)
+    assert isinstance(made.child_layer, splice.SpliceHttpLayer)
