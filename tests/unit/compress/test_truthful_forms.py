@@ -154,7 +154,11 @@ def test_records_on_a_line_each_stay_json() -> None:
     shown = run("\n".join(map(json.dumps, log)), command="tail -60 ride.log").text
     rows = [line for line in shown.split("\n") if line.startswith("{")]
     assert len(rows) > 9
-    assert all("msg" in json.loads(row) for row in rows)
+    for row in map(json.loads, rows):
+        left_out = row.pop("[more keys]")
+        (record,) = (record for record in log if record["time"] == row["time"])
+        assert row.items() <= record.items()
+        assert len(row) + left_out == len(record)
 
 
 # --- binaries -----------------------------------------------------------------------------------
