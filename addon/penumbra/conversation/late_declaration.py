@@ -239,7 +239,7 @@ def terms(
         editing=settings.restores_secrets,
         inline=is_inline and not state.limits.tools_first,
         held=state.tool,
-        begins=is_cold or shows,
+        begins=is_cold or shows or bool(state.tool),
     )
 
 

@@ -129,6 +129,19 @@ def test_results_that_later_ones_replace_are_replaced(callers: Callers) -> None:
     assert forms(later)[:3] == forms(cold)
 
 
+def test_the_tool_stays_though_nothing_was_left_out(callers: Callers) -> None:
+    """The response to the turn that declared it may be lost: the provider has its prefix all the same."""
+    talk = Talk(callers, ANTHROPIC, **CLAUDE)
+    talk.turns[2] = (*MET[2][:2], "x  \n" * 900)
+    talk.turns[4] = (*MET[4][:2], "ok")
+    assert talk.send().prepared is None
+    talk.after(700)
+    sent = [talk.send(*turns) for turns in (MORE, (), MORE)]
+    assert not [ref for each in sent for ref in shown(each)]
+    assert len({each.prepared.tool for each in sent if each.prepared}) == 1
+    assert all(each.prepared for each in sent)
+
+
 def test_a_second_pause_changes_nothing(callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
     talk.send()
