@@ -58,7 +58,7 @@ class Certificates:
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the CA lies that a start uses. A folder that the user names; else our own CA; else mitmproxy's,
+    """The folder of the CA that a start uses: one that the user names; else our own CA; else mitmproxy's,
     which the user's programs may trust already; else our own, which is still to be made. Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():

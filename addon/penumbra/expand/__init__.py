@@ -1,1 +1,1 @@
-"""What was left out, and how the model gets it back: references, the injected tool, its loop, what it hid."""
+"""The way back to left-out text: references, the injected tool, its loop, and hidden exchanges."""

@@ -166,7 +166,7 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """What responses of a request are found by, and what is known of the one that it only names."""
+        """Keys of the responses in a request, and the state of one that it only names."""
         visible = wire.visible(document)
         named = visible[0].response_id if visible else ""
         if not named:

@@ -1,8 +1,8 @@
-"""What the model gets when it asks for an original: all of it, a range of lines, or what matches.
+"""Answers to questions about originals: the whole text, a range of lines, or matching lines.
 
-Every text is at most one page long, so that it is never shortened again; the last line of a page says
-how to get the next one. Line numbers count from 1 and are those of the original. Nothing here fails:
-what can't be answered is answered with a sentence that tells the model how to go on.
+Every answer is at most one page long, so that it is never shortened again; the last line of a page says how
+to get the next one. Line numbers count from 1 in the original. Nothing here fails: a bad question is
+answered with a sentence that tells the model how to go on.
 """
 
 from __future__ import annotations

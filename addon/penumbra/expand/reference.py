@@ -38,8 +38,8 @@ class Caller:
     session: str
     """Common to all requests of the conversation."""
     possession: bytes = b""
-    """The same without what changes when a login is renewed: what the request proves by the history that
-    it carries is looked for under this. Empty: nothing of it changes."""
+    """The scope without parts that change when a login is renewed, in which proofs by the carried history are
+    looked up. Empty: no part changes."""
     open: bool = False
     """Without a credential, only proofs in the request count."""
     joined: str = ""
@@ -59,8 +59,8 @@ class Caller:
         return self._session(self.session, self.scope)
 
     def shared(self) -> bytes:
-        """Where the originals lie that it shares, 32 bytes; empty: nowhere. A name that is only said joins
-        nothing that no credential stands behind."""
+        """The scope of shared originals, 32 bytes; empty without any. A claimed name counts with a credential
+        only."""
         return self._session(self.joined, self.scope) if self.joined and not self.open else b""
 
     def possessed(self) -> bytes:
@@ -161,12 +161,12 @@ NAMES = ("expand_context", "penumbra_expand_context")
 """The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
-"""The same in conversations in which values are put back into edits: the legend is another one there,
-and a conversation keeps its tool, whatever becomes of the setting."""
+"""Names in conversations in which values are put back into edits: their legend differs, and a conversation
+keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""What placeholders are. It stands here because these bytes are in every request from the first one on,
-so that no cached prefix moves when the first secret comes."""
+"""An explanation of placeholders, part of every request from the first one on, so that no cached prefix moves
+with the first secret."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -186,9 +186,9 @@ _PARAMETERS = encode(
         "required": ["id"],
     }
 )
-"""As few bytes as will do, since they are sent with every request: in small conversations they are most of
-what it costs. `query` takes `ignore_case`, `context` and `offset` too; where a part begins within a line, its
-answers say so in `lines`."""
+"""The fewest possible bytes, since every request carries them: in small conversations they are most of the
+overhead. `query` takes `ignore_case`, `context` and `offset` too; answers name a part that begins within a
+line in `lines`."""
 
 
 def tool(name: str) -> Tool:

@@ -1,7 +1,7 @@
-"""What is remembered of a result for those who look at it later: sizes and names, never content.
+"""The outcome of a result, remembered for display: sizes and names, never content.
 
-It stands in the flow in which the result was new, and so in saved flows, and in memory for the requests that
-carry it again.
+Facts are stored in the flow in which the result was new, and so in saved flows, and in memory for requests
+that carry the result again.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What was done, shown: events, totals, lines for logs."""
+"""Figures and records of the work: events, sums, lines for logs."""

@@ -1,7 +1,6 @@
-"""What requests and responses add up to: for the page, the history and the metrics. Counts, never content.
+"""Sums over requests and responses for the page, the history and the metrics. Counts, never content.
 
-All on the event loop. Who shows the figures is called by `changed`; what is to be kept over restarts is
-taken by `take`.
+Everything runs on the event loop. `changed` is called when figures change; `take` returns sums to be stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What running proxies have done so far, in one small file each, for `penumbra stats`.
+"""Figures of running proxies, in one small file for each process, which `penumbra stats` reads.
 
-Counts and names of tools and rules; no content. A file goes with its process, which holds a lock on it as
-long as it lives; one that a killed process left behind is taken away by the next reader. What another user
-could have written is not read.
+Files hold counts and names of tools and rules, no content. A process holds a lock on its file as long as it
+lives; the next reader removes the file of a killed process. Files that another user could have written are
+not read.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What Penumbra would have made of requests that were sent without it, worked out by its own engine."""
+"""Projections: the outcome of requests that were sent without Penumbra, worked out by its own engine."""

@@ -1,1 +1,1 @@
-"""What happens when a provider says that a request is too large, or can not be taken as it is."""
+"""Answers to providers that refuse a request as too large, or for another reason that can be helped."""

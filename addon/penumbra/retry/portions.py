@@ -1,7 +1,7 @@
-"""What the model gets when it asks for originals: no more than fits, and less if that was refused.
+"""Texts for the model's questions about originals: within the limits, and smaller after a refusal.
 
-A hidden request that is refused as too large can't be helped by the client, which does not know of it. So
-the same question is answered again with a smaller part, and last with a sentence alone.
+A client can't help with a hidden request that is refused as too large, since it does not know of it. So the
+same question is answered again with a smaller part, and finally with a sentence alone.
 """
 
 from __future__ import annotations
@@ -114,8 +114,7 @@ async def texts(asked: Asked, exchange: ToolLoop, ask: Ask) -> list[str]:
 
 
 async def smaller(asked: Asked, exchange: ToolLoop, refusal: Refusal) -> bytes | None:
-    """The same request with less of what was asked for, since it was refused as too large; None: nothing
-    would help."""
+    """The refused request with smaller texts; None: nothing would help."""
     portions = asked.portions
     limit = portions.less(refusal, exchange.request, elsewhere=asked.prepared.threaded)
     if limit is None or portions.ask is None:

@@ -305,7 +305,7 @@ _FIELD = 100_000
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """What a refusal asks for; None if shortening can't answer it.
+    """The savings that a refusal asks for; None if shortening can't answer it.
 
     `estimated`: tokens and `sent`: bytes of the request that was refused; `resend` counts from 0.
     `elsewhere`: its history is at the provider, and counts with it.
@@ -335,7 +335,7 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 
 
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """What a conversation's later requests have to keep to.
+    """Limits for later requests of the conversation.
 
     `estimated`: tokens of the refused body, 0 where that is not all of what counts.
     """

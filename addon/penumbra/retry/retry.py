@@ -85,8 +85,8 @@ def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
 def _change(
     refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
 ) -> Plan | bytes | None:
-    """What makes a request smaller that was refused for the `count`th time, from 0: other forms of its
-    results, or a whole body; None: give up. Raises RedactionError."""
+    """The change for a request that was refused for the `count`th time, from 0: other forms of its results,
+    or a whole body; None: give up. Raises RedactionError."""
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Kind.BINDING:
         return Plan(limits=LearnedLimits(drop=True))

@@ -1,4 +1,4 @@
-"""What rule files may hold is said by types; a file is converted to them, and an error names the key.
+"""Types of rule files: a file is converted to its type, and an error names the key.
 
 A schema is a class on `Strict`, with a docstring under each field. `Regex` marks texts that must be patterns
 of RE2. Nothing in this package reads a file.
@@ -79,8 +79,8 @@ def convert(kind: type[T], value: Any, where: str) -> T:
 
 
 def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> tuple[list[T], list[str]]:
-    """What stands under `key` in a file, as its type, and one line for each thing that is wrong in an entry,
-    which is left out. `named_by`: the key that names an entry."""
+    """Entries under `key` of a file, as their type, and a line for each problem of an entry, which is left
+    out. `named_by`: the key that names an entry."""
     if not isinstance(content, dict) or not isinstance(content.get(key, []), list):
         return [], [f"{file}: {key}: got {shown(content)}, allowed: a mapping with a list {key}"]
     good: list[T] = []
@@ -149,7 +149,7 @@ def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
 
 
 def reason(error: re2.error) -> str:
-    """What RE2 says about a pattern, on one line."""
+    """RE2's error about a pattern, on one line."""
     text = error.args[0] if error.args else "invalid pattern"
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return text.replace("\n", " ")
@@ -229,7 +229,7 @@ def _unknown(key: Any, keys: Iterable[str], path: str) -> str:
 
 
 def allowed(kind: Any) -> str:
-    """What a value of this type looks like, in words."""
+    """A description of a type, in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         limits = [limit for limit in arguments[1:] if isinstance(limit, msgspec.Meta)]

@@ -1,1 +1,1 @@
-"""What agents log of their sessions: where it lies, and the conversations in it. Read, never written."""
+"""Session logs of agents: their places, and the conversations in them. Logs are read, never written."""

@@ -1,1 +1,1 @@
-"""What is remembered from request to request, on disk and sealed."""
+"""State that is kept from request to request: on disk and sealed, or in a shared store."""

@@ -1,7 +1,7 @@
-"""What is remembered of a conversation: when and with what it was last sent, how large it may be.
+"""States of conversations: the time and the tool of the last request, and learned limits.
 
-A limit is learned from a refusal that a smaller request got past, so that later turns need no refusal
-to know it. Times only ever decide what is sent; they never stand in it.
+A limit is learned from a refusal that a smaller request has answered, so that later turns need no refusal.
+Times only decide what is sent; no text contains them.
 """
 
 from __future__ import annotations

@@ -120,17 +120,17 @@ class Database:
         self._behind = WriteBehind(lambda works: self._thread.submit(self._write, works))
 
     def share(self, max_bytes: int) -> None:
-        """Somebody else uses it too, and will close it. To be called on the event loop, as `close`.
+        """Count another user, which will call `close`, too. Both are called on the event loop.
 
-        The size and the lifetimes that come last hold.
+        The latest size and lifetimes are valid.
         """
         self._holders += 1
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
-        """Have a table of this name, which is made when it is first used.
+        """Add a table, which is made when it is first used.
 
-        `merge`: what holds where the file and memory have a record each; else it is that of memory.
+        `merge`: merges records of file and memory; without it, that of memory counts.
         """
         self._eviction.add(table, lifetime)
         self.file.add(table, merge)
@@ -139,7 +139,7 @@ class Database:
         return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
-        """What `work` returns; its changes are committed when it returns, undone when it raises.
+        """Run `work` and return its result; changes are committed when it returns, undone when it raises.
 
         Raises DiskAway: at once while the disk hangs.
         """

@@ -37,8 +37,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 VERSION = 2
-"""Of the tables. Those of an earlier release that have other columns are dropped: what is in them is worth
-a day at most."""
+"""Version of the tables. Tables of an earlier release with other columns are dropped: their rows are worth a
+day at most."""
 _SEALED = 1
 """The version from which on nothing in a file can be read without the key."""
 APPLICATION = 0x50454E55
@@ -62,10 +62,9 @@ class Readable(Foreign):
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
-    """As it has to be, with what is in it looked at. Closed, where that raises: Foreign,
-    sqlite3.DatabaseError.
+    """Configure a connection and check its file. Closes it before raising Foreign or sqlite3.DatabaseError.
 
-    `names`: of the tables that a file without marks may have. `max_bytes`: of the file.
+    `names`: tables that a file without our marks may have. `max_bytes`: size limit of the file.
     """
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
@@ -240,7 +239,7 @@ class OlderRows:
 WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
 MOVED_ID = "PENUMBRA_DATABASE_MOVED"
 FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
-"""What use of the file may raise."""
+"""Errors from use of the file."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_AWAY_MILLISECONDS = 50
 """Longest time of another program's write, where one took too long already."""
@@ -261,7 +260,7 @@ class DatabaseFile:
         self.failed = False
         """The file can't be used now; new rows live in memory."""
         self.older: OlderRows | None = None
-        """Where rows are looked up that are not here."""
+        """Further rows, looked up where the open connection lacks them."""
         self.renewals = 0
         """Files that were removed or damaged, and replaced."""
         self.open: sqlite3.Connection | None = None

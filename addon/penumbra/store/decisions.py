@@ -1,7 +1,7 @@
-"""What was decided for each result, remembered: the first forwarded form is final.
+"""The ledger of decisions about results: the first forwarded form is final.
 
-A decision is looked up by a keyed hash of caller, call, text and, where the call's id does not tell, of
-what was called before it.
+A decision has a key: a keyed hash of caller, call, text and, where the call's id is not unique, of the calls
+before it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What leaves the database, and when: what was not used for its time, and what is too much.
+"""Eviction from the database: expired rows, and the oldest rows beyond the size limit.
 
-One owner for all tables. Beyond the size the oldest rows of all tables leave, whatever they are, and
-decisions only when nothing else is left: the first forwarded form of a result is final, the rest can be
-had again. The work is done in steps, so that nobody's request waits for all of it.
+One owner for all tables. Beyond the size the oldest rows of all tables go first, and decisions last: the
+first forwarded form of a result is final, and other rows can be made again. Eviction runs in steps, so that
+no request waits for all of it.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def signature_key(owner: bytes, signature: str) -> bytes:
 
 
 def orphan_key(scope: bytes, known_by: str) -> bytes:
-    """What reasoning is found by that has lost the things that it led to; empty: any of the caller's."""
+    """The key of reasoning whose continuation was lost; empty: any reasoning of the caller."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra orphan")
     digest.update(known_by.encode("utf-8", "surrogatepass"))
     return digest.digest()

@@ -1,7 +1,7 @@
-"""What was done on each day, in sums: of all, and of each conversation. Sizes and counts, no content.
+"""Sums of each day, over all conversations and for each of them. Sizes and counts, no content.
 
-Several proxies write into one file: a row is read and written in one transaction. A record is a tree of
-sums, whatever their names, so that a release can write sums that another one does not know.
+Several proxies write into one file: a row is read and written in one transaction. A record is a tree of sums
+with any names, so that releases can write sums that others do not know.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class SharedPlace:
 
 
 def place(url: str, key: str) -> SharedPlace | None:
-    """Where an operator's settings put the store; None: nowhere. `key`: see `HOW`. Raises StoreKeyError."""
+    """The shared store of the settings; None without one. `key`: see `HOW`. Raises StoreKeyError."""
     return SharedPlace(url, _key(key)) if url else None
 
 

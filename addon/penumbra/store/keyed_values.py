@@ -78,7 +78,7 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """What proxies with a shared store tell each other of a value, for times in which they can't ask it."""
+    """Announcements of a value among proxies with a shared store, for times of an outage."""
 
     NOTHING = "nothing"
     KEY = "key"
@@ -102,8 +102,8 @@ class Schema(Generic[V]):
     """Beyond the size of the database, rows of all other tables go first."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
-    """Of a value in memory: whether another proxy on the same file may well have put another one since. It is
-    read again where the latest is asked for."""
+    """Whether another proxy on the same file is likely to replace a value in memory, which is then read again
+    for `latest`."""
 
 
 class KeyedValues(ABC, Generic[V]):
@@ -121,28 +121,27 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """The values there are under these keys. `latest`: not what memory has, where others may have put
-        another one since."""
+        """The values of these keys. `latest`: past memory, where other proxies may have replaced them."""
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """Keep values in the place of those that were there; returns when they are safe from a restart.
-        `behind`: whoever asks for them finds them at once, and when they are safe, `Stores.written` tells."""
+        """Set values; return when they are safe from a restart. `behind`: return at once; `Stores.written`
+        waits until they are safe."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """Keep values where there is none; what is there stays, and was used. For what is not in memory. When
-        they are safe from a restart, `Stores.written` tells."""
+        """Set values of keys without any, and mark present ones as used. For keys that are not in memory.
+        `Stores.written` waits until they are safe from a restart."""
 
     @abstractmethod
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Keep values where nobody else was first; those of `over` take the place of what was there.
+        """Set values unless another proxy was first; those of `over` replace present ones.
 
-        Whether all of them hold. If not, what holds under these keys is found by `get`. When they are safe
-        from a restart, `Stores.written` tells. `unasked`: they were made for a time in which nobody can be
-        asked: they hold where nothing can be written, too.
+        Return whether all of them are valid; if not, `get` returns the valid ones. `Stores.written` waits
+        until they are safe from a restart. `unasked`: the values were made for an outage, and are valid
+        where nothing can be written, too.
         """
 
     @abstractmethod

@@ -77,7 +77,7 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """It was tried so short a time ago that no request has it tried again: the longer it fails, the
+        """Whether the last try is so recent that requests start no new one: the longer the outage, the
         rarer."""
         rest = min(_LONGEST_REST, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < rest
@@ -93,8 +93,8 @@ class Outage:
 
     @property
     def is_settled(self) -> bool:
-        """It is whole, and has been so for long enough that every proxy knows it: none pauses for longer than
-        twice the time that it has been failing."""
+        """Whether the store has been whole for so long that every proxy knows it: no pause is longer than
+        twice the outage."""
         pause = min(_LONGEST_PAUSE, 2 * self._length) + _HEARING
         return self.reach is Reach.WHOLE and self.clock() - self._ended > pause
 
@@ -260,8 +260,7 @@ def check(says: Mapping[str, str]) -> None:
 
 
 def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
-    """What else its operator has to know. `key`: what tells this proxy's key from others; `latest_key`: that
-    of the proxy that was there before."""
+    """Warnings for the operator. `key`: a mark of this proxy's key; `latest_key`: that of the proxy before."""
     lines = []
     policy = says.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):

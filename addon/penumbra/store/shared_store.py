@@ -1,8 +1,7 @@
-"""One Redis or Valkey that many proxies have in common.
+"""A Redis or Valkey that several proxies share.
 
-What is asked for at the same moment goes out in one round trip. A store that does not answer in time is not
-waited for: what memory has counts then, and what would have been written is owed, and written before anybody
-asks the store again.
+Commands of the same moment go out in one round trip. While the store does not answer in time, memory counts;
+writes are delayed, and made before the store is asked again.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ class Stores:
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """Whether more can be known than `past`, since the store was away and is back just now. `sent`: of
-        which results there is a form, whichever proxy gave it."""
+        """Whether decisions beyond `past` may be found, because the store has just returned. `sent`: results
+        with a form of any proxy."""
         if not self.is_away:
             return False
         unknown = {key for key in sent if key not in past}
@@ -108,10 +108,10 @@ class Stores:
     def unsaid(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
     ) -> Unsaid | None:
-        """What the store does not say of a request with these keys; None: it says all that there is.
+        """The gaps in the store's answer about a request with these keys; None: no gaps.
 
-        In a conversation that went through a proxy before, answered results that are not known were sent by
-        one that could not say so.
+        In a conversation that went through a proxy before, unknown answered results were sent during an
+        outage.
         """
         if not whole:
             return Unsaid(True, self.decisions.elsewhere(keys))

@@ -190,10 +190,10 @@ class Document:
         return stand_ins.starts
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
-        """What a fold makes of the `count` items of an array. Where they are remembered it goes on from where
-        it stood behind the same ones; `step` takes in the item at an index, and nothing behind it.
+        """The result of a fold over the `count` items of an array, continued from remembered items. `step`
+        takes in the item at an index, and nothing after it.
 
-        No places of the document may be in it.
+        The result must not contain places of the document.
         """
         stand_ins = None if self._amended or array is not self._remembered else self._parsed.stand_ins
         if stand_ins is None or count != len(stand_ins.values):
@@ -201,9 +201,9 @@ class Document:
         return stand_ins.folded(fold, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """What a function makes of a value, and of nothing else: asked once where its bytes are remembered.
+        """The result of a function of a value alone, computed once for remembered bytes.
 
-        What it makes is shared between requests: not to be changed. No places of the document may be in it.
+        Results are shared between requests and must not be changed, nor contain places of the document.
         """
         stand_ins = self._parsed.stand_ins
         if stand_ins is None:

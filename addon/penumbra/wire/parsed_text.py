@@ -214,10 +214,10 @@ class ParsedText:
             self.root = value_of(text)
 
     def open(self, value: Raw, kept: Opened[C], decode: Callable[[Raw], C]) -> tuple[Raw, C]:
-        """A container and what is in it, read: all of it, at every level that it lies at.
+        """A container and its decoded contents.
 
-        With the container itself, so that its identity can't become another's. Raises NotJson where that
-        would be far more than the text.
+        The container is returned, too, so that its identity is not reused. Raises NotJson where nested
+        containers together are far larger than the text.
         """
         view = memoryview(value)
         size = len(view)
@@ -240,7 +240,7 @@ class ParsedText:
     def remember(
         self, array: Raw, memory: ValueMemory, scope: bytes, items_in: Callable[[Raw], list[Raw]]
     ) -> list[Raw] | None:
-        """What a memory has in the place of an array's items, the new ones learned; None: they are too many.
+        """Known values for the items of an array, new ones learned; None: too many items.
 
         `items_in` opens the array where none of its first items are known.
         """

@@ -649,8 +649,8 @@ class StandIns:
         return index
 
     def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
-        """What a fold makes of all of them; it goes on where it stood behind the same values before. `step`
-        takes in the item at an index."""
+        """The result of a fold over all items, continued after known values. `step` takes in the item at an
+        index."""
         if self.changed:
             return stepped(fold.begin(), step, 0, len(self.values))
         for beginning in (self._new, self._old):
