@@ -260,7 +260,7 @@ def check(says: Mapping[str, str]) -> None:
 
 
 def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
-    """Warnings for the operator. `key`: a mark of this proxy's key; `latest_key`: that of the proxy before."""
+    """Warnings for the operator. `key`: a mark of this proxy's key; `latest_key`: that of the last proxy."""
     lines = []
     policy = says.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
