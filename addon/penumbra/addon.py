@@ -19,12 +19,10 @@ from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_frames
 from penumbra.flow.certificate_names import CertificateNames
-from penumbra.flow.commands import Commands
+from penumbra.flow.commands import Commands, FlowCommands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
-from penumbra.flow.event_file import EventFile
 from penumbra.flow.explainer import Explainer
-from penumbra.flow.flow_commands import FlowCommands
 from penumbra.flow.guarded import Guarded
 from penumbra.flow.history_writer import HistoryWriter
 from penumbra.flow.observation import Observation
@@ -38,6 +36,7 @@ from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.websocket import WebSocketWay
+from penumbra.metrics.events import EventFile
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics, Metrics
 

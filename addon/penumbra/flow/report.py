@@ -5,6 +5,7 @@ Frames of a WebSocket add up in one flow until it ends.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from penumbra import errors
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Shown
 from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed
-from penumbra.flow import afterwards, destination, journal_entry
+from penumbra.flow import destination, journal_entry
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
@@ -86,7 +87,7 @@ class Reports:
         steps = self._account(flow, state, lease.share(), incoming, accepted, totals, summary, new)
         if incoming.socket:
             next(steps, None)
-        afterwards.do(steps)
+        do_afterwards(steps)
 
     def _account(
         self,
@@ -271,3 +272,29 @@ class Reports:
             flow.marked = flow.marked or MARK
             if incoming.socket:
                 state.frames_comment = comment
+
+
+def do_afterwards(steps: Iterator[None]) -> None:
+    """Do what nobody waits for once what goes on now has been written to its connection, and before anything
+    that comes in later is looked at; at once where no event loop runs. Others go on between two steps."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        while _is_step(steps):
+            pass
+    else:
+        loop.call_soon(_go_on, loop, steps)
+
+
+def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
+    if _is_step(steps):
+        loop.call_soon(_go_on, loop, steps)
+
+
+def _is_step(steps: Iterator[None]) -> bool:
+    """Take a step; false: there was none left."""
+    try:
+        return next(steps, steps) is None
+    except Exception as error:
+        _log.error("Penumbra: what was done to a request can't be shown: %s", errors.place(error))
+        return False

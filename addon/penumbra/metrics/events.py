@@ -350,3 +350,32 @@ class EventLog:
             if not self._failed:
                 self._failed = True
                 _log.warning("PENUMBRA_EVENTS_UNAVAILABLE: %s: %s", self.path, error.strerror)
+
+
+class EventFile:
+    """The file of events that the settings in force name. State: the one that is open."""
+
+    def __init__(self, path: Callable[[], str]) -> None:
+        """`path` is the setting; empty: nothing is written."""
+        self._path = path
+        self._log: EventLog | None = None
+
+    def write(self, make: Callable[[], dict[str, Any]]) -> None:
+        """One line, if any are written."""
+        self.follow()
+        if self._log is not None:
+            self._log.write(make())
+
+    def follow(self) -> None:
+        """Open what the setting names now."""
+        path = self._path()
+        if self._log is not None and self._log.path != path:
+            self.close()
+        if self._log is None and path:
+            self._log = EventLog(path)
+
+    def close(self) -> None:
+        """Write what is waiting."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()

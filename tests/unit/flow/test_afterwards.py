@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penumbra.flow import afterwards
+from penumbra.flow.report import do_afterwards
 
 
 def steps(done: list[str], error: bool = False) -> Iterator[None]:
@@ -22,7 +22,7 @@ def test_others_go_on_between_two_steps() -> None:
     done: list[str] = []
 
     async def run() -> None:
-        afterwards.do(steps(done))
+        do_afterwards(steps(done))
         assert not done
         for number in range(3):
             await asyncio.sleep(0)
@@ -34,10 +34,10 @@ def test_others_go_on_between_two_steps() -> None:
 
 def test_without_a_loop_all_is_done_at_once() -> None:
     done: list[str] = []
-    afterwards.do(steps(done))
+    do_afterwards(steps(done))
     assert len(done) == 3
 
 
 def test_what_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    afterwards.do(steps([], error=True))
+    do_afterwards(steps([], error=True))
     assert "can't be shown: ValueError" in caplog.text
