@@ -22,8 +22,7 @@ from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.loop_turns import Turns
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.retry import refusals, retry

@@ -11,8 +11,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.redaction import placeholder, written_placeholders
 
 MARK = ":warning:"

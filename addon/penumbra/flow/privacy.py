@@ -13,8 +13,7 @@ from mitmproxy import http
 
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import state as states
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.redaction import placeholder
 
 

@@ -23,8 +23,7 @@ from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.privacy import FlowPrivacy
 from penumbra.flow.response_usage import ResponseUsage
 from penumbra.flow.secret_restoration import SecretRestoration
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.usage_scaling import UsageScaling

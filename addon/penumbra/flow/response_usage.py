@@ -12,8 +12,7 @@ from penumbra.apis.base import Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import response_bodies
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.metrics.journal import Journal
 
 _MOST_BYTES = 4_000_000

@@ -20,8 +20,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:

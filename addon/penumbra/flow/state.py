@@ -1,4 +1,5 @@
-"""All that is known of a flow while it lasts: one object, begun with its request and forgotten at its end."""
+"""All that is known of a flow while it lasts: one object, begun with its request and forgotten at its end.
+And the steps of a response's way (`response.py`) that read it."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from penumbra.metrics.events import Summary
 from penumbra.metrics.sessions import TurnRecord
 
 if TYPE_CHECKING:
+    from penumbra.apis.base import Response
+    from penumbra.conversation.incoming import Accepted, Incoming
     from penumbra.flow.hidden_requests import HiddenRequest
     from penumbra.flow.looped_response import LoopedResponse
     from penumbra.flow.overflow_retry import WatchedRequest
@@ -116,3 +119,24 @@ def forget(flow: http.HTTPFlow) -> None:
     """The flow has ended."""
     if (state := _STATES.pop(flow.id, None)) is not None:
         state.end()
+
+
+class Step:
+    """One step of a response's way: does nothing, unless a step says otherwise. All that it knows of a flow
+    stands in the flow's state."""
+
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """A request is about to be sent; only headers may be changed."""
+
+    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response begins: decide how it is read."""
+
+    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+        """A stream that the tool loop reads, as it is to go to the client."""
+        return response
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """The flow has ended before its response."""

@@ -24,8 +24,7 @@ from penumbra.flow import hidden_requests, response_bodies
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from mitmproxy import http
 
 from penumbra import __version__, errors
 from penumbra.errors import one_line
-from penumbra.flow.state import FlowState
-from penumbra.flow.step import Step
+from penumbra.flow.state import FlowState, Step
 from penumbra.metrics import span_attributes
 from penumbra.metrics.sessions import TurnRecord
 
