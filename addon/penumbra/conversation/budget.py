@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from penumbra.compress import token_estimate
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
-from penumbra.conversation import context_windows, shrink_order, shrunk_request
+from penumbra.conversation import context_windows, shrink_to_fit, shrunk_request
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.model import Plan, Request
-from penumbra.conversation.shrink_order import SLACK
-from penumbra.conversation.shrink_to_fit import Need
+from penumbra.conversation.shrink_to_fit import SLACK, Need
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 
@@ -56,7 +55,7 @@ def _needs(
     limit = _budget(request)
     if limit:
         sizes = [shrunk_request.request_facts(decided, item).bytes_after for item in request.items]
-        if missing := shrink_order.excess(sizes, limit):
+        if missing := shrink_to_fit.excess(sizes, limit):
             needs.append(Need(bytes=missing))
     return needs
 

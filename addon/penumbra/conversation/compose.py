@@ -27,7 +27,7 @@ from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
 from penumbra.conversation.rewrite import rewrite
-from penumbra.conversation.shrink_order import SLACK
+from penumbra.conversation.shrink_to_fit import SLACK
 from penumbra.errors import RedactionError
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision

@@ -1,8 +1,18 @@
-"""How many tokens a model takes, and how many its clients believe that it takes: `rules/windows.yaml`."""
+"""How many tokens a model takes, and how many its clients believe that it takes (`rules/windows.yaml`).
+
+`Room`: how much of an original may be put behind a turn. The turn that asked says what it took; what is left
+is known from what refusals have taught, or from what the model's clients believe in. Half of that may be
+given, since the model has to answer, and other results follow.
+
+`UsageScale`: clients compact their conversations when the usage that they are told comes near the window that
+they believe in. Where a refusal has shown another limit, they would learn of it only by further refusals; and
+where results were cut so that a request fits, the usage hides that the conversation doesn't. So they are told
+their usage in parts of what they believe in. Nothing is told differently before a limit was learned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -10,7 +20,19 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.apis.recognise import model_in
+from penumbra.apis.usage import held
+from penumbra.conversation.model import Head, Request, Rewritten
+from penumbra.conversation.shrink_to_fit import SLACK
 from penumbra.short_texts import remembered
+from penumbra.store.conversations import LearnedLimits
+
+_BYTES_PER_TOKEN = 3
+"""Of most texts; of those that have fewer, a half still fits."""
+_OTHERS_BYTES = 1_000
+"""Room for the rest of a message that is put behind a body."""
+
+Learn = Callable[[LearnedLimits], Awaitable[None]]
+"""Remembers what a refusal has taught of a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +66,90 @@ def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
 @remembered(256)
 def _entry(name: str) -> Mapping[str, Any] | None:
     return next((entry for entry in table()["models"] if fnmatchcase(name, entry["glob"])), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What fits into a request; 0: not known."""
+
+    tokens: int = 0
+    """Of a request and its response, by the provider's own count."""
+    body_bytes: int = 0
+    """Of the body."""
+    again: bool = True
+    """A request of ours that was refused as too large may be sent again smaller."""
+    learn: Learn | None = None
+
+    def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
+        """Bytes of text that may be put behind a turn; None: nothing is known that forbids anything.
+
+        `usage`: the turn's; `body`: of its request, whose history may be `elsewhere`.
+        """
+        bounds = []
+        taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
+        # Where more was taken than should fit, the limit is another one.
+        if 0 < taken < self.tokens:
+            bounds.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
+        if len(body) < self.body_bytes:
+            bounds.append(max(0, self.body_bytes - len(body) - _OTHERS_BYTES) // 2)
+        return min(bounds, default=None)
+
+    def is_near(self, body: bytes) -> bool:
+        """Whether a request, all of whose history is in its body, is within reach of its limit."""
+        limit = self.tokens or table()["assumed"]
+        return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
+
+
+NOT_KNOWN = Room()
+
+
+def room_of_request(request: Request, limits: LearnedLimits, head: Head, learn: Learn) -> Room:
+    """How much may be put behind the responses to a request."""
+    window = of(request.conversation.model, head.headers, head.path)
+    return room(limits, window, again=request.settings.recover == "auto", learn=learn)
+
+
+def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Room:
+    """What is known of a conversation's room before anything is asked for."""
+    tokens = (limits.window, window.tokens or window.believed)
+    return Room(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageScale:
+    """How input tokens are told. All in the provider's own tokens."""
+
+    limit: int
+    """What requests of the conversation are kept to."""
+    believed: int
+    """What the client takes for it."""
+
+    def count(self, tokens: int) -> int:
+        """What the client is told instead of so many tokens; never fewer."""
+        return -(-tokens * self.believed // self.limit)
+
+
+def usage_scale_of_request(
+    request: Request, rewritten: Rewritten, limits: LearnedLimits, head: Head
+) -> UsageScale | None:
+    """What the client is told of a request's size; None: what the provider says."""
+    if request.settings.context_guard == "off" or request.api.kind != "messages":
+        return None
+    if not limits.window:
+        return None
+    cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
+    window = of(request.conversation.model, head.headers, head.path)
+    return usage_scale(limits, window.believed, cut)
+
+
+def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
+    """How usage is told; None: as it is.
+
+    `believed`: the window that the client believes in, 0 if unknown. `cut`: results were shortened so that
+    the request fits.
+    """
+    if not limits.window or not believed or believed > limits.window * table()["most"]:
+        return None
+    # Cuts bring a request below its limit by this much, so that its usage would never come nearer.
+    limit = int(limits.window * SLACK) if cut else limits.window
+    return UsageScale(limit, believed) if believed > limit else None

@@ -27,12 +27,11 @@ from penumbra.conversation import (
     bound_thinking,
     callers,
     compose,
+    context_windows,
     held_results,
     late_declaration,
     message_threads,
     result_text,
-    room,
-    usage_scale,
     workers,
 )
 from penumbra.conversation.asked_compressors import AskedCompressors
@@ -41,11 +40,10 @@ from penumbra.conversation.carried_originals import Carried, Work, comparing
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.projects import Projects
-from penumbra.conversation.refused import Refused, unsearched
 from penumbra.conversation.request_reader import KnownRequest, RequestReader, known_request
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import RedactionError
@@ -443,8 +441,8 @@ class Engine:
             line=line,
             hidden=hidden,
             betas=betas,
-            usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
-            room=room.of_request(request, limits, incoming.head, learn),
+            usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits, incoming.head),
+            room=context_windows.room_of_request(request, limits, incoming.head, learn),
             model=inputs.show(request.conversation.model),
             project=self._projects.name(conversation, request, inputs.show),
         )

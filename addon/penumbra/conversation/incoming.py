@@ -1,4 +1,4 @@
-"""A request as it came in, and what it has become when it is sent."""
+"""A request as it came in, and what it has become when it is sent, or is answered here instead."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from penumbra.apis.recognise import Api
+from penumbra.conversation.context_windows import NOT_KNOWN, Room, UsageScale
 from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
-from penumbra.conversation.room import NOT_KNOWN, Room
-from penumbra.conversation.usage_scale import UsageScale
 from penumbra.expand.hidden_exchanges import Find, Prepared
 from penumbra.expand.reference import Caller
 from penumbra.metrics.cache_miss import ColdTurn
+from penumbra.redaction import RedactionError
 from penumbra.store.decisions import Decision
 
 if TYPE_CHECKING:
@@ -88,3 +88,23 @@ class Accepted(Struct, frozen=True):
         """A result's text as it is sent."""
         decision = self.decided.get(entry.item.key)
         return entry.item.text if decision is None or decision.text is None else decision.text
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that is answered here and not sent."""
+
+    status: int
+    body: bytes
+    reason: str
+
+
+def unsearched(api: Api, error: RedactionError) -> Refused:
+    """The response to a request that could not be searched for secrets."""
+    message = message_of(error)
+    return Refused(error.status, api.wire.error(error.status, message), message)
+
+
+def message_of(error: RedactionError) -> str:
+    """What a client is told."""
+    return f"Penumbra could not search this request for secrets and did not send it: {error}"

@@ -1,17 +1,55 @@
 """What to shorten, and how far, so that a request that was refused fits.
 
 Each step allows less than the one before it: old results keep their head, tail and critical lines, then
-less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved.
+less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved. What
+a later result has made useless makes room first, then the fattest results that the model has answered, those
+that later results refer to behind the others. Ties: the older one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
-from penumbra.conversation import shrink_order, shrink_result
+from penumbra.conversation import shrink_result
+
+SLACK = 0.85
+"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One result text, as far as its rank goes. Sizes in the unit of the limit."""
+
+    index: int
+    """Its place among the request's texts."""
+    size: int
+    unread: bool = False
+    superseded: bool = False
+    referred: bool = False
+    """A later result says what it says by referring to this one."""
+
+
+def order(parts: Iterable[Part]) -> list[Part]:
+    """The parts, those that make room first in front."""
+    return sorted(
+        parts,
+        key=lambda part: (
+            part.unread,
+            not part.superseded,
+            part.referred and not part.superseded,
+            -part.size,
+            part.index,
+        ),
+    )
+
+
+def excess(sizes: Iterable[int], limit: int) -> int:
+    """How much the results have to shrink together; 0 while they are within the limit, or without one."""
+    total = sum(sizes)
+    return total - int(limit * SLACK) if 0 < limit < total else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +68,7 @@ class Need:
 class Text:
     """One result text of the request."""
 
-    part: shrink_order.Part
+    part: Part
     original: str
     """All of it, without secrets."""
     forwarded: str
@@ -90,7 +128,7 @@ def _ranked(texts: Sequence[Text], step: _Step) -> list[Text]:
         for text in texts
         if text.part.unread == step.unread and (text.part.superseded or not step.only_superseded)
     ]
-    return [by_index[part.index] for part in shrink_order.order(parts)]
+    return [by_index[part.index] for part in order(parts)]
 
 
 def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:

@@ -11,7 +11,7 @@ from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.compress.size import size
 from penumbra.config.parsers import ToolCompaction
-from penumbra.conversation import result_text, shrink_order, shrink_result, shrink_to_fit, superseded
+from penumbra.conversation import result_text, shrink_result, shrink_to_fit, superseded
 from penumbra.conversation.dedup import BACK_REFERENCES
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
@@ -168,7 +168,7 @@ def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrin
             continue
         seen.add(item.key)
         original = reader.original(item)
-        part = shrink_order.Part(
+        part = shrink_to_fit.Part(
             index=index,
             size=len(forwarded),
             unread=item.result.turn > last,

@@ -10,7 +10,7 @@ from mitmproxy import http
 from penumbra import errors
 from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
-from penumbra.conversation.refused import Refused, message_of
+from penumbra.conversation.incoming import Refused, message_of
 from penumbra.flow import destination
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError

@@ -20,8 +20,7 @@ from penumbra.config.per_request import (
 )
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, bound_thinking
-from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused
+from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.flow import (
     destination,
     guarded,

@@ -1,4 +1,4 @@
-"""What clients are told of the size of their requests (`conversation/usage_scale.py`).
+"""What clients are told of the size of their requests (`conversation/context_windows.py`).
 
 Streams are changed event by event: behind the tool loop where the model may ask for originals, else on their
 way through mitmproxy; documents before they are sent. A response of which nothing is to be told differently
@@ -16,8 +16,8 @@ from mitmproxy import http
 from penumbra.apis.base import PassedResponse, Response
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import ScaledUsage
+from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.usage_scale import UsageScale
 from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState, Step

@@ -20,8 +20,7 @@ from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Said
-from penumbra.conversation.incoming import Accepted
-from penumbra.conversation.refused import Refused, unsearched
+from penumbra.conversation.incoming import Accepted, Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import hidden_requests, refusal, response_bodies, websocket_frames

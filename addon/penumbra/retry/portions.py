@@ -13,7 +13,7 @@ from typing import Protocol
 from penumbra.apis.usage import held
 from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
-from penumbra.conversation.room import NOT_KNOWN, Room
+from penumbra.conversation.context_windows import NOT_KNOWN, Room
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Ask, ToolLoop

@@ -17,9 +17,8 @@ from functools import cache
 from typing import Any
 
 from penumbra import rules
-from penumbra.conversation.room import Room
-from penumbra.conversation.shrink_order import SLACK
-from penumbra.conversation.shrink_to_fit import Need
+from penumbra.conversation.context_windows import Room
+from penumbra.conversation.shrink_to_fit import SLACK, Need
 from penumbra.linear import LinearText
 from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.json_values import NotJson, decode

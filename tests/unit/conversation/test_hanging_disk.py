@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.apis.recognise import apis
-from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused
+from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.store import database as store_database
 from support.engines import APIS, Callers, Turn, database
 from support.planted import GITHUB

@@ -13,8 +13,7 @@ import pytest
 
 from penumbra.apis.recognise import apis
 from penumbra.conversation import held_results
-from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused
+from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from support.engines import APIS, Callers, shown
 from support.tenants import LOG
 

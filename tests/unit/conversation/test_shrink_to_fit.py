@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress import token_estimate
 from penumbra.conversation import shrink_result, shrink_to_fit
-from penumbra.conversation.shrink_order import Part, excess, order
-from penumbra.conversation.shrink_to_fit import Need, Text
+from penumbra.conversation.shrink_to_fit import Need, Part, Text, excess, order
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal
 from support.examples import examples

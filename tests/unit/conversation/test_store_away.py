@@ -14,8 +14,7 @@ from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused
+from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from support.engines import APIS
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penumbra.apis import recognise
-from penumbra.conversation.refused import unsearched
+from penumbra.conversation.incoming import unsearched
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from support.error_shapes import PATHS, said
 

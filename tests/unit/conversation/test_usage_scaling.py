@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penumbra.apis.formats import FORMATS
-from penumbra.conversation import context_windows, usage_scale
-from penumbra.conversation.usage_scale import UsageScale
+from penumbra.conversation import context_windows
+from penumbra.conversation.context_windows import UsageScale
 from penumbra.store.conversations import LearnedLimits
 from support.cases import each
 
@@ -36,7 +36,7 @@ def test_the_examples_of_the_rule_file(example: Any) -> None:
     ],
 )
 def test_nothing_is_told_before_a_limit_is_known(limits: Any, believed: Any, cut: Any, expected: Any) -> None:
-    assert usage_scale.of(limits, believed, cut) == expected
+    assert context_windows.usage_scale(limits, believed, cut) == expected
 
 
 def test_a_count_is_never_smaller_and_exact_in_parts_of_the_window() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from penumbra.apis.base import InjectedCall
 from penumbra.apis.usage import flat, held
-from penumbra.conversation import room
-from penumbra.conversation.context_windows import Window
-from penumbra.conversation.room import Room
+from penumbra.conversation import context_windows
+from penumbra.conversation.context_windows import Room, Window
 from penumbra.expand.loop import Ask
 from penumbra.retry import portions
 from penumbra.retry.portions import TRIES, Portions
@@ -82,10 +81,12 @@ def test_half_of_what_is_left_may_be_given() -> None:
 
 
 def test_what_was_learned_counts_before_what_is_believed() -> None:
-    assert room.of(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
-    assert room.of(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
-    assert room.of(LearnedLimits(window=64_000, bytes=5), Window(0, 200_000), again=True) == Room(64_000, 5)
-    assert room.of(LearnedLimits(), Window(), again=True) == Room()
+    assert context_windows.room(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
+    assert context_windows.room(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
+    assert context_windows.room(
+        LearnedLimits(window=64_000, bytes=5), Window(0, 200_000), again=True
+    ) == Room(64_000, 5)
+    assert context_windows.room(LearnedLimits(), Window(), again=True) == Room()
 
 
 def made(known: Room, *texts: str) -> Portions:
