@@ -20,7 +20,6 @@ from penumbra.cli.start import Quiet
 from penumbra.config.options import OPTIONS, groups
 from penumbra.metrics.running import StatsFile
 from penumbra.rules import load as load_rules
-from support.cases import each
 
 
 def test_every_option_is_in_one_group():
@@ -101,7 +100,9 @@ def test_an_empty_home_is_none(monkeypatch, capsys):
     assert "HOME" not in os.environ
 
 
-@each("arguments", [["stats"], ["page"], ["discover"], ["ca"], ["ca", "trust"], ["replay", __file__]])
+@pytest.mark.parametrize(
+    "arguments", [["stats"], ["page"], ["discover"], ["ca"], ["ca", "trust"], ["replay", __file__]]
+)
 def test_settings_that_a_start_refuses_are_refused(arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PENUMBRA_MODE", "loud")

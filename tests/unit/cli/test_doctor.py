@@ -17,12 +17,11 @@ from penumbra.cli.command import Failure
 from penumbra.cli.doctor import State, checks
 from penumbra.config.settings import Settings
 from penumbra.metrics import running
-from support.cases import each
 
 RULES = rules.load("advisories.yaml")
 
 
-@each(("package", "version", "ids"), RULES["examples"])
+@pytest.mark.parametrize(("package", "version", "ids"), RULES["examples"])
 def test_the_examples_of_the_list(package, version, ids):
     assert [hole.id for hole in holes_of(package, version)] == ids
 
@@ -161,7 +160,7 @@ def test_clients_trust_what_they_are_told_to_trust(tmp_path):
     assert all(strangers.values())
 
 
-@each(
+@pytest.mark.parametrize(
     ("led_to", "proxy", "where"),
     [
         ("", "", "under `penumbra wrap`"),

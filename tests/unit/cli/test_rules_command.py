@@ -20,7 +20,6 @@ from penumbra.compress.families.examples import problems
 from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
 from penumbra.rule_schemas.schema import convert
 from support import examples
-from support.cases import each
 
 STRANGERS = Path(__file__).parents[2] / "support" / "strangers_rules"
 [BAZEL] = yaml.safe_load((STRANGERS / "commands" / "bazel.yaml").read_text())["examples"]
@@ -148,7 +147,7 @@ def test_any_text(text: bytes, tried: Any) -> None:
     assert begun["families"][0]["name"] == "pants"
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
     ["a", "a\n", "a\n\n", "\na", " a\nb\n", "\n", "\n\n", "", "a\tb\n", "a \n b\n", "x: y", "null", "- a\n", "é\x85b\n", "\x1b[1m\n"],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from mitmproxy import options
 from mitmproxy.tools import cmdline
 
@@ -11,7 +12,6 @@ from penumbra.cli.certificates import Certificates
 from penumbra.cli.start import Server, hints, worded
 from penumbra.cli.start import argument_problem as problem
 from penumbra.config import settings
-from support.cases import each
 
 MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
 
@@ -55,7 +55,7 @@ def told(words: str) -> str:
     return problem(opts, cmdline.mitmdump(opts).parse_args(words.split()))
 
 
-@each(("words", "line"), [*WRONG.items(), *((words, "") for words in RIGHT)])
+@pytest.mark.parametrize(("words", "line"), [*WRONG.items(), *((words, "") for words in RIGHT)])
 def test_a_wrong_one_is_named_with_what_is_allowed(words: str, line: str) -> None:
     assert told(words) == line
 
@@ -70,7 +70,7 @@ CA = Path("/c/mitmproxy-ca-cert.pem")
 CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
 
 
-@each(
+@pytest.mark.parametrize(
     ("server", "line"),
     [
         (Server("regular", "", "127.0.0.1", 9000), "  export HTTPS_PROXY=http://127.0.0.1:9000"),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from penumbra.expand import query as expand
 from penumbra.expand.query import Query, parse, result
-from support.cases import each
 from support.examples import examples
 
 REF = "shadow_" + "0123456789abcdef" * 2
@@ -35,7 +34,7 @@ def test_all_of_it_is_the_very_text() -> None:
         assert ask(text) == text
 
 
-@each(
+@pytest.mark.parametrize(
     ("lines", "head", "first", "last"),
     [
         ("3-5", "[Lines 3-5 of 100]", "line 3", "line 5"),
@@ -63,7 +62,7 @@ def test_lines_that_are_not_there() -> None:
     assert ask("abc", offset=3) == "The original has 3 characters; there is nothing at 3."
 
 
-@each(
+@pytest.mark.parametrize(
     "arguments",
     ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8'],
 )
@@ -71,7 +70,7 @@ def test_malformed_arguments(arguments: str) -> None:
     assert 'Call again with {"id": "shadow_…"}.' in str(parse(arguments))
 
 
-@each("lines", ["a-b", "1-2-3", "", None, {}, [1], [1, "2"], True, "1" * 60, "-"])
+@pytest.mark.parametrize("lines", ["a-b", "1-2-3", "", None, {}, [1], [1, "2"], True, "1" * 60, "-"])
 def test_odd_ranges(lines: Any) -> None:
     found = parse(json.dumps({"id": REF, "lines": lines}))
     if lines in ("", None):
@@ -83,8 +82,8 @@ def test_odd_ranges(lines: Any) -> None:
 BRIEF = "shadow_012345678901234567"
 
 
-@each(
-    "given,meant",
+@pytest.mark.parametrize(
+    ("given", "meant"),
     [
         (f" <<<SHADOW:{REF}>>> ", REF),
         (f"SHADOW:{REF}", REF),
@@ -99,7 +98,7 @@ def test_an_id_is_known_however_it_was_copied(given: Any, meant: str) -> None:
     assert found.ref == meant
 
 
-@each("given", [None, "", "  ", True, 1.5, [REF], {}])
+@pytest.mark.parametrize("given", [None, "", "  ", True, 1.5, [REF], {}])
 def test_without_an_id_it_is_said_to_be_missing(given: Any) -> None:
     assert "missing" in str(parse(json.dumps({"id": given})))
 
@@ -246,7 +245,7 @@ def test_unknown_ids_are_only_repeated_if_they_are_ids() -> None:
     assert "<script>" not in expand.unknown("<script>")
 
 
-@each("cut", [BRIEF[:-1], f"{BRIEF}0", "shadow_", "x"])
+@pytest.mark.parametrize("cut", [BRIEF[:-1], f"{BRIEF}0", "shadow_", "x"])
 def test_what_is_no_id_is_not_said_to_be_gone(cut: str) -> None:
     assert "no id" in expand.unknown(cut)
     assert "no id" not in expand.unknown(BRIEF)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from penumbra.apis.usage import Ending
 from penumbra.metrics import span_attributes
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.sessions import Rates, TurnRecord
-from support.cases import each
 
 
 def turn(**more: Any) -> TurnRecord:
@@ -20,8 +21,8 @@ def turn(**more: Any) -> TurnRecord:
     return TurnRecord(**values | more)
 
 
-@each(
-    "host, api, provider, operation",
+@pytest.mark.parametrize(
+    ("host", "api", "provider", "operation"),
     [
         ("api.openai.com", "openai-responses", "openai", "chat"),
         ("x.openai.azure.com", "openai-chat", "azure.ai.openai", "chat"),
@@ -37,8 +38,8 @@ def test_providers_and_operations_have_the_names_of_the_conventions(host, api, p
     assert (said["gen_ai.provider.name"], said["gen_ai.operation.name"]) == (provider, operation)
 
 
-@each(
-    "status, error",
+@pytest.mark.parametrize(
+    ("status", "error"),
     [
         ("200", ""),
         ("", ""),

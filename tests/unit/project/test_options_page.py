@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from penumbra.config.options import OPTIONS, groups
 from penumbra.config.settings import Settings
-from support.cases import each
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")
@@ -26,7 +27,7 @@ def test_the_tables_are_those_of_the_options():
     }
 
 
-@each("option", OPTIONS, ids=lambda option: option.name)
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_the_default_is_the_one_in_force(option):
     assert DEFAULTS[option.full_name] == option.row.parser.write(getattr(Settings(), option.name))
 

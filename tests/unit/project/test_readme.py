@@ -4,9 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from penumbra.config.options import OPTIONS
 from penumbra.config.settings import CONFIG_OPTION
-from support.cases import each
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(
@@ -52,7 +53,7 @@ def test_every_dependency_has_its_reason():
     assert {name for name in names if name not in {row.strip() for row in rows}} == set()
 
 
-@each("page", PAGES, ids=str)
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if "://" in target:
@@ -64,7 +65,7 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(file.resolve().relative_to(ROOT)), target
 
 
-@each("page", PAGES, ids=str)
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_files_that_are_named_are_there(page):
     named = re.findall(r"`((?:addon|docs|rules|scripts|tests)/[^\s`]*)`", prose(page))
     for name in named:
@@ -74,7 +75,7 @@ def test_files_that_are_named_are_there(page):
         assert (ROOT / "scripts" / script).exists(), script
 
 
-@each("page", PAGES, ids=str)
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_options_that_are_named_are_there(page):
     options = {option.full_name for option in OPTIONS} | {CONFIG_OPTION} | OTHER_NAMES
     assert set(re.findall(r"\bpenumbra_[a-z_]+", text(page))) - options == set()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from penumbra.retry.first_events import FirstEvents, Verdict
-from support.cases import each
 
 
 def event(value: Any, name: str = "") -> bytes:
@@ -50,7 +51,7 @@ CASES = [
 ]
 
 
-@each(("kind", "data", "verdict"), CASES)
+@pytest.mark.parametrize(("kind", "data", "verdict"), CASES)
 def test_the_verdict_is_the_same_however_the_stream_is_cut(kind: str, data: bytes, verdict: Verdict) -> None:
     for size in (len(data), 7):
         events = FirstEvents(kind, lambda piece: piece)

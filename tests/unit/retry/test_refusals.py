@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from penumbra.conversation import bound_thinking
 from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
 from penumbra.wire.document import Document
-from support.cases import each
 from support.examples import examples
 
 EXAMPLES = {
@@ -32,7 +31,7 @@ def read(example):
     )
 
 
-@each(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES.values(), ids=list(EXAMPLES))
 def test_a_refusal_is_read_with_its_numbers(rule, example):
     refusal = read(example)
     kind = example.get("kind", rule["kind"])
@@ -48,7 +47,7 @@ def test_a_refusal_is_read_with_its_numbers(rule, example):
         assert refusal.over == refusal.have - refusal.limit
 
 
-@each("example", NOTHING, ids=lambda example: example["body"][:60])
+@pytest.mark.parametrize("example", NOTHING, ids=lambda example: example["body"][:60])
 def test_what_only_looks_like_one_is_none(example):
     assert read(example) is None
 

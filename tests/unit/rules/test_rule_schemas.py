@@ -20,20 +20,19 @@ from penumbra.config.parsers import SettingsError
 from penumbra.config.settings import load
 from penumbra.rule_schemas import RuleError, names
 from penumbra.rule_schemas.schema import broken_patterns, problems
-from support.cases import each
 from support.own_tables import SCHEMAS, schema_of
 
 FILES = sorted(str(path.relative_to(rules.directory())) for path in rules.directory().rglob("*.yaml"))
 
 
-@each("name", FILES)
+@pytest.mark.parametrize("name", FILES)
 def test_our_files_are_what_their_schemas_allow(name: str) -> None:
     content = rules.parse(rules.directory() / name, name)
     assert list(problems(schema_of(name), content)) == []
     assert list(broken_patterns(schema_of(name), content)) == []
 
 
-@each("name", [name for name in FILES if "/" not in name])
+@pytest.mark.parametrize("name", [name for name in FILES if "/" not in name])
 def test_our_files_mean_the_same_to_every_reader_of_yaml(name: str) -> None:
     """libyaml, which is not installed everywhere, takes more than PyYAML's own."""
     text = (rules.directory() / name).read_text(encoding="utf-8")
@@ -50,7 +49,7 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         schema_of("nobody.yaml")
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "content", "told"),
     [
         ("thinking.yaml", [], "got a list, allowed: a mapping"),

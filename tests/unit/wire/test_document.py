@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
-from support.cases import each
 from support.examples import examples
 
 SPACES = st.text(" \t\n\r", max_size=2)
@@ -134,7 +133,7 @@ def test_the_last_of_duplicate_keys_counts():
     assert document.render() == b'{"a":"first","a":"new"}'
 
 
-@each(
+@pytest.mark.parametrize(
     "data",
     [b"", b" ", b"{", b'{"a":1}x', b"nan", b'"\xff"', b'{"a":"\\x"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
@@ -163,7 +162,7 @@ def test_overlapping_edits_are_an_error():
         document.render()
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ('{"a":1}', set()),

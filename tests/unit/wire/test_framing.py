@@ -21,7 +21,6 @@ from penumbra.wire.framing import (
     is_stream,
     message_bytes,
 )
-from support.cases import each
 from support.examples import examples
 from support.upstream.amazon import event, message
 
@@ -236,7 +235,7 @@ def damaged() -> list[bytes]:
     return [*flips, b"event: ping\ndata: {}\n\n" * 3, short, unknown, double, good[:-1], good[:5]]
 
 
-@each("bad", damaged())
+@pytest.mark.parametrize("bad", damaged())
 def test_what_is_no_message_goes_on_as_it_is(bad: bytes) -> None:
     good = event("messageStart", {"role": "assistant"})
     data = good + bad + (good if len(bad) >= 12 else b"")
