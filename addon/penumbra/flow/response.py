@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from mitmproxy import http
 
 from penumbra import errors
-from penumbra.apis.base import Response
+from penumbra.apis.base import Response, Turn
+from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import guarded, response_bodies, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
 from penumbra.flow.placeholder_warning import PlaceholderWarning
-from penumbra.flow.privacy import FlowPrivacy
-from penumbra.flow.response_usage import ResponseUsage
 from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState, Step
 from penumbra.flow.tool_loop import ToolLoopStep
@@ -30,6 +30,7 @@ from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.totals import ExpansionMetrics
+from penumbra.redaction import placeholder
 
 _log = logging.getLogger(__name__)
 
@@ -142,3 +143,127 @@ def _contained() -> Iterator[None]:
         yield
     except Exception as error:
         _log.error("penumbra: a step of a response's way failed: %s", errors.place(error))
+
+
+class FlowPrivacy(Step):
+    """Keeps out of flows what is not to be seen there: of values put back, placeholders stay. A body
+    that is yet to be sent is handed to the splice; without the splice such bodies stay in the flow.
+
+    State: none. The setting is the one in force when a flow ends, not when it began: it is about what
+    is kept from now on."""
+
+    def __init__(self, blank_flows: Callable[[], str]) -> None:
+        self._blank_flows = blank_flows
+
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """Remember whether there is anything to hide."""
+        if placeholder.stands_in(accepted.rewritten.body):
+            state.has_placeholders = True
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; a stream was sent, a document will be."""
+        self._hide(flow, state)
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """A flow has ended before its response."""
+        self._hide(flow, state)
+
+    def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """A WebSocket is closed."""
+        if self._blank_flows() != "off" and flow.websocket is not None and state.socket is not None:
+            for message in flow.websocket.messages:
+                message.content = _note(message.content)
+
+    def _hide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        blanked = self._is_blanked(flow, state)
+        if blanked:
+            flow.request.data.content = _note(flow.request.data.content or b"")
+        response, restored = flow.response, state.secret_restoration
+        if response is None or response.data.content is None:
+            return
+        body = shown = response.data.content
+        if blanked:
+            shown = _note(body)
+        elif restored is not None and restored.restoration.used:
+            shown = restored.restoration.concealed(body)
+        if shown != body and _may_show(flow, state, response, body):
+            response.data.content = shown
+
+    def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+        wanted, summary = self._blank_flows(), flow.metadata.get("penumbra")
+        if wanted == "off" or not isinstance(summary, dict):
+            return False
+        if wanted == "all" or "refused" in summary:
+            return True
+        parent = states.by_id(summary.get("continues", flow.id))
+        restored = state.secret_restoration
+        return (parent is not None and parent.has_placeholders) or (
+            restored is not None and bool(restored.restoration.used)
+        )
+
+
+def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
+    """Whether the flow may have another body than the client gets."""
+    if state.spliced:
+        state.body_to_send = body
+        return True
+    # What was streamed is gone; but hidden responses are read from their flows, but for the splice.
+    hidden = "continues" in flow.metadata.get("penumbra", {})
+    return (bool(response.stream) or flow.error is not None) and not hidden
+
+
+def _note(content: bytes) -> bytes:
+    return b"[%d bytes, not kept by Penumbra]" % len(content)
+
+
+_MOST_BYTES = 4_000_000
+"""Of a response that nobody has read on its way; in larger ones nothing is looked for."""
+
+
+class ResponseUsage(Step):
+    """Tells the journal the provider's figures: what was billed, and what its cache had."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """Its response will be in this format."""
+        asks = incoming.api.kind == "messages"
+        state.response_format = incoming.api.format if asks else ""
+        state.conversation = accepted.conversation if asks else b""
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete. What the tool loop has read is counted already."""
+        if state.conversation:
+            await state.lease.engine.answered(state.conversation)
+        turn = state.turn
+        if turn is None or flow.websocket is not None:
+            return
+        is_read = not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS
+        turns = (_read(flow, state),) if is_read else ()
+        self._journal.responded(turn, response.status_code, turns)
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """A flow has ended before its response."""
+        if state.conversation:
+            await state.lease.engine.answered(state.conversation)
+        if state.turn is not None and flow.websocket is None:
+            self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
+
+
+def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
+    """A whole response, with its figures; what its client is told differently counts as the provider said
+    it."""
+    try:
+        body = response_bodies.content(flow)
+        if len(body) > _MOST_BYTES:
+            return Turn()
+        wire = FORMATS[state.response_format]
+        response = wire.stream("") if response_bodies.is_stream(flow) else wire.body("")
+        response.feed(body)
+        real = state.usage_scaling.usage.real if state.usage_scaling is not None else {}
+        turn = response.end_turn()
+        return replace(turn, usage={**turn.usage, **real})
+    except Exception as error:
+        _log.debug("Penumbra could not read the figures of a response: %s", errors.place(error))
+        return Turn()

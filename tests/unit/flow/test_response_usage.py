@@ -19,7 +19,7 @@ from penumbra.expand.loop import ToolLoop
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.report import Reports
-from penumbra.flow.response_usage import ResponseUsage
+from penumbra.flow.response import ResponseUsage
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket import WebSockets
 from penumbra.flow.websocket_lanes import Lane, Sending, Socket, Waiting
