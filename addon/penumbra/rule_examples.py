@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -9,17 +10,20 @@ from penumbra.apis import recognise
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.families import examples as command_examples
 from penumbra.redaction import rule as secret_rule
-from penumbra.redaction import secret_examples as secret_examples
+from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.command_rules import CommandFile
 from penumbra.rule_schemas.providers import Providers, RequestExample
 from penumbra.rule_schemas.schema import convert
-from penumbra.rule_schemas.secret_rules import SecretFile
+from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
 from penumbra.rule_schemas.tool_rules import Tools
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 
 _KEY = b"examples"
+_SPLIT = "¦"
+"""Parts a secret, so that no file holds a whole one."""
+_MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
 class Failure(NamedTuple):
@@ -66,7 +70,7 @@ def _secrets(contents: Mapping[str, Any]) -> Iterator[Failure]:
         file = convert(SecretFile, content, name)
         for rule in file.rules:
             alone = Redactor(_KEY, [secret_rule.of(rule, file.label)])
-            for problem in secret_examples.problems(rule, together, alone):
+            for problem in _of_secret(rule, together, alone):
                 yield Failure(name, rule.id, problem)
 
 
@@ -95,3 +99,29 @@ def _recognised(example: RequestExample) -> str | None:
         return api.id if api is not None and api.fits(Document(example.body.encode())) else None
     except NotJson:
         return None
+
+
+def plain(example: str) -> str:
+    """The text of an example, without its marks."""
+    return example.replace(_SPLIT, "").replace("⟦", "").replace("⟧", "")
+
+
+def _of_secret(rule: SecretRule, redactor: Redactor, alone: Redactor) -> Iterator[str]:
+    """One line, which begins with the key, for each example that does not hold.
+
+    `redactor` works by all rules, `alone` by this one.
+    """
+    for number, example in enumerate(rule.examples.match):
+        key = f"examples.match[{number}]"
+        redacted = redactor.redact(plain(example)).text
+        wanted = _MARKED.sub("⟦⟧", example.replace(_SPLIT, ""))
+        if not _MARKED.search(example):
+            yield f"{key}: nothing in it is marked by ⟦ ⟧"
+        elif PATTERN.sub("⟦⟧", redacted) != wanted:
+            yield f"{key}: got {PATTERN.sub('⟦⟧', redacted)!r}, the example says {wanted!r}"
+        elif not alone.redact(plain(example)).counts.get(rule.id):
+            yield f"{key}: another rule takes it out, this one does not"
+    for number, example in enumerate(rule.examples.no_match):
+        redacted = redactor.redact(plain(example)).text
+        if redacted != plain(example):
+            yield f"examples.no_match[{number}]: got {redacted!r}, the example says that it stays"

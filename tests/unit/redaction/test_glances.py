@@ -7,7 +7,7 @@ import random
 from penumbra import rules
 from penumbra.redaction import rule, view
 from penumbra.redaction.finders.tokens import Glance, at_anchor
-from penumbra.redaction.secret_examples import plain
+from penumbra.rule_examples import plain
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile
 
