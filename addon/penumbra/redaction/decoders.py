@@ -379,7 +379,6 @@ def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tu
     return goes_on
 
 
-_WORD_DIFF_SIGN = rb"-\]|\+\}"
 _WORD_BEGINS = re.compile(rb"\[-|\{\+")
 _WORD_ENDS = {b"[-": b"-]", b"{+": b"+}"}
 _LONGEST_WORD = 4_096
@@ -413,18 +412,6 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
             yield start, over
 
 
-UNDISGUISED = Decoder(DISGUISE.pattern, _one(undisguised), has_quotes=True)
-UNQUOTED = Decoder(QUOTED.pattern, _one(unquoted), has_quotes=True)
-JOINED = Decoder(JOINTS.pattern, _one(joined))
-ENCODED = Decoder(_of_text(), _encoded, label="encoded-secret")
-DUMPED = Decoder(_DUMP, _dumped)
-CHARACTERS = Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters)
-WIDE = Decoder(_WIDE_SIGN, _wide)
-ARRAYS = Decoder(_ARRAY_SIGN, _arrays, quote=b'"')
-BOXES = Decoder(_BOX_SIGN, _boxes)
-COMPARED = Decoder(_WORD_DIFF_SIGN, _compared)
-
-
 _SET_OPTIONS = re2.Options()
 _SET_OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _SET_OPTIONS.max_mem = 64 << 20
@@ -450,16 +437,16 @@ class Sign(IntEnum):
 
 
 DECODERS = {
-    Sign.DISGUISE: UNDISGUISED,
-    Sign.JOINT: JOINED,
-    Sign.ENCODED: ENCODED,
-    Sign.QUOTED: UNQUOTED,
-    Sign.DUMP: DUMPED,
-    Sign.CHARACTERS: CHARACTERS,
-    Sign.WIDE: WIDE,
-    Sign.ARRAY: ARRAYS,
-    Sign.BOX: BOXES,
-    Sign.WORD_DIFF: COMPARED,
+    Sign.DISGUISE: Decoder(DISGUISE.pattern, _one(undisguised), has_quotes=True),
+    Sign.JOINT: Decoder(JOINTS.pattern, _one(joined)),
+    Sign.ENCODED: Decoder(_of_text(), _encoded, label="encoded-secret"),
+    Sign.QUOTED: Decoder(QUOTED.pattern, _one(unquoted), has_quotes=True),
+    Sign.DUMP: Decoder(_DUMP, _dumped),
+    Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
+    Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
+    Sign.ARRAY: Decoder(_ARRAY_SIGN, _arrays, quote=b'"'),
+    Sign.BOX: Decoder(_BOX_SIGN, _boxes),
+    Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
 """What reads a text that shows the sign of a form of print."""
 
