@@ -336,7 +336,11 @@ class Journal:
             return
         thread = (turn.session, *prompt.opening)
         if prompt.cold_turn is not None:
-            more.cold_turns[cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])] += 1
+            found = cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])
+            more.cold_turns[found] += 1
+            if found == cache_miss.WARM:
+                # What is read anew is then due to the change, not to the pause.
+                prompt = replace(prompt, cold_turn=None)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:
             if prompt.compared.previous and first.diagnosis is not None:

@@ -14,7 +14,7 @@ from penumbra.apis.prompt_head import PromptHead
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import overview, sessions
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.cache_miss import ComparedPrompt, Prompt, Prompts
+from penumbra.metrics.cache_miss import ColdTurn, ComparedPrompt, Prompt, Prompts
 from penumbra.metrics.events import Totals
 from penumbra.metrics.journal import Journal, NewResult, SentRequest, Timeline
 from penumbra.metrics.sessions import Rates, TurnRecord
@@ -269,6 +269,38 @@ def test_what_a_pause_cost_is_counted_apart(journal: Journal, pause: float, name
     assert (sums.expired, sums.pauses) == (50_000, {name: 1})
     assert sums.dollars_expired == sums.dollars_missed > 0
     assert f"pauses {name} 1" in expiry_lines(sums)[0]
+
+
+@pytest.mark.parametrize(
+    ("turn", "cached", "found", "cause"),
+    [
+        (ColdTurn(3_000, 9_000), 0, "cold", "expired"),
+        (ColdTurn(3_000, 0), 0, "not to be told", "expired"),
+        (ColdTurn(3_000, 9_000), 12_000, "warm", "rewritten by Penumbra"),
+    ],
+    ids=["cold", "not to be told", "warm"],
+)
+@pytest.mark.parametrize("word", ["", "messages_changed"], ids=["guessed", "diagnosed"])
+def test_what_was_done_in_a_pause_is_counted_by_how_the_cache_was_found(
+    journal: Journal, word: str, turn: ColdTurn, cached: int, found: str, cause: str
+) -> None:
+    compared = ComparedPrompt("", WRITTEN, NO_EDITS)
+    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0, compared=compared)
+    sent = journal.sent(request(prompt=first))
+    journal.responded(sent, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
+    compared = ComparedPrompt("msg_1", (*WRITTEN, b"3"), (b"", b"shorter", b"", b"head"))
+    now = replace(first, time=1_700.0, messages=(*first.messages, b"3"), compared=compared)
+    now = replace(now, cold_turn=turn, rewrote="rewrote 2 results: the cache is cold")
+    sent = journal.sent(request(prompt=now))
+    diagnosis = CacheDiagnosis(word, 38_000) if word else None
+    billed = usage(cached=cached, written=50_500 - cached)
+    journal.responded(sent, 200, [Turn(usage=billed, response_id="msg_2", diagnosis=diagnosis)])
+    assert sent.miss is not None
+    assert sent.miss.cause == cause
+    sums = journal.amounts
+    assert (sums.cold_turns, sums.broken) == ({found: 1}, 0)
+    assert sums.pauses.total() == (cause == "expired")
+    assert f"whose cache was {found} 1" in expiry_lines(sums)[-1]
 
 
 def test_a_miss_without_a_pause_is_no_expiry(journal: Journal) -> None:
