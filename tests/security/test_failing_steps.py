@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from support import examples
 from support.faults.broken_steps import GOOD, KINDS, Breaker
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="sys.monitoring is what makes functions raise"
 )
 
+WHOLE = "flow/request.py:RequestWay.request"
 STEPS = (
     "addon.py",
     "errors.py",
@@ -49,11 +51,15 @@ def breaker(own_proxy: Any, upstream: Any) -> Breaker:
 @pytest.mark.parametrize("kind", TESTED, ids=[kind.name for kind in TESTED])
 def test_each_step_raises(kind: Any, breaker: Breaker) -> None:
     steps = [step for step in breaker.steps(kind) if step.startswith(STEPS)]
+    if kind is not TESTED[0] and not examples.ALL:
+        # Of those that another kind has, too, every third.
+        known = set(breaker.steps(TESTED[0])) - {"addon.py:Penumbra.next_layer", WHOLE}
+        steps = [step for at, step in enumerate(steps) if step not in known or at % 3 == 0]
     assert "addon.py:Penumbra.next_layer" in steps
     outcomes = {step: breaker.outcome(kind, step) for step in steps}
     assert {step: outcome for step, outcome in outcomes.items() if outcome not in GOOD} == {}
     if kind.searched:
-        assert outcomes["flow/request.py:RequestWay.request"] in ("refused", "closed")
+        assert outcomes[WHOLE] in ("refused", "closed")
     else:
         lost = [step for step, outcome in outcomes.items() if outcome != "passed"]
         excused = [step for step in lost if any(one in step for one in (*WHOSE, *CONNECTION))]
@@ -66,5 +72,5 @@ def test_each_step_raises(kind: Any, breaker: Breaker) -> None:
 def test_whatever_is_raised(error: str, breaker: Breaker) -> None:
     for kind in KINDS:
         if kind.searched:
-            for step in ("flow/request.py:RequestWay.request", "flow/request_bodies.py:decoded"):
+            for step in (WHOLE, "flow/request_bodies.py:decoded"):
                 assert breaker.outcome(kind, step, error) in GOOD

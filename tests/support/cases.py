@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from itertools import product
-from typing import Any
+from itertools import combinations, product
+from typing import Any, TypeVar
 from zlib import crc32
 
 import pytest
 
+from support import examples
+
+T = TypeVar("T")
 ONLY = ""
 """Set by `--case`: of each table those cases alone whose name has it."""
 STEP = 1
@@ -31,7 +34,8 @@ def each(
     ids: Iterable[str] | Callable[[Any], str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, also one above the other, but within one test: fixtures are those of all
-    cases. All are tried, and the failure names each that fails, with what it raised.
+    cases. All are tried, of three tables and more as many as it takes for every two values to meet (with
+    `--all`, all), and the failure names each that fails, with what it raised.
     """
     table = _table(names, values, ids)
 
@@ -67,8 +71,23 @@ def _table(
     return [(name, dict(zip(several, row, strict=True))) for name, row in zip(said, rows, strict=True)]
 
 
+def in_pairs(of_cases: Mapping[T, Sequence[Any]]) -> set[T]:
+    """The cases, by their values, that have every pair of values, chosen greedily."""
+    pairs = {case: set(combinations(enumerate(values), 2)) for case, values in of_cases.items()}
+    missing = set().union(*pairs.values())
+    chosen = set()
+    while missing:
+        best = max(pairs, key=lambda case: len(pairs[case] & missing))
+        missing -= pairs[best]
+        chosen.add(best)
+    return chosen
+
+
 def _chosen(test: str, tables: list[Table]) -> Iterator[Case]:
     cases = list(product(*tables))
+    if len(tables) > 2 and not examples.ALL:
+        stay = in_pairs({at: list(map(id, case)) for at, case in enumerate(cases)})
+        cases = [case for at, case in enumerate(cases) if at in stay]
     assert cases, "a table without cases"
     stride = max(STEP, len(cases) // 12) if STEP > 1 and len(cases) > LONG_TABLE else 1
     first = crc32(test.encode()) % stride

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
 from pathlib import Path
 from zlib import crc32
 
@@ -105,17 +104,8 @@ def _not_in_pairs(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _pairwise(of_test: list[pytest.Item]) -> set[pytest.Item]:
-    """The cases whose parameters have every pair of values, chosen greedily."""
-    pairs = {item: set(combinations(enumerate(_names_of_values(item)), 2)) for item in of_test}
-    if any(len(of_case) < 3 for of_case in pairs.values()):
-        return set(of_test)
-    missing = set().union(*pairs.values())
-    chosen = set()
-    while missing:
-        best = max(of_test, key=lambda item: len(pairs[item] & missing))
-        missing -= pairs[best]
-        chosen.add(best)
-    return chosen
+    names = {item: _names_of_values(item) for item in of_test}
+    return cases.in_pairs(names) if all(len(each) > 2 for each in names.values()) else set(of_test)
 
 
 def _names_of_values(item: pytest.Item) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support import cases
+from support import cases, examples
 from support.cases import each
 
 
@@ -26,6 +26,26 @@ def test_tables_above_each_other_are_multiplied_and_the_rest_are_fixtures() -> N
 
     assert list(inspect.signature(test).parameters) == ["noted"]
     assert tried(test) == [(1, "x", 3), (1, "y", 4), (2, "x", 3), (2, "y", 4)]
+
+
+def test_of_three_tables_every_two_values_meet_and_with_all_every_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(examples, "ALL", False)
+
+    @each("a", range(4))
+    @each("b", [1, 1, 2], ids=str)
+    @each("c", "xy")
+    def test(noted: list[Any], a: int, b: int, c: str) -> None:
+        noted.append((a, b, c))
+
+    some = tried(test)
+    assert len(some) < 24
+    for first, second, pairs in ((0, 1, 8), (0, 2, 8), (1, 2, 4)):
+        assert len({(case[first], case[second]) for case in some}) == pairs
+    assert sum(b == 1 for _, b, _ in some) >= 8
+    monkeypatch.setattr(examples, "ALL", True)
+    assert len(tried(test)) == 24
 
 
 def test_each_failing_case_is_named_and_the_others_are_tried() -> None:
