@@ -214,7 +214,7 @@ class Penumbra(Guarded):
             "written": time.time(),
             "not_in_history": self.metrics.journal.pending_requests,
             "figures": self.metrics.lines(),
-            "expansions": self.expansions.lines(),
+            "expansions": self.expansions.lines(self.metrics.journal),
             "totals": self.metrics.totals(),
         }
 

@@ -8,7 +8,8 @@ from typing import Any
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
 from penumbra.expand.hidden_exchanges import Answered
-from penumbra.metrics.totals import ExpansionMetrics, counted_as
+from penumbra.metrics.journal import Journal
+from penumbra.metrics.totals import ExpansionMetrics
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.shown_names import shown_names
 from support.by_hand import tunnelled
@@ -27,12 +28,14 @@ def test_a_host_header_in_the_log(proxy: Any, upstream: Any) -> None:
 
 
 def test_names_of_tools_in_figures() -> None:
-    counter = ExpansionMetrics().by_tool
+    journal = Journal(lambda: None)
     for number in range(3_000):
-        counter[counted_as(counter, f"tool {number}\x1b[2J" + "x" * 10_000)] += 1
-    assert sum(counter.values()) == 3_000
-    assert len(counter) <= 1_001
-    assert all(len(name) < 500 and name.isprintable() for name in counter)
+        tool = f"tool {number}\x1b[2J" + "x" * 10_000
+        journal.asked(None, [Answered("shadow_0", True, 1, tool, "")])
+    tools = dict(journal.tools.items())
+    assert sum(sums.asked for sums in tools.values()) == 3_000
+    assert len(tools) <= 1_001
+    assert all(len(name) < 500 and name.isprintable() for name in tools)
 
 
 def test_names_of_figures_of_an_upstream() -> None:
@@ -40,9 +43,9 @@ def test_names_of_figures_of_an_upstream() -> None:
     asked = [Answered("shadow_0", True, 1, "Bash", "")]
     for number in range(300):
         told = flat({f"tokens {number} {inner}": 1 for inner in range(300)} | {"a\x1b[2J": 1, "b" * 5_000: 1})
-        metrics.add(b"c" * 32, asked, 1, [told])
-    assert len(metrics.all.tokens) <= 300
-    assert all(name.isprintable() and len(name) < 200 for name in metrics.all.tokens)
+        metrics.add(asked, 1, [told])
+    assert len(metrics.tokens) <= 300
+    assert all(name.isprintable() and len(name) < 200 for name in metrics.tokens)
 
 
 def test_usage_within_usage() -> None:

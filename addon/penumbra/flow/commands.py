@@ -74,7 +74,7 @@ class Commands:
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
         """How often the model asked for what was left out, and what that cost."""
-        return "\n".join(self._expansions.lines())
+        return "\n".join(self._expansions.lines(self._metrics.journal))
 
 
 class FlowCommands:

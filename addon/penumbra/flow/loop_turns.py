@@ -102,7 +102,7 @@ class Turns:
         calls = len(looped.continuations)
         scope = looped.prepared.references.scope
         sound = looped.done is not None and looped.done.sound
-        self._metrics.add(scope, looped.answered, calls, tokens)
+        self._metrics.add(looped.answered, calls, tokens)
         self._journal.asked(turn, looped.answered)
         self._write(
             partial(

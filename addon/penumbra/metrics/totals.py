@@ -8,13 +8,12 @@ their own, which no client sees.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.events import ShownResult
@@ -53,9 +52,6 @@ class ExternalMetrics:
             top = ", ".join(f"{kind} {count:,}" for kind, count in self.failures.most_common(12))
             lines.append(f"no answer   {top}")
         return lines
-
-
-_MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
 
 class Metrics:
@@ -174,28 +170,19 @@ def _top(counter: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in Counter(counter).most_common(12))
 
 
-def counted_as(counter: Counter[str], tool: str) -> str:
-    """The name under which a tool is counted, bounded in number and length."""
-    name = one_line(tool[:_LONGEST_NAME]) or "(unknown)"
-    return name if name in counter or len(counter) < _MOST_TOOLS else "(others)"
-
-
 def _change(before: int, after: int) -> str:
     share = f" (-{(before - after) / before:.1%})" if before > after else ""
     return f"{before:,} -> {after:,}{share}"
 
 
-_CONVERSATIONS = 200
-
 _MOST_FIGURES = 200
 
 
 @dataclass(slots=True)
-class Counts:
-    """Sums over responses."""
+class ExpansionMetrics:
+    """Sums over the responses in which the model asked for originals, and over recovered requests."""
 
     responses: int = 0
-    """Responses in which the model asked at least once."""
     asked: int = 0
     found: int = 0
     sent: int = 0
@@ -203,6 +190,8 @@ class Counts:
     """Hidden calls of the provider."""
     tokens: Counter[str] = field(default_factory=Counter)
     """Tokens of hidden responses, by the providers' names."""
+    recovered: Counter[str] = field(default_factory=Counter)
+    """Requests that were refused as too large and then taken, by rule and by number of tries."""
 
     def add(self, answered: Sequence[Answered], calls: int, tokens: Sequence[Mapping[str, int]]) -> None:
         self.responses += 1
@@ -215,57 +204,21 @@ class Counts:
             known = {name: count for name, count in turn.items() if name in self.tokens}
             self.tokens.update(turn if len(self.tokens) < _MOST_FIGURES else known)
 
-    def line(self) -> str:
+    def lines(self, journal: Journal) -> list[str]:
+        """Figures as text, one fact a line. `journal`: counts originals by tool and family."""
+        lines = [f"recovered   {_top(self.recovered)}"] if self.recovered else []
+        if not self.responses:
+            return [*lines, "Penumbra: the model has not asked for an original yet."]
         tokens = ", ".join(f"{name} {count:,}" for name, count in self.tokens.most_common(6))
-        return (
-            f"{self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
+        lines.append(
+            f"expansions  {self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
             f"{self.asked - self.found:,} missed, {self.sent:,} bytes given, {self.calls:,} extra calls"
             + (f" ({tokens})" if tokens else "")
         )
-
-
-@dataclass(slots=True)
-class ExpansionMetrics:
-    """Sums of all conversations, of the latest ones each, and by tool and family."""
-
-    all: Counts = field(default_factory=Counts)
-    conversations: OrderedDict[str, Counts] = field(default_factory=OrderedDict)
-    """Sums by the first letters of the conversation's keyed hash."""
-    by_tool: Counter[str] = field(default_factory=Counter)
-    by_family: Counter[str] = field(default_factory=Counter)
-    recovered: Counter[str] = field(default_factory=Counter)
-    """Requests that were refused as too large and then taken, by rule and by number of tries."""
-
-    def add(
-        self,
-        conversation: bytes,
-        answered: Sequence[Answered],
-        calls: int,
-        tokens: Sequence[Mapping[str, int]],
-    ) -> None:
-        name = conversation.hex()[:8]
-        counts = self.conversations.pop(name, None) or Counts()
-        self.conversations[name] = counts
-        while len(self.conversations) > _CONVERSATIONS:
-            self.conversations.popitem(last=False)
-        for target in (self.all, counts):
-            target.add(answered, calls, tokens)
-        for answer in answered:
-            self.by_tool[counted_as(self.by_tool, answer.tool)] += 1
-        self.by_family.update(answer.family or "(none)" for answer in answered)
-
-    def lines(self) -> list[str]:
-        """Figures as text, one fact a line; the latest conversations last."""
-        recovered = ", ".join(f"{name} {count:,}" for name, count in self.recovered.most_common(12))
-        lines = [f"recovered   {recovered}"] if recovered else []
-        if not self.all.responses:
-            return [*lines, "Penumbra: the model has not asked for an original yet."]
-        lines.append(f"expansions  {self.all.line()}")
-        for title, counter in (("by tool", self.by_tool), ("by family", self.by_family)):
-            top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
-            lines.append(f"{title:<11} {top}")
-        latest = list(self.conversations.items())[-20:]
-        return [*lines, "the latest conversations:", *(f"{name:<11} {one.line()}" for name, one in latest)]
+        for title, groups in (("by tool", journal.tools), ("by family", journal.families)):
+            asked = Counter({name: sums.asked for name, sums in groups.items() if sums.asked})
+            lines.append(f"{title:<11} {_top(asked)}")
+        return lines
 
 
 def expansion_event(

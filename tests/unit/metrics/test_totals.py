@@ -9,6 +9,7 @@ from typing import Any
 from penumbra.apis.usage import added, flat, only, plus
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics.events import Summary
+from penumbra.metrics.journal import Journal
 from penumbra.metrics.totals import ExpansionMetrics, expansion_event
 from penumbra.store.decisions import Facts
 
@@ -17,37 +18,28 @@ TOKENS = [{"input_tokens": 100, "output_tokens": 7}]
 
 
 def test_figures() -> None:
-    metrics = ExpansionMetrics()
-    assert metrics.lines() == ["Penumbra: the model has not asked for an original yet."]
-    metrics.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
-    metrics.add(b"\x01" * 32, ANSWERED[:1], 1, TOKENS)
-    metrics.add(b"\x02" * 32, ANSWERED[1:], 0, [])
-    total, tools, families, heading, first, second = metrics.lines()
-    assert total == (
-        "expansions  4 asked in 3 responses, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
-        "(input_tokens 200, output_tokens 14)"
-    )
-    assert tools == "by tool     Bash 2, (unknown) 2"
-    assert families == "by family   logs 2, (none) 2"
-    assert heading == "the latest conversations:"
-    assert first.startswith("01010101    3 asked in 2 responses, 2 found, 1 missed")
-    assert second == "02020202    1 asked in 1 responses, 0 found, 1 missed, 60 bytes given, 0 extra calls"
+    metrics, journal = ExpansionMetrics(), Journal(lambda: None)
+    assert metrics.lines(journal) == ["Penumbra: the model has not asked for an original yet."]
+    for answered, calls, tokens in ((ANSWERED, 2, TOKENS), (ANSWERED[:1], 1, TOKENS), (ANSWERED[1:], 0, [])):
+        metrics.add(answered, calls, tokens)
+        journal.asked(None, answered)
+    assert metrics.lines(journal) == [
+        (
+            "expansions  4 asked in 3 responses, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
+            "(input_tokens 200, output_tokens 14)"
+        ),
+        "by tool     Bash 2, (unknown) 2",
+        "by family   logs 2, (none) 2",
+    ]
 
 
 def test_recoveries_are_shown_whether_the_model_has_asked_or_not() -> None:
-    metrics = ExpansionMetrics()
+    metrics, journal = ExpansionMetrics(), Journal(lambda: None)
     metrics.recovered["too-long at level 1"] += 2
-    assert metrics.lines()[0] == "recovered   too-long at level 1 2"
-    metrics.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
-    assert metrics.lines()[:2] == ["recovered   too-long at level 1 2", f"expansions  {metrics.all.line()}"]
-
-
-def test_only_the_latest_conversations_are_kept() -> None:
-    metrics = ExpansionMetrics()
-    for number in range(300):
-        metrics.add(number.to_bytes(4, "big"), ANSWERED, 1, [])
-    assert len(metrics.conversations) == 200
-    assert metrics.all.responses == 300
+    assert metrics.lines(journal)[0] == "recovered   too-long at level 1 2"
+    metrics.add(ANSWERED, 2, TOKENS)
+    assert metrics.lines(journal)[0] == "recovered   too-long at level 1 2"
+    assert metrics.lines(journal)[1].startswith("expansions  2 asked in 1 responses")
 
 
 def test_the_event_says_nothing_of_the_contents() -> None:
