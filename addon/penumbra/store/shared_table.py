@@ -89,7 +89,6 @@ class SharedTable(KeyedValues[V]):
                     await self._store.look_again()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """See `KeyedValues.add`."""
         if not values:
             return
         rows = await self._rows(values)
@@ -143,11 +142,9 @@ class SharedTable(KeyedValues[V]):
         return {key for key, there in zip(keys, used, strict=True) if there}
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """See `KeyedValues.elsewhere`."""
         return frozenset(key for key in keys if key not in self._memory and self._told(key) is not None)
 
     def note(self, values: Mapping[bytes, V]) -> None:
-        """See `KeyedValues.note`."""
         now = self._clock()
         for key, value in values.items():
             self._remember(key, value, now)

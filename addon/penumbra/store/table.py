@@ -121,7 +121,6 @@ class Table(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """See `KeyedValues.put`."""
         if not values:
             return
         self.note(values)
@@ -130,7 +129,6 @@ class Table(KeyedValues[V]):
             await self._database.written()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """See `KeyedValues.add`."""
         if values:
             self._database.filled.add(self._name)
             self._later(self._write_new, values)
@@ -151,7 +149,6 @@ class Table(KeyedValues[V]):
         return await self._asked(partial(self._touch, keys, self._clock()), set(keys))
 
     def note(self, values: Mapping[bytes, V]) -> None:
-        """See `KeyedValues.note`."""
         now = self._clock()
         for key, value in values.items():
             self._remember(key, value, now)
@@ -159,7 +156,6 @@ class Table(KeyedValues[V]):
             self._database.filled.add(self._name)
 
     async def is_empty(self) -> bool:
-        """See `KeyedValues.is_empty`."""
         if self._was_empty is None:
             if (has_rows := await self._asked(self._has_rows, None)) is None:
                 return False
