@@ -33,7 +33,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import compose, read
-from penumbra.conversation.cache_price import Forecast, prices
+from penumbra.conversation.cache_price import Prices, prices
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand import reference
@@ -227,6 +227,22 @@ def evidence(requests: list[Body]) -> list[set[str]]:
                 found[turn].add(word)
             origin[word] = "model" if who == "model" else origin.get(word, who)
     return found
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The bill of a conversation, turn by turn, as the model expects it."""
+
+    price: Prices
+    total: float = 0.0
+
+    def add(self, kept: int, sent: int) -> float:
+        """One request of `sent` tokens, the first `kept` of which were sent before; what it costs."""
+        cached = min(kept, sent)
+        cached = cached - cached % self.price.step if cached >= self.price.minimum else 0
+        cost = cached * self.price.read + (sent - cached) * self.price.write
+        self.total += cost
+        return cost
 
 
 @dataclass

@@ -169,19 +169,3 @@ def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, f
     """Once and each turn, for a region whose tokens are all sent again, `saved` fewer of them."""
     unchanged = region * (price.write if cold else price.read)
     return (region - saved) * price.write - unchanged, saved * price.read
-
-
-@dataclass(slots=True)
-class Forecast:
-    """The bill of a conversation, turn by turn, as the model expects it."""
-
-    price: Prices
-    total: float = 0.0
-
-    def add(self, kept: int, sent: int) -> float:
-        """One request of `sent` tokens, the first `kept` of which were sent before; what it costs."""
-        cached = min(kept, sent)
-        cached = cached - cached % self.price.step if cached >= self.price.minimum else 0
-        cost = cached * self.price.read + (sent - cached) * self.price.write
-        self.total += cost
-        return cost

@@ -1,26 +1,41 @@
 """A request's document, read: its settings, its conversation, its tool results, each with a key.
 
-May run outside of the event loop.
+The messages are read one after the other. What was read of the first ones a turn ago is gone on from: nothing
+of it looks at what comes later. May run outside of the event loop.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from msgspec import Raw
+
+from penumbra.apis import prefix_hash, result_blocks
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import MadeCall
-from penumbra.apis.parts import Conversation, ToolCall
+from penumbra.apis.parts import Conversation, ResultText, ToolCall
+from penumbra.apis.prefix_hash import Chain, Links
+from penumbra.apis.prompt import Message
 from penumbra.apis.recognise import Api
+from penumbra.apis.result_blocks import Block
+from penumbra.apis.results import Results
+from penumbra.apis.user_text import Passage, Passages
 from penumbra.config import per_request
 from penumbra.config.settings import Settings
-from penumbra.conversation import items, messages, searched
+from penumbra.conversation import items, searched
+from penumbra.conversation.items import Item, Keys
 from penumbra.conversation.mentioned_names import Mentions
-from penumbra.conversation.messages import Read
 from penumbra.conversation.model import Request
 from penumbra.conversation.searched import ForProgram, Searched
 from penumbra.wire.document import Document
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.value_memory import Fold, ValueMemory
+
+_ENTRY_BYTES = 200
+"""What a thing that was read takes, roughly."""
+MakeItem = Callable[[ResultText], Item | None]
 
 
 def read(
@@ -42,7 +57,7 @@ def read(
     if memory is not None:
         document.remember(api.wire.members(document).get(api.wire.messages), memory, scope)
     owner = scope if possession is None else possession
-    content = messages.read(document, api.wire, owner)
+    content = _read(document, api.wire, owner)
     settings = _overridden(document, content.conversation, settings, threshold)
     request = Request(api, settings, document, content.conversation, (), scope=scope, possession=owner)
     return _with_results(request, content)
@@ -50,12 +65,12 @@ def read(
 
 def again(request: Request) -> Request:
     """The same request, whose document was amended since it was read."""
-    content = messages.read(request.document, request.api.wire, request.possession)
+    content = _read(request.document, request.api.wire, request.possession)
     conversation = replace(content.conversation, model=request.conversation.model)
     return _with_results(replace(request, mentions=Mentions()), replace(content, conversation=conversation))
 
 
-def _with_results(request: Request, content: Read) -> Request:
+def _with_results(request: Request, content: _Read) -> Request:
     document, conversation = request.document, content.conversation
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
@@ -117,3 +132,121 @@ def _overridden(
         if per_request.FIELD in members:
             document.remove_member(members[per_request.FIELD])
     return settings
+
+
+@dataclass(slots=True)
+class _SoFar:
+    """What was read of the messages so far."""
+
+    results: Results
+    said: Passages
+    links: Links
+    texts: list[ResultText] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    for_programs: list[Item] = field(default_factory=list)
+    """Texts that programs read, and not the model."""
+    blocks: list[tuple[int, Block]] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+    """What may be results in the user's text."""
+    uncalled: list[str] = field(default_factory=list)
+    """Ids of the calls that results answer and the request does not show."""
+
+    def add(
+        self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
+    ) -> list[ResultText]:
+        """The next value, and the messages that it is; the texts of its results."""
+        passages = self.said.add(document, value, turn)
+        texts = [text for message in messages for text in self.results.add(message)]
+        said = searched.said(document, passages, texts)
+        self.texts += said
+        self.uncalled += (text.call_id for text in said if not _shows_call(text))
+        for item in filter(None, map(make, said)):
+            (self.for_programs if item.result.by_program else self.items).append(item)
+        self.passages += (passage for passage in passages if not passage.certain)
+        return texts
+
+    def weigh(self) -> int:
+        """Bytes that it takes, roughly."""
+        parts: tuple[Sized, ...] = (
+            self.texts,
+            self.items,
+            self.for_programs,
+            self.blocks,
+            self.passages,
+            self.uncalled,
+            self.results,
+            self.links,
+        )
+        return _ENTRY_BYTES * (len(parts) + sum(map(len, parts)))
+
+    def copy(self) -> _SoFar:
+        return _SoFar(
+            self.results.copy(),
+            self.said.copy(),
+            self.links.copy(),
+            self.texts.copy(),
+            self.items.copy(),
+            self.for_programs.copy(),
+            self.blocks.copy(),
+            self.passages.copy(),
+            self.uncalled.copy(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """All of them."""
+
+    conversation: Conversation
+    items: tuple[Item, ...]
+    for_programs: tuple[Item, ...]
+    """Texts that programs read, and not the model."""
+    blocks: tuple[tuple[int, Block], ...]
+    """What stands in results beside their texts, each with the index of its message."""
+    passages: tuple[Passage, ...]
+    """What may be results in the user's text."""
+    uncalled: frozenset[str]
+    """Ids of the calls that results answer and the request does not show."""
+    chain: Chain
+
+
+def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
+    """The messages of a request. `possession` keys the hashes of items."""
+    prompt, opening = wire.prompt(document), wire.opening(document)
+    listed, keys = document.items(prompt.place), Keys.of(possession, opening)
+    links = prefix_hash.links(document)
+
+    def begin() -> _SoFar:
+        return _SoFar(wire.results(), Passages(), links.copy())
+
+    def step(so_far: _SoFar, turn: int) -> None:
+        value, before = listed[turn], so_far.links.add(document, listed[turn])
+        make = partial(keys.item, document, before)
+        so_far.add(document, value, turn, prompt.messages[turn : turn + 1], make)
+        so_far.blocks += ((turn, block) for block in document.about(value, wire.blocks_beside))
+
+    if listed:
+        fold = Fold(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
+        read = document.folded(prompt.place, len(listed), fold, step)
+        chain = read.links.chain()
+    else:
+        # What is no list of messages may be the only one itself.
+        read, chain = begin(), prefix_hash.read(document, prompt.place)
+        make = partial(keys.item, document, chain.calls[0])
+        for value in document.listed(prompt.place):
+            texts = [text.value for text in read.add(document, value, 0, prompt.messages, make)]
+            read.blocks += ((0, block) for block in result_blocks.find(document, value, texts))
+    return _Read(
+        read.results.conversation(prompt, opening, read.texts),
+        tuple(read.items),
+        tuple(read.for_programs),
+        tuple(read.blocks),
+        tuple(read.passages),
+        frozenset(read.uncalled),
+        chain,
+    )
+
+
+def _shows_call(text: ResultText) -> bool:
+    call = text.call
+    return call is not None and (call.arguments is not None or call.cached is not None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.apis import recognise
-from penumbra.conversation.cache_price import Change, Forecast, Prices, decide, prices, remaining_turns, table
+from penumbra.conversation.cache_price import Change, Prices, decide, prices, remaining_turns, table
 from support.examples import examples
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, life=300, cold=600)
@@ -115,8 +118,11 @@ def test_what_is_decided_is_never_dearer_over_the_expected_turns(results, rest, 
         assert rewrite - keep == pytest.approx(verdict.once - turns * verdict.each)
 
 
-def test_a_forecast_is_the_bill():
-    forecast = Forecast(Prices(read=0.5, write=1.0, minimum=1024, step=128, life=1, cold=1))
+def test_a_forecast_is_the_bill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "scripts"))
+    forecast = importlib.import_module("bench_cost").Forecast(
+        Prices(read=0.5, write=1.0, minimum=1024, step=128, life=1, cold=1)
+    )
     assert forecast.add(0, 2_000) == 2_000
     assert forecast.add(2_000, 2_100) == 1_920 * 0.5 + 180
     assert forecast.add(1_000, 2_100) == 2_100
