@@ -17,10 +17,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 SMALL = 65_536
 """Characters of a text below which no clock is asked."""
 
+T = TypeVar("T")
 IsLate = Callable[[], bool]
 Clock = Callable[[], float]
 """Seconds."""
@@ -72,6 +74,43 @@ class Watched:
 
     def __exit__(self, *error: object) -> None:
         _watch.is_late = self._before
+
+
+class Allowance:
+    """Time for several pieces of work, in whatever threads. The first half of it is any time that goes by, so
+    that mostly nobody asks for a thread's own."""
+
+    def __init__(
+        self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
+    ) -> None:
+        self._clock, self._around = clock, around
+        self._any = self._own = seconds / 2
+
+    def spend(self, work: Callable[[], T]) -> T:
+        """What `work` returns. Raises Overrun where the time is over, or if there was none left."""
+        begun, own = self._around(), self._own
+        possible = begun + self._any
+        started: float | None = None
+
+        def is_late() -> bool:
+            nonlocal possible, started
+            if (now := self._around()) < possible:
+                return False
+            spent = self._clock()
+            started = spent if started is None else started
+            # It can't be over before so much time has gone by.
+            possible = now + max(0.0, started + own - spent)
+            return spent - started >= own
+
+        try:
+            if own <= 0:
+                raise Overrun
+            with Watched(is_late):
+                return work()
+        finally:
+            self._any = max(0.0, self._any - (self._around() - begun))
+            if started is not None:
+                self._own -= self._clock() - started
 
 
 def check() -> None:

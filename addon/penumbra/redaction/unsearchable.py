@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable
 
 from penumbra.compress import time_budget
@@ -27,20 +26,13 @@ _log = logging.getLogger(__name__)
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
     """`redact` for so much processor time altogether. What would take longer is not searched: it raises
     TooLarge."""
-    left = seconds
+    allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:
-        nonlocal left
-        begun = time.thread_time()
         try:
-            if left <= 0:
-                raise time_budget.Overrun
-            with time_budget.Watched(time_budget.of_request(left)):
-                return redact(text, hint)
+            return allowance.spend(lambda: redact(text, hint))
         except time_budget.Overrun:
             raise TooLarge(f"the search takes more than {seconds:g} s of processor time") from None
-        finally:
-            left -= time.thread_time() - begun
 
     return attempt
 

@@ -166,3 +166,40 @@ def test_the_setting_is_a_time_or_zero():
     assert read_time_limit("250ms") == 0.25
     with pytest.raises(SettingsError):
         read_time_limit("-1s")
+
+
+class Time:
+    """Two clocks, of which one goes half as fast, and how often that one was asked."""
+
+    def __init__(self) -> None:
+        self.now, self.asked = 0.0, 0
+
+    def own(self) -> float:
+        self.asked += 1
+        return self.now / 2
+
+    def around(self) -> float:
+        return self.now
+
+    def steps(self, count: int) -> int:
+        """Checks between seconds of work; how many went by before the time was over."""
+        for number in range(count):
+            self.now += 1
+            try:
+                time_budget.check()
+            except time_budget.Overrun:
+                return number
+        return count
+
+
+def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
+    time = Time()
+    allowance = time_budget.Allowance(200, time.own, time.around)
+    assert [allowance.spend(lambda: time.steps(30)) for _ in range(3)] == [30, 30, 30]
+    assert time.asked == 0
+    # From the hundredth second on a thread's own time counts, and goes half as fast.
+    assert allowance.spend(lambda: time.steps(100)) == 100
+    assert allowance.spend(lambda: time.steps(1_000)) == pytest.approx(110, abs=2)
+    assert time.asked < 30
+    with pytest.raises(time_budget.Overrun):
+        allowance.spend(lambda: None)
