@@ -23,7 +23,7 @@ from typing import Any
 
 from bench_conversations import Tools, dump, exchange
 
-from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.recognise import by_request_line
 from penumbra.apis.usage import BilledTokens
 from penumbra.compress import token_estimate

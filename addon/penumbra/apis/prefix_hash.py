@@ -3,6 +3,8 @@
 What was hidden of a response, and how a result was sent, is remembered under the history in front of it,
 so only who sends that history again finds it. Clients write the same history in more than one way; what
 counts as the same is data (`rules/history.yaml`). What counts of a message follows from its bytes alone.
+
+What stands in front of all messages, as two hashes: a cached prompt begins with it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra import rules
@@ -339,3 +342,42 @@ class _Words:
             for text in self._texts:
                 self.digest.update(text)
         self._texts.clear()
+
+
+_TOOLS = ("tools", "toolConfig", "tool_config")
+_SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+_HEADS: LRUCache[bytes, bytes] = LRUCache(512)
+"""Hashes of texts without what changes, by the hashes of the texts: those are long, and come every turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHead:
+    """Hashes; of the system text, what changes with every request (times, billing headers) does not count."""
+
+    tools: bytes = b""
+    system: bytes = b""
+
+
+def prompt_head(document: Document) -> PromptHead:
+    """The head of a request of any API."""
+    members = {**document.members(document.root), **inner(document)}
+    tools, system = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for name in _TOOLS:
+        if (value := members.get(name)) is not None:
+            tools.update(document.source(value))
+    for name in _SYSTEM:
+        if (value := members.get(name)) is not None:
+            for part in document.items(value) or (value,):
+                system.update(_head_text(document, part))
+    return PromptHead(tools.digest(), system.digest())
+
+
+def _head_text(document: Document, part: Raw) -> bytes:
+    source = document.source(part)
+    digest = hashlib.blake2b(source, digest_size=16).digest()
+    found = _HEADS.get(digest)
+    if found is None:
+        said = document.string(document.members(part).get("text", part))
+        text = stable(source.decode("utf-8", "replace") if said is None else said)
+        found = _HEADS[digest] = hashlib.blake2b(utf8(text), digest_size=16).digest()
+    return found

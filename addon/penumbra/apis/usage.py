@@ -51,7 +51,10 @@ class UsageTable:
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """The figures that an object has, or its members."""
         members = document.members(owner)
-        counts = {name: document.plain(members.get(name) if name else owner) for name in self._all()}
+        counts = {
+            name: document.plain(members.get(name) if name else owner)
+            for name in (*self.holders, *self.beside)
+        }
         metrics = {name: flat(value) for name, value in counts.items() if isinstance(value, dict)}
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
@@ -86,9 +89,6 @@ class UsageTable:
         if isinstance(total := usage.get(self.total), int):
             grown[self.total] = total + sum(extra.get(name, 0) for name in self.outputs if name in usage)
         return grown
-
-    def _all(self) -> tuple[str, ...]:
-        return (*self.holders, *self.beside)
 
 
 def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:

@@ -14,14 +14,13 @@ from functools import partial
 from msgspec import Raw
 
 from penumbra.apis import prefix_hash, result_blocks
-from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.api_format import ApiFormat, Results
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import Conversation, ResultText, ToolCall
 from penumbra.apis.prefix_hash import Chain, Links
 from penumbra.apis.prompt import Message
 from penumbra.apis.recognise import Api
 from penumbra.apis.result_blocks import Block
-from penumbra.apis.results import Results
 from penumbra.apis.user_text import Passage, Passages
 from penumbra.config import per_request
 from penumbra.config.settings import Settings

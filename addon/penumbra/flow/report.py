@@ -21,7 +21,7 @@ from mitmproxy import http
 from msgspec import Raw
 
 from penumbra import errors
-from penumbra.apis import prompt_head
+from penumbra.apis import prefix_hash
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.prompt import declarations
 from penumbra.conversation import cache_price
@@ -395,7 +395,7 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
     return Prompt(
         time=time.time(),
         model=request.conversation.model,
-        head=prompt_head.read(request.document),
+        head=prefix_hash.prompt_head(request.document),
         messages=request.chain.history if incoming.api.kind == "messages" else (),
         least=prices.minimum,
         life=prices.life,

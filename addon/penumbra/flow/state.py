@@ -90,14 +90,10 @@ _STATES: dict[str, FlowState] = {}
 def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
     """The flow's request is looked at; its lease ends with it."""
     forget(flow)
-    while len(_STATES) >= MOST_FLOWS and _oldest().begun < time.monotonic() - LONGEST:
+    while len(_STATES) >= MOST_FLOWS and next(iter(_STATES.values())).begun < time.monotonic() - LONGEST:
         _STATES.pop(next(iter(_STATES))).end()
     state = _STATES[flow.id] = FlowState(lease)
     return state
-
-
-def _oldest() -> FlowState:
-    return next(iter(_STATES.values()))
 
 
 def of(flow: http.HTTPFlow) -> FlowState | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from cachetools import LRUCache
 
 from penumbra.apis.base import CacheDiagnosis
-from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2

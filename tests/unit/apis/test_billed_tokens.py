@@ -2,7 +2,7 @@
 
 import pytest
 
-from penumbra.apis.prompt_head import read
+from penumbra.apis.prefix_hash import prompt_head
 from penumbra.apis.usage import BilledTokens
 from penumbra.wire.document import Document
 
@@ -56,7 +56,7 @@ def test_without_an_input_nothing_is_known():
 
 def test_the_head_of_a_prompt_is_what_stands_in_front_of_the_messages():
     def head(text):
-        return read(Document(text.encode()))
+        return prompt_head(Document(text.encode()))
 
     plain = head('{"tools":[{"name":"a"}],"system":[{"text":"You."}],"messages":[1]}')
     assert plain == head('{"messages":[2],"system":[{"text":"You."}],"tools":[{"name":"a"}]}')

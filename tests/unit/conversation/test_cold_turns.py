@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 from penumbra.compress.result import Mode
 from penumbra.conversation import late_declaration

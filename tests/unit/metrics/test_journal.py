@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from penumbra.apis.base import CacheDiagnosis, Turn
-from penumbra.apis.prompt_head import PromptHead
+from penumbra.apis.prefix_hash import PromptHead
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import overview, sessions
 from penumbra.metrics.amounts import Amounts
