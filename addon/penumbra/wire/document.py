@@ -146,7 +146,7 @@ class Document:
         # Something has to stand behind the last comma.
         if array is not None and document.items(array) and document.place(array)[0] == known.start - 1:
             document.remember(array, memory, scope)
-        return document if document._parsed.stand_ins is not None else cls(data)
+        return document if document._parsed.known_items is not None else cls(data)
 
     def __post_init__(self) -> None:
         parsed = self._parsed = ParsedText(self.data, self.known)
@@ -176,18 +176,18 @@ class Document:
     def rest(self) -> None:
         """Release containers that were opened in remembered items."""
         array = self._remembered
-        if array is None or self._parsed.stand_ins is None:
+        if array is None or self._parsed.known_items is None:
             return
         self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
         self._arrays = {id(array): self._arrays[id(array)]}
-        self._parsed.stand_ins.rest()
+        self._parsed.known_items.rest()
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Offsets of the items of an array that a fold can continue with; None: it begins anew each time."""
-        stand_ins = self._parsed.stand_ins
-        if stand_ins is None or self._amended or array is not self._remembered:
+        known_items = self._parsed.known_items
+        if known_items is None or self._amended or array is not self._remembered:
             return None
-        return stand_ins.starts
+        return known_items.starts
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
         """The result of a fold over the `count` items of an array, continued from remembered items. `step`
@@ -195,25 +195,25 @@ class Document:
 
         The result must not contain places of the document.
         """
-        stand_ins = None if self._amended or array is not self._remembered else self._parsed.stand_ins
-        if stand_ins is None or count != len(stand_ins.values):
+        known_items = None if self._amended or array is not self._remembered else self._parsed.known_items
+        if known_items is None or count != len(known_items.values):
             return stepped(fold.begin(), step, 0, count)
-        return stand_ins.folded(fold, step)
+        return known_items.folded(fold, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
         """The result of a function of a value alone, computed once for remembered bytes.
 
         Results are shared between requests and must not be changed, nor contain places of the document.
         """
-        stand_ins = self._parsed.stand_ins
-        if stand_ins is None:
+        known_items = self._parsed.known_items
+        if known_items is None:
             return make(self, value)
         key: Any = make
-        known = stand_ins.by_root.get(id(value))
-        if known is None and (stand_in := self._parsed.stand_in(value)) is not None:
-            known = stand_in.known
+        known = known_items.by_root.get(id(value))
+        if known is None and (known_item := self._parsed.known_item(value)) is not None:
+            known = known_item.known
             key = make if value is known.root else (make, id(value))
-        if known is None or id(known.root) in stand_ins.changed:
+        if known is None or id(known.root) in known_items.changed:
             return make(self, value)
         kept = known.made
         if key in kept:
@@ -221,7 +221,7 @@ class Document:
             return made
         # With the value itself, so that its identity can't become another's.
         made = kept.setdefault(key, (value, make(self, value)))[1]
-        stand_ins.memory.grown(known)
+        known_items.memory.grown(known)
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
@@ -311,11 +311,11 @@ class Document:
         return found
 
     def _looked_for(self, text: bytes) -> bool:
-        stand_ins = self._parsed.stand_ins
-        if stand_ins is None or self._amended:
+        known_items = self._parsed.known_items
+        if known_items is None or self._amended:
             return text in self.text()
-        first, last = stand_ins.span
-        return text in self.data[:first] or text in self.data[last:] or stand_ins.contain(text)
+        first, last = known_items.span
+        return text in self.data[:first] or text in self.data[last:] or known_items.contain(text)
 
     def text(self) -> bytes:
         """The document with amendments, and without other edits."""
@@ -400,9 +400,9 @@ class Document:
         self._contained.clear()
         owner = self._owner(value)
         start, end = owner._parsed.place(value)
-        stand_ins, stand_in = owner._parsed.stand_ins, owner._parsed.stand_in(value)
-        if stand_ins is not None and stand_in is not None:
-            stand_ins.changed.add(id(stand_in.known.root))
+        known_items, known_item = owner._parsed.known_items, owner._parsed.known_item(value)
+        if known_items is not None and known_item is not None:
+            known_items.changed.add(id(known_item.known.root))
         inner = Document(data)
         for begin in [begin for begin in owner._amended if start < begin < end]:
             del owner._amended[begin]

@@ -19,7 +19,7 @@ from cffi import FFI
 from msgspec import Raw
 
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.value_memory import Key, Known, KnownValue, StandIn, StandIns, ValueMemory
+from penumbra.wire.value_memory import Key, Known, KnownItem, KnownItems, KnownValue, ValueMemory
 
 SPACE = b" \t\n\r"
 _BETWEEN_MEMBERS = re.compile(
@@ -163,12 +163,12 @@ _LEAST_OPENED = 8_000_000
 class ParsedText:
     """One text, opened one level at a time, and the known values in it."""
 
-    __slots__ = ("_base", "_text", "data", "known", "members", "opened", "root", "stand_ins", "structure")
+    __slots__ = ("_base", "_text", "data", "known", "known_items", "members", "opened", "root", "structure")
 
     def __init__(self, data: bytes, known: Known | None) -> None:
         """`known`: values that are not parsed. Raises NotJson."""
         self.data, self.known = data, known
-        self.stand_ins: StandIns | None = None
+        self.known_items: KnownItems | None = None
         """Known values for an array's items."""
         self.opened = 0
         self.members: dict[str, Raw] | None = None
@@ -224,17 +224,17 @@ class ParsedText:
         # What is no container of this kind is not opened here, and what is empty holds nothing to remember.
         if view[0] != (BRACE if kept is objects_of else BRACKET) or size == 2:
             return value, decode(value)
-        stand_in = self.stand_in(value)
-        opened = None if stand_in is None else kept(stand_in.known)
+        known_item = self.known_item(value)
+        opened = None if known_item is None else kept(known_item.known)
         if opened is not None and id(value) in opened:
             return opened[id(value)]
-        self.opened += size if stand_in is None else stand_in.known.note_opened(size)
+        self.opened += size if known_item is None else known_item.known.note_opened(size)
         if self.opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
-        if self.stand_ins is None or stand_in is None or opened is None:
+        if self.known_items is None or known_item is None or opened is None:
             return value, decode(value)
         read = opened.setdefault(id(value), (value, decode(value)))
-        self.stand_ins.memory.grown(stand_in.known, len(read[1]))
+        self.known_items.memory.grown(known_item.known, len(read[1]))
         return read
 
     def remember(
@@ -263,10 +263,10 @@ class ParsedText:
             return None
         starts = [*following(start + 1, first), *(shift + place for place in starts_of(items, rest, base))]
         values, known_before = memory.of(scope, list(map(bytes, items)), known_value, first)
-        self.stand_ins = StandIns(values, starts, known_before, memory)
+        self.known_items = KnownItems(values, starts, known_before, memory)
         self.opened += sum(map(_OPENED, values))
         if start < _LONGEST_HEAD:
-            self.stand_ins.follow(self.data[: start + 1])
+            self.known_items.follow(self.data[: start + 1])
         return list(map(_ROOT, values))
 
     def place(self, value: Raw) -> tuple[int, int]:
@@ -275,7 +275,7 @@ class ParsedText:
         address, size = address_of(value), len(memoryview(value))
         start = address - self._base
         if not 0 <= start < len(self._text):
-            found = None if self.stand_ins is None else self.stand_ins.at(address)
+            found = None if self.known_items is None else self.known_items.at(address)
             if found is not None:
                 start = found.start + address - found.known.address
             elif start > 0:
@@ -289,11 +289,11 @@ class ParsedText:
             end + (spared if end > self.known.start else 0),
         )
 
-    def stand_in(self, value: Raw) -> StandIn | None:
+    def known_item(self, value: Raw) -> KnownItem | None:
         """The known value whose bytes a value views; None without one."""
-        if self.stand_ins is None or 0 <= (address := address_of(value)) - self._base < len(self._text):
+        if self.known_items is None or 0 <= (address := address_of(value)) - self._base < len(self._text):
             return None
-        return self.stand_ins.at(address)
+        return self.known_items.at(address)
 
     @property
     def _spared(self) -> int:

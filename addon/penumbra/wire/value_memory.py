@@ -561,7 +561,7 @@ _LAST_ITEMS = 8
 _ADDRESS = attrgetter("address")
 
 
-class StandIn(NamedTuple):
+class KnownItem(NamedTuple):
     """A known value, and the item in its place."""
 
     known: KnownValue
@@ -583,7 +583,7 @@ class Fold(NamedTuple, Generic[S]):
     """Whether the fold can continue from a state of another document."""
 
 
-class StandIns:
+class KnownItems:
     """Known values in the place of all items of one array, in order."""
 
     def __init__(
@@ -607,7 +607,7 @@ class StandIns:
         reading = max(0, len(self._old.values) - 1) if self._old is not None else 0
         self.by_root = {id(value.root): value for value in self.values[reading:]}
         """Values that are read, by the identity of their item."""
-        self._reading = StandIn(self.values[reading], starts[reading])
+        self._reading = KnownItem(self.values[reading], starts[reading])
         """The value read last; at first, the last one known a turn ago."""
         self._next = reading + 1
         """Index of the next value."""
@@ -617,7 +617,7 @@ class StandIns:
         if self._new is not None:
             self.memory.keep_head(self._new, head)
 
-    def at(self, address: int) -> StandIn | None:
+    def at(self, address: int) -> KnownItem | None:
         """The value whose bytes contain an address; None without one."""
         # What is read is read in order, mostly from the first that is new.
         reading = self._reading
@@ -627,7 +627,7 @@ class StandIns:
         if index is None:
             return None
         self._next = index + 1
-        self._reading = StandIn(self.values[index], self.starts[index])
+        self._reading = KnownItem(self.values[index], self.starts[index])
         return self._reading
 
     def _index(self, address: int) -> int | None:
