@@ -1,6 +1,6 @@
 """Secrets out, placeholders in.
 
-`Redactor` (in `engine`) is the engine; `redact` and `redact_many` are the short way to it for
+`Redactor` (in `redactor`) is the engine; `redact` and `redact_many` are the short way to it for
 those who have no key of their own.
 """
 
