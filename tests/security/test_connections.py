@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from typing import Any
 
@@ -12,7 +13,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from support.by_hand import CHAT, PATH, SECRET, TURNS, tunnelled
+from support.by_hand import CHAT, PATH, SECRET, TURNS, sent, tunnelled
 from support.cases import each
 from support.upstream import Raw
 from support.upstream.sink import Sink
@@ -62,8 +63,14 @@ def said(
 
 @pytest.fixture
 def strict(proxy: Any) -> Any:
-    """A proxy that knows a tunnel by the name that its client gives, and lets another host's pass unread."""
-    return proxy("regular", connection_strategy="lazy", tcp_hosts="chatgpt[.]com")
+    """A proxy that knows a tunnel by the name that its client gives, and lets two other hosts' pass unread."""
+    return proxy(
+        "regular",
+        connection_strategy="lazy",
+        tcp_hosts="chatgpt[.]com",
+        ignore_hosts="openrouter[.]ai",
+        show_ignored_hosts="true",
+    )
 
 
 @each("pieces", REQUESTS.values(), ids=REQUESTS)
@@ -77,6 +84,48 @@ def test_a_request_to_a_provider_without_tls(pieces: list[bytes], strict: Any) -
 @each("pieces", [*OTHERS.values(), *NO_VERSION.values()], ids=[*OTHERS, *NO_VERSION])
 def test_nothing_but_requests_goes_to_a_provider(pieces: list[bytes], strict: Any) -> None:
     assert said(strict, "api.openai.com", pieces, ends=True)[1] == b""
+
+
+def test_tls_that_the_operator_ignores(strict: Any, upstream: Any) -> None:
+    """Its certificate is the server's own, although it is shown."""
+    with socket.create_connection(("127.0.0.1", strict.port), 20) as tunnel:
+        tunnel.sendall(b"CONNECT openrouter.ai:443 HTTP/1.1\r\nHost: openrouter.ai\r\n\r\n")
+        assert b" 200 " in tunnel.recv(4096)
+        trust = ssl.create_default_context(cafile=str(upstream.ca_file))
+        with trust.wrap_socket(tunnel, server_hostname="openrouter.ai") as stream:
+            sent(stream, PATH, "openrouter.ai", BODY)
+    assert upstream.requests[-1].raw_body == BODY
+
+
+@each("host", ["api.openai.com", "localhost"])
+@each("size", [1, 2, 3])
+def test_tls_whose_first_bytes_come_apart(
+    host: str, size: int, proxy: Any, strict: Any, upstream: Any
+) -> None:
+    upstream.pages[PATH] = Raw(body=b"{}")
+    running = strict if host != "localhost" else proxy("regular")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = running.trust().wrap_bio(incoming, outgoing, server_hostname=host)
+    with socket.create_connection(("127.0.0.1", running.port), 20) as tunnel:
+        tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tunnel.sendall(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert b" 200 " in tunnel.recv(4096)
+
+        def step(work: Any, *given: Any) -> Any:
+            while True:
+                try:
+                    return work(*given)
+                except ssl.SSLWantReadError:
+                    data = outgoing.read()
+                    for piece in (data[:size], data[size:]) if data else ():
+                        tunnel.sendall(piece)
+                        time.sleep(0.05)
+                    incoming.write(tunnel.recv(65_536))
+
+        step(client.do_handshake)
+        step(client.write, REQUEST)
+        assert step(client.read, 65_536).startswith(b"HTTP/1.1 ")
+    assert SECRET.encode() not in upstream.requests[-1].raw_body
 
 
 def test_what_the_operator_lets_pass_is_one_host(strict: Any) -> None:

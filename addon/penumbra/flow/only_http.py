@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from mitmproxy import ctx
+from mitmproxy.net.tls import starts_like_tls_record
 from mitmproxy.proxy import events, layer, layers
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HTTPMode
@@ -18,6 +19,7 @@ from penumbra.flow import destination, guarded
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
 """Layers that pass bytes on of which no hook for HTTP gets to know."""
+_TLS = b"\x16\x03"
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
 _LONGEST_LINE = 8_192
 """Bytes of a first line that are waited for."""
@@ -41,6 +43,8 @@ class OnlyHttp:
         if not isinstance(chosen, _UNREAD) or destination.mode(context.client) == "reverse":
             return
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
+        if is_tcp and starts_like_tls_record(data.data_client()):
+            return  # Of what the operator ignores and still wants to see.
         # What the operator lets pass unread has no flow, or is named.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
@@ -63,7 +67,7 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A connection on which HTTP is read from its client's first line on, whatever stands in front of it."""
+    """A connection on which HTTP, or TLS, is read from its client's first bytes on, however they come in."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
         """`other` takes what turns out to be another protocol; None where there may be no other."""
@@ -94,6 +98,8 @@ class FirstLine(layer.Layer):
             if is_http and self._begun is not None and self._begun is self._other:
                 # The server has spoken first, and still may take requests.
                 chosen, self._begun = guarded.Closed(self.context), None
+            elif self._begun is None and starts_like_tls_record(said):
+                chosen = layer.NextLayer(self.context)
             elif is_http:
                 chosen = self.child_layer
             first = events.DataReceived(self.context.client, said)
@@ -128,6 +134,8 @@ def _is_http(data: bytes, *, is_free: bool) -> bool | None:
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE
+    if len(data) < 3 and _TLS.startswith(data):
+        return None
     if not words or not is_free:
         return True if words else None
     if not _METHOD.fullmatch(words[0]):

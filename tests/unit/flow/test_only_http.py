@@ -32,6 +32,8 @@ OTHERS = {
     "blanks, bytes": b"\r\n\r\n\0\x01 POST /v1 HTTP/1.1\r\n",
     "nothing but blanks": b" \r\n",
     "long word": b"x" * 70_000,
+    "not quite TLS": b"\x16\x03\x09abc",
+    "a byte of TLS": b"\x16",
 }
 STEPS = [1, 2, 3, 7, 100_000]
 
