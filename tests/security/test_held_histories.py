@@ -88,7 +88,7 @@ def test_a_session_joins_nothing_without_a_credential(callers: Callers) -> None:
     stranger = callers.send(RESPONSES, RESPONSES.body([ELSE], **SESSION), {})
     assert callers.stored(stranger, ref) is None
     assert stranger.prepared is not None
-    assert stranger.prepared.rooms == (stranger.prepared.references.scope,)
+    assert stranger.prepared.scopes == (stranger.prepared.references.scope,)
 
 
 def test_no_conversation_has_the_name_of_a_session(callers: Callers) -> None:

@@ -160,7 +160,7 @@ class Engine:
         if accepted is None:
             return None
         restoration = await self._restored.of_response(incoming, accepted)
-        accepted.request.document.rest()
+        accepted.request.document.release()
         milliseconds = (time.perf_counter() - started) * 1000
         return structs.replace(accepted, restoration=restoration, milliseconds=milliseconds)
 

@@ -215,16 +215,16 @@ class Expansions:
         """Keep originals that later requests won't carry."""
         if not prepared.keeps_originals:
             return
-        own, *shared = prepared.rooms
+        own, *shared = prepared.scopes
         await self._originals.put(own, originals, carried=not prepared.threaded)
-        for room in shared:
-            await self._originals.put(room, originals)
+        for scope in shared:
+            await self._originals.put(scope, originals)
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
         """Mark carried references as used; return the others, if any are needed."""
         if not refs or not prepared.keeps_originals:
             return frozenset()
-        return frozenset().union(*[await self._originals.renew(room, refs) for room in prepared.rooms])
+        return frozenset().union(*[await self._originals.renew(scope, refs) for scope in prepared.scopes])
 
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
@@ -300,8 +300,8 @@ class Expansions:
         caller, history = prepared.caller, prepared.history
         if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
             return None
-        for room in prepared.rooms:
-            if (text := await self._originals.get(room, ref)) is not None:
+        for scope in prepared.scopes:
+            if (text := await self._originals.get(scope, ref)) is not None:
                 return Original(text)
         return None
 
@@ -317,8 +317,8 @@ class Expansions:
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
         key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
-        room = prepared.references.scope
-        response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
+        scope = prepared.references.scope
+        response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, scope, caller.scope)
         response = replace(response, declared_at=prepared.declared_at)
         if done.signed_late and done.hidden is not None:
             behind += (key,)

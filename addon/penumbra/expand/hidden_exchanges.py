@@ -231,7 +231,7 @@ class Prepared:
     """How names of tools are shown."""
 
     @property
-    def rooms(self) -> tuple[bytes, ...]:
+    def scopes(self) -> tuple[bytes, ...]:
         """Scopes of its originals: the conversation, and what it shares."""
         shared = self.caller.shared()
         return (self.references.scope, shared) if shared else (self.references.scope,)

@@ -173,14 +173,14 @@ class Document:
             self._remembered = array
             self._arrays[id(array)] = (array, roots)
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release containers that were opened in remembered items."""
         array = self._remembered
         if array is None or self._parsed.known_items is None:
             return
         self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
         self._arrays = {id(array): self._arrays[id(array)]}
-        self._parsed.known_items.rest()
+        self._parsed.known_items.release()
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Offsets of the items of an array that a fold can continue with; None: it begins anew each time."""

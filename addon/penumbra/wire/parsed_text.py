@@ -99,7 +99,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
 BRACE, BRACKET, QUOTE = b'{["'
-_ROOM = attrgetter("room")
+_SIZE = attrgetter("size")
 
 
 def address_of(buffer: Any) -> int:
@@ -124,7 +124,7 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
 
 def following(start: int, values: Sequence[KnownValue]) -> list[int]:
     """Offsets of values from the first one's on, separated by commas."""
-    starts = list(accumulate(map(_ROOM, values), initial=start))
+    starts = list(accumulate(map(_SIZE, values), initial=start))
     del starts[len(values) :]
     return starts
 

@@ -7,8 +7,8 @@ scope meets values of another, and values that were not used for the longest tim
 takes more than half of the memory, and no value more than an eighth of it.
 
 A result computed from the first items together is enough to continue from; values opened within an item are
-needed while the item is new. The latter are dropped when the request has ended (`rest`), or before any value
-where memory is short.
+needed while the item is new. The latter are dropped when the request has ended (`release`), or before any
+value where memory is short.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KnownValue:
     root: Raw
     address: int
     """Address of the bytes that its values view."""
-    room: int
+    size: int
     """Bytes in an array, with a comma."""
     objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ def standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, i
         for count, value in enumerate(run, begin):
             if not data.startswith(value.data + b",", at):
                 return count, at
-            at += value.room
+            at += value.size
     return len(values), at
 
 
@@ -413,7 +413,7 @@ class ValueMemory:
             if held.bytes > self._most // 2 or self._bytes > self._most:
                 self._trim(key[0])
 
-    def rest(self, values: Sequence[KnownValue]) -> None:
+    def release(self, values: Sequence[KnownValue]) -> None:
         """Release containers and results of values at the end of a request."""
         with self._lock:
             for value in values:
@@ -666,11 +666,11 @@ class KnownItems:
             self.memory.keep_state(self._new, fold.key, fold.given, fold.copy(state))
         return stepped(state, step, at, len(self.values))
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release containers of values that a fold does not read again."""
         if self._new is not None:
             begun = 0 if self._old is None else len(self._old.values)
-            self.memory.rest(self.values[max(0, begun - 1) : len(self._new.values) - 1])
+            self.memory.release(self.values[max(0, begun - 1) : len(self._new.values) - 1])
 
     def contain(self, text: bytes) -> bool:
         """Whether a text occurs in one of the values; for a few texts only."""

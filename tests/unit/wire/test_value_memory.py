@@ -238,7 +238,7 @@ def test_what_a_request_is_done_with_is_let_go_and_read_again() -> None:
         document, array = remembered(memory, values[:count])
         assert read(document, array, begin) == list(range(begin, count))
         document.folded(array, count, Fold(list, list.copy, "key"), lambda state, index: state.append(index))
-        document.rest()
+        document.release()
         known = list(memory._scopes[b"scope"].known.values())
         assert [bool(value.objects) for value in known] == [False] * closed + [True] * (count - closed)
         assert memory._bytes == sum(scope.bytes for scope in memory._scopes.values())
