@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages import new_facts, titles
@@ -295,3 +297,31 @@ def test_behind_a_commit_other_output_is_not_its_own() -> None:
     commit = "commit 1a2b3c4\nAuthor: Ann <ann@a.b>\nDate:   now\n\n    Subject\n\n src/a.py | 2 +-\nsrc/b.py"
     text = f"{commit}\nbuilding the parts of it\n  cc main.c\n"
     assert titles.opened_above(text) == dict.fromkeys((1, 2, 4, 6, 7), 0)
+
+
+def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
+    """Also where its line is long; an object within another one names the outer one where nothing else does."""
+    long = "x " * 200
+    text = "\n".join(
+        [
+            "[",
+            "  {",
+            '    "id": "a-1",',
+            f'    "notes": "{long}",',
+            '    "of": {',
+            '      "kind": 7',
+            "    }",
+            "  },",
+        ]
+    )
+    above = titles.opened_above(text)
+    assert (above[3], above[5], above[4]) == (1, 4, 1)
+    assert titles.places(text, above) == {1: 2}
+
+
+@pytest.mark.parametrize(
+    "verdict", ["FAIL: an end", "PASS: another", "✗ an end", "not ok 7 - an end", "ERROR of it"]
+)
+def test_how_something_ended_stands_above_what_is_told_of_it(verdict: str) -> None:
+    text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
+    assert titles.opened_above(text) == {2: 1, 3: 1}

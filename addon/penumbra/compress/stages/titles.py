@@ -51,6 +51,8 @@ _NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)
 """What says which item of a list it is of."""
 _OPENS = ":{[("
 """How a line ends that others are indented below."""
+_OPENING = re.compile(r"- |(?:FAIL(?:ED|URE)?|PASS(?:ED)?|ERROR|OK|(?:not )?ok)\b|[✓✔✗✘✖●]")
+"""How one begins: an item, and how something ended that is told below."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
 """What stands in front of every line of a service, alone: its lines may be indented, or empty."""
 _TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
@@ -94,7 +96,7 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
     if not _NAME.match(lines[number]) or lines[number].lstrip().startswith("- "):
         return -1
     title = above.get(number, -1)
-    while title >= 0 and not lines[title].lstrip().startswith("- "):
+    while title >= 0 and not (lines[title].strip() == "{" or lines[title].lstrip().startswith("- ")):
         title = above.get(title, -1)
     return -1 if title < 0 or _NAME.match(lines[title]) else title
 
@@ -126,9 +128,8 @@ def opened_above(text: str) -> dict[int, int]:
         if not line.strip():
             message = -1
             continue
-        if len(line) > _LONGEST:
-            continue
-        if line[0] in "*-c" and (head := _RECORD.match(line)):
+        is_long = len(line) > _LONGEST
+        if not is_long and line[0] in "*-c" and (head := _RECORD.match(line)):
             begins_commit = head[0][0] == "c"
             if not begins_commit or _COMMIT_BEHIND.match("\n".join(lines[number + 1 : number + 3])):
                 record, is_commit = number, begins_commit
@@ -142,14 +143,16 @@ def opened_above(text: str) -> dict[int, int]:
         if record >= 0 and (_OF_COMMIT if is_commit else _COLUMN).match(line):
             above[number] = record
             continue
-        record = -1
+        record = record if is_long else -1
         marks = _INDENT.match(line)
         indent = marks.end() if marks else 0
         while outer and outer[-1][0] >= indent:
             outer.pop()
         if outer and (outer[-1][2] or _BRANCH.search(line, 0, indent)):
             above[number] = outer[-1][1]
-        outer.append((indent, number, line.startswith("- ", indent) or line.rstrip()[-1] in _OPENS))
+        if not is_long:
+            opens = line.rstrip()[-1] in _OPENS or bool(_OPENING.match(line, indent))
+            outer.append((indent, number, opens))
     return above
 
 
