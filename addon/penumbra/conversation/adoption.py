@@ -56,19 +56,14 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN
 
 
-def is_cold(request: Request, state: ConversationState, past: Mapping[bytes, Decision], cold: float) -> bool:
+def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
     """Return whether a change costs nothing, since nothing of the conversation can be cached any more.
 
-    `cold`: seconds without a request after which that is so. Answered results that are not known went another
-    way; then nobody knows when the last request was.
+    `cold`: seconds without a request after which that is so.
     """
-    settings, last = request.settings, request.conversation.last_response
-    return (
-        settings.adopt == "auto"
-        and settings.rewrites_history
-        and (state.idle or 0.0) > cold
-        and all(item.key in past for item in request.items if item.result.turn <= last)
-    )
+    settings = request.settings
+    may_change = settings.adopt == "auto" and settings.rewrites_history
+    return may_change and (state.idle or 0.0) > cold
 
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:

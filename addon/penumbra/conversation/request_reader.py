@@ -219,8 +219,11 @@ async def known_request(
         request = replace(request, settings=replace(request.settings, adopt="compress"))
     heavy = compose.is_heavy(request, past, state)
     cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
+    if state.idle and any(key not in past for key in compose.answered(request)):
+        # Some turns went another way: nobody knows when the last request was.
+        state = replace(state, idle=0.0)
     asks = whole and incoming.api.kind == "messages"
-    is_cold = asks and adoption.is_cold(request, state, past, cold)
+    is_cold = asks and adoption.is_cold(request, state, cold)
     return KnownRequest(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold)
 
 

@@ -279,7 +279,7 @@ class LogProjection:
         for response, key in zip(responses, keys, strict=True):
             model = response.model or model
             cache, price = cache_price.prices(format_name, model, b""), amounts.price(model)
-            cold = bool(before and response.at) and response.at - before > cache.cold
+            cold = bool(before and response.at) and response.at - before > 2 * cache.life
             usage = response.usage
             price = price and price.at(usage.input if usage is not None else 0)
             turns.append(

@@ -209,6 +209,23 @@ def test_turns_that_went_another_way_leave_a_doubt(callers: Callers) -> None:
     assert later.cold_turn is None
 
 
+@pytest.mark.parametrize("went_another_way", [False, True], ids=["all seen", "one unseen"])
+def test_a_doubt_keeps_what_later_results_replace(went_another_way: bool, callers: Callers) -> None:
+    talk = Talk(callers, ANTHROPIC, **CLAUDE)
+    talk.turns = MET[:1]
+    talk.send()
+    first = talk.send(*MET[1:3])
+    again: list[Turn] = [("call", "call_y5Z6a7B8c9D0e1F2", "cat worker.log")]
+    again.append(("result", "call_y5Z6a7B8c9D0e1F2", LOG.replace("done", "seen")))
+    talk.turns += again
+    if not went_another_way:
+        talk.send()
+    talk.after(700)
+    later = talk.send(*MORE)
+    assert (forms(later)[0] == forms(first)[0]) is went_another_way
+    assert (how(later)[0] == "superseded") is not went_another_way
+
+
 @pytest.mark.parametrize("model", ["claude-sonnet-5", "claude-sonnet-4-5"])
 def test_only_bound_thinking_keeps_what_stands_in_front_of_it(model: str, callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": model})
