@@ -1,21 +1,26 @@
-"""Results that the provider has already seen without us: what it has seen raw stays raw.
+"""Results and reasoning that the provider has seen without Penumbra: what it has seen raw stays raw.
 
-A change to what the provider holds in its prompt cache costs the cache, and newer Anthropic models
-refuse thinking blocks whose prefix has changed. So a result that is followed by a response which did
-not pass through us is left as it came, wherever either may be at
-stake. After a pause that no cache outlives, only thinking is: such results get the form then that they would
-have had.
+A change to what the provider has in its prompt cache costs the cache, and newer Anthropic models refuse
+thinking blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response
+which did not pass through Penumbra keeps its form where either is at stake. After a pause that no cache
+outlives, only thinking is: such results then get the form that they would have had.
+
+Where reasoning follows another prefix than the one that it was made for, the request asks the provider to
+drop it; where the request can't ask for that, the block is left out as far as the API allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from penumbra import rules
+from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation
 from penumbra.apis.recognise import Cache
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
-from penumbra.conversation.bound_thinking import binds
 from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision, Facts, referents
@@ -23,6 +28,52 @@ from penumbra.wire.document import Document
 
 if TYPE_CHECKING:
     from penumbra.conversation.model import Request
+
+HEADER = "anthropic-beta"
+_BETA = "thinking-binding-controls-2026-08-01"
+_FAMILY = "thinking-binding-controls"
+_FORMAT = "anthropic"
+_OWN_HOSTS = (".anthropic.com",)
+"""Hosts that know every beta of the API; elsewhere one that the client does not use may be an error."""
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The content of rules/thinking.yaml."""
+    loaded: dict[str, Any] = rules.load("thinking.yaml")
+    return loaded
+
+
+def binds(format_name: str, model: str) -> bool:
+    """Whether thinking would be refused whose prefix has changed. `model` as the request names it."""
+    if format_name not in table()["formats"]:
+        return False
+    return not any(fnmatchcase(model.lower(), glob) for glob in table()["unbound"])
+
+
+def may_drop(format_name: str, document: Document) -> bool:
+    """Whether a request may ask for it: the client has not decided about that itself."""
+    if format_name != _FORMAT:
+        return False
+    thinking = document.members(document.members(document.root).get("thinking"))
+    return "prefix_mismatch_behavior" not in document.members(thinking.get("block_binding"))
+
+
+def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
+    """Edit a request of which `may_drop` is true; the value that its beta header needs, or empty: no other.
+
+    `headers` with names in lower case; `host` without its port. `dropped`: some reasoning was dropped
+    already, in the way that the headers allow.
+    """
+    betas = headers.get(HEADER, "")
+    offered = _FAMILY in betas
+    if offered and dropped:
+        return ""
+    own = f".{host}".endswith(_OWN_HOSTS)
+    changed = FORMATS[_FORMAT].drop_unbound(document, 0, offered or own)
+    asks = changed and "thinking" in document.members(document.root)
+    return ",".join(filter(None, (betas, _BETA))) if asks and own and not offered else ""
+
 
 # A low guess on purpose: it is safer to take a prefix for cached than for cold.
 _BYTES_PER_TOKEN = 3

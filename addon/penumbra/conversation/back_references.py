@@ -7,7 +7,7 @@
 The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
 tells, else `of its output`; none are named where they are all of that. The latest of equal ones is taken;
 where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`, see
-`named_calls`). The lines before and behind a repeated part stay, and those that `staying_lines` names.
+`call_names`). The lines before and behind a repeated part stay, and those that `staying_lines` names.
 Reversible, from the same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts
 was given`): agents read what they have written. So is what the same text has said so far; its lines are
 counted as a reader sees them, with what stands in front of the text and what stands for others:
@@ -20,10 +20,12 @@ wide margins on both sides, so that an edit at the border of what has changed fi
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 from penumbra.compress import reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
@@ -32,13 +34,11 @@ from penumbra.compress.calls.tools import same_file
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
 from penumbra.compress.stages import folding, line_numbers, new_facts
-from penumbra.conversation import original_lines, said_lines
-from penumbra.conversation.call_names import CallName
-from penumbra.conversation.edit_units import ShownFile
-from penumbra.conversation.line_places import LinePlaces, is_telling
-from penumbra.conversation.named_calls import Name, NamedCalls
+from penumbra.conversation import earlier_lines, said_lines
+from penumbra.conversation.call_names import CallName, Name, NamedCalls
+from penumbra.conversation.earlier_lines import LinePlaces, is_telling
 from penumbra.conversation.said_lines import From, Said, SaidLines
-from penumbra.conversation.staying_lines import StayingLines
+from penumbra.conversation.staying_lines import ShownFile, StayingLines
 
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""
@@ -149,8 +149,8 @@ class LineIndex:
         shown: Sequence[str | None] = lines
         if original is not None:
             _, output, _ = _read(original, is_numbered)
-            shown = original_lines.standing(lines, output)
-            numbers = original_lines.numbers(shown, output) if counted else numbers
+            shown = earlier_lines.standing(lines, output)
+            numbers = earlier_lines.numbers(shown, output) if counted else numbers
         self._places.note(Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
         self._said.note(key, shown)
         if not is_given:
@@ -192,7 +192,7 @@ class LineIndex:
         numbers, lines, counted = self._read(text, is_numbered)
         output: Sequence[str | None] = lines
         if original is not None:
-            output = original_lines.standing(lines, _read(original, is_numbered)[1])
+            output = earlier_lines.standing(lines, _read(original, is_numbered)[1])
         # The legend of the numbers is never said by reference: the lines that stay need it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
         file = ShownFile(text, lines, () if counted else numbers, path) if is_file else None
@@ -496,3 +496,62 @@ def _marker(part: _Part, name: str, seen: _Seen) -> str:
     if counted and part.length == len(part.earlier.lines) and "[" not in name:
         return f"[{what} in {name}]"
     return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted and where else ''}]"
+
+
+_CONVERSATIONS = 32
+_CHARACTERS = 10_000_000
+"""Of all texts that are noted. Their lines take seven bytes of memory for each character; what was
+dropped is noted anew, in about 35 milliseconds for each million."""
+
+
+class LineIndexes:
+    """Libraries by who is asking and the sequence of texts that they have noted. Each is lent to one
+    request at a time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._libraries: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
+
+    def take(self, beginnings: Sequence[bytes]) -> tuple[LineIndex, int]:
+        """The library that has noted most of the first of some texts, and how many; it is then gone from here
+        until it is given back. `beginnings`: of these texts, see `Beginnings`."""
+        with self._lock:
+            for count in range(len(beginnings), 0, -1):
+                index = self._libraries.pop(beginnings[count - 1], None)
+                if index is not None:
+                    return index[0], count
+        return LineIndex(), 0
+
+    def give(self, beginning: bytes, line_index: LineIndex, characters: int) -> None:
+        """Keep a library that has noted exactly the texts of a beginning, `characters` in all."""
+        if characters > _CHARACTERS:
+            return
+        with self._lock:
+            self._libraries[beginning] = (line_index, characters)
+            total = sum(size for _, size in self._libraries.values())
+            while len(self._libraries) > _CONVERSATIONS or total > _CHARACTERS:
+                _, (_, size) = self._libraries.popitem(last=False)
+                total -= size
+
+
+class Beginnings:
+    """A hash of each beginning of a sequence of texts, and its characters in all."""
+
+    def __init__(self, scope: bytes) -> None:
+        """`scope`: whose texts they are."""
+        self._state = hashlib.blake2b(key=scope[:64], digest_size=16)
+        self.hashes: list[bytes] = []
+        self.characters: list[int] = []
+
+    def take_in(self, mark: bytes, characters: int) -> None:
+        """The next text. `mark`: a hash of what it says."""
+        self._state.update(len(mark).to_bytes(4, "big") + mark)
+        self.hashes.append(self._state.digest())
+        self.characters.append(characters + (self.characters[-1] if self.characters else 0))
+
+    def copy(self) -> Beginnings:
+        """The same, which go on by themselves."""
+        copied = Beginnings(b"")
+        copied._state = self._state.copy()
+        copied.hashes, copied.characters = self.hashes.copy(), self.characters.copy()
+        return copied

@@ -15,16 +15,15 @@ from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.conversation import (
-    budget,
     cache_price,
     context_windows,
     repack,
+    shrunk_request,
     summary_requests,
-    superseded_arguments,
     workers,
 )
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
 from penumbra.conversation.rewrite import rewrite
 from penumbra.conversation.shrink_to_fit import SLACK
@@ -45,7 +44,7 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     ordered = dict.fromkeys(map(_KEY, request.items))
     ordered |= dict.fromkeys(map(_KEY, request.searched))
     if edits_arguments(request, state):
-        ordered |= dict.fromkeys(superseded_arguments.keys(request))
+        ordered |= dict.fromkeys(repack.argument_keys(request))
     return ordered
 
 
@@ -96,12 +95,12 @@ def compose(
     arguments = _arguments(inputs, state, plan) if first else Plan()
     edited_calls: frozenset[str] = frozenset()
     if edits_arguments(request, state):
-        edited_calls = superseded_arguments.put(request, {**past, **arguments.decisions})
+        edited_calls = repack.put_arguments(request, {**past, **arguments.decisions})
     saved = request.document.saved()
     planned = replace(inputs, planned=plan.decisions) if plan.decisions else inputs
     rewritten = rewrite(planned, line_indexes, edited_calls)
     if first:
-        smaller = budget.plan(inputs, {**past, **rewritten.decisions}, rewritten.body, state)
+        smaller = shrunk_request.plan(inputs, {**past, **rewritten.decisions}, rewritten.body, state)
         if smaller.decisions:
             request.document.restore(saved)
             line = f"shortened {len(smaller.decisions)} results to fit"
@@ -131,7 +130,7 @@ def _results(inputs: Inputs, state: ConversationState) -> Plan:
     if settings.supersede == "idle" and state.idle is None:
         return Plan()
     plan = partial(
-        repack.plan,
+        repack.plan_results,
         *(request, inputs.past, inputs.redact, inputs.references, state.idle, settings.tool_compaction),
         settings.bound_thinking == "drop",
         priced=settings.supersede == "priced",
@@ -142,7 +141,7 @@ def _results(inputs: Inputs, state: ConversationState) -> Plan:
 def _arguments(inputs: Inputs, state: ConversationState, results: Plan) -> Plan:
     """Return smaller forms of superseded calls' arguments, behind those of results. Raises RedactionError."""
     plan = partial(
-        superseded_arguments.plan,
+        repack.plan_arguments,
         *(inputs.request, inputs.past, results, inputs.redact, inputs.references, state.idle),
         priced=inputs.request.settings.supersede != "idle",
     )
@@ -171,7 +170,7 @@ def _bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) -
 
     `body`: as it would be sent.
     """
-    if request.api.kind not in ("messages", "compact") or not budget.may_shorten(request.settings):
+    if request.api.kind not in ("messages", "compact") or not shrunk_request.may_shorten(request.settings):
         return None
     # Looked for in what has been read already: nearly all requests are none.
     summary = summary_requests.recognise(request.document, request.api.format, head.path, head.headers)

@@ -23,7 +23,7 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
-from penumbra.conversation import adoption, dedup, dropped_history, earlier_texts, staying_lines
+from penumbra.conversation import adoption, dedup, earlier_texts, provider_history, staying_lines
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
@@ -113,7 +113,7 @@ class Decider:
         self._policy = request.settings.policy(can_expand=references is not None)
         if references is not None:
             self._policy = replace(self._policy, overhead=references.overhead())
-        can_refer = references is not None or dropped_history.keeps_results(request.document)
+        can_refer = references is not None or provider_history.keeps_results(request.document)
         self._refers = request.settings.dedup and can_refer
         self._cached = adoption.may_be_cached(request.document, request.api.cache)
         past = self.inputs.past

@@ -17,19 +17,15 @@ from penumbra.compress import reader_numbers
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, Told
-from penumbra.conversation import dedup, dropped_history, original_lines
-from penumbra.conversation.back_references import LineIndex, Referring
-from penumbra.conversation.call_names import CallName, Clean, ShownTexts, call_name
+from penumbra.conversation import dedup, earlier_lines, provider_history
+from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes, Referring
+from penumbra.conversation.call_names import CallName, Clean, Name, ShownTexts, call_name
 from penumbra.conversation.items import Item
-from penumbra.conversation.line_index import Beginnings, LineIndexes
 from penumbra.conversation.model import Request
-from penumbra.conversation.named_calls import Name
 from penumbra.store.decisions import Facts
 from penumbra.store.exchanges import HeldResult
 from penumbra.wire.document import Document
 
-HELD = 128
-"""Results of which it is remembered that the provider has them, the latest."""
 _CALL_ID = attrgetter("result.call_id")
 LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
@@ -121,7 +117,7 @@ class EarlierTexts:
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
-        self._compaction = dropped_history.last_compaction(document, messages)
+        self._compaction = provider_history.last_compaction(document, messages)
         if self._compaction >= 0:
             self._front, _ = document.place(document.items(messages)[self._compaction])
         self._beginnings = Beginnings(self.request.scope)
@@ -187,7 +183,7 @@ class EarlierTexts:
             self._texts.append(_Text(item.key, item.key + b"-" + same, 0, None, item.result, same_as=same))
             return
         is_lossy = facts.loss >= Loss.LOSSY
-        original = item.text if is_lossy or not original_lines.keeps_lines(item.text, facts.stages) else None
+        original = item.text if is_lossy or not earlier_lines.keeps_lines(item.text, facts.stages) else None
         is_whole = facts.loss == Loss.NONE and original is None
         mark = item.key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
         if original is not None:
@@ -226,8 +222,8 @@ class EarlierTexts:
         little. `lossy`: what was said here and there may be left out; `in_front`: lines that it gets in front
         of it."""
         name, call = self._name(item.result), self.call(item.result)
-        has_other_lines = made.loss >= Loss.LOSSY or not original_lines.keeps_lines(item.text, made.stages)
-        original = original_lines.output_of(item.text, call) if has_other_lines else None
+        has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
+        original = earlier_lines.output_of(item.text, call) if has_other_lines else None
         return self._index().with_references(
             made.text, name.path, call, name.name, original, lossy=lossy, in_front=in_front
         )
@@ -274,7 +270,7 @@ class EarlierTexts:
             # What the agent has cut out of it itself, nobody can count.
             is_whole = text.is_whole and not is_cut(text.text)
             first = call.first_line if is_whole else 0
-            original = None if text.original is None else original_lines.output_of(text.original, call)
+            original = None if text.original is None else earlier_lines.output_of(text.original, call)
             index.note_text(
                 *(text.key, name, text.text, original),
                 is_file=call.is_quoted,
@@ -289,7 +285,7 @@ class EarlierTexts:
 
     def _is_all(self) -> bool:
         """Whether all is known that the provider has in front of the request."""
-        return not self.held or (len(self.held) < HELD and self.held[0].key != b"")
+        return not self.held or (len(self.held) < provider_history.MOST and self.held[0].key != b"")
 
     def call(self, result: ResultText) -> Call:
         """What the call of one of the request's results was."""

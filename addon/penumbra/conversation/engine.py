@@ -9,43 +9,43 @@ A request's way (`_send`) leads downwards, over one document that is read once a
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from cachetools import LRUCache
 from msgspec import structs
 
 from penumbra import errors
+from penumbra.apis import session
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
     adoption,
-    bound_thinking,
-    callers,
     compose,
     context_windows,
-    held_results,
     late_declaration,
-    message_threads,
+    provider_history,
+    request_reader,
     result_text,
     workers,
 )
-from penumbra.conversation.asked_compressors import AskedCompressors
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.call_names import ShownTexts
-from penumbra.conversation.carried_originals import Carried, Work, comparing
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.external_forms import AskedCompressors
 from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
-from penumbra.conversation.projects import Projects
-from penumbra.conversation.request_reader import KnownRequest, RequestReader, known_request
-from penumbra.conversation.restored_values import RestoredValues
+from penumbra.conversation.request_reader import KnownRequest, RequestReader, RestoredValues, known_request
+from penumbra.conversation.result_text import Carried, Work, comparing
 from penumbra.errors import RedactionError
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Prepared, Terms
@@ -53,6 +53,7 @@ from penumbra.expand.reference import Caller
 from penumbra.linear import utf8
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
+from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store import history
 from penumbra.store.conversations import ConversationState, LearnedLimits
@@ -64,6 +65,31 @@ from penumbra.store.stores import Stores
 
 if TYPE_CHECKING:
     from penumbra.store.shared_store import SharedStore
+
+_MOST = 4_096
+_LONGEST = 32
+_SEPARATORS = re.compile(r"[\\/]+")
+
+
+class Projects:
+    """State: the names of the latest conversations: what goes on at the provider does not say it again."""
+
+    def __init__(self, key: bytes) -> None:
+        """`key`: the installation's."""
+        self._key = key
+        self._names: LRUCache[bytes, str] = LRUCache(_MOST)
+
+    def name(self, conversation: bytes, request: Request, show: ShowName) -> str:
+        """Such as `shop (3f2a)`; empty if the conversation has not said where it works."""
+        if folder := session.stated(request.wire.prompt(request.document), request.document):
+            self._names[conversation] = self._short(folder, show)
+        return self._names.get(conversation, "")
+
+    def _short(self, folder: str, show: ShowName) -> str:
+        last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
+        digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
+        return f"{show(last)[:_LONGEST] or '/'} ({digest.hexdigest()})"
+
 
 T = TypeVar("T")
 
@@ -148,7 +174,7 @@ class Engine:
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings)
-        except message_threads.ThreadRefused as error:
+        except request_reader.ThreadRefused as error:
             return Refused(400, error.body, str(error))
         except OverrideError as error:
             return Refused(400, incoming.api.wire.error(400, str(error)), str(error))
@@ -391,7 +417,7 @@ class Engine:
     ) -> Inputs:
         """What the results are decided by. Raises OverrideError, RedactionError."""
         request, past, redact = known.request, known.past, known.redact
-        held = held_results.before(request, prepared)
+        held = provider_history.results_before(request, prepared)
         references = comparing(prepared.references, request, past, redact) if prepared else None
         show = await self.rules.show()
         external = await self._compressors.forms(
@@ -404,7 +430,7 @@ class Engine:
         # Values that are put back are a matter of the conversation.
         shown = None if request.settings.restores_secrets else self._shown_texts
         # A note depends on what was new, which nobody could tell later.
-        caller = b"" if request.is_open else callers.whose_turn(incoming).credential
+        caller = b"" if request.is_open else request_reader.whose_turn(incoming).credential
         is_ours = partial(self.rules.values.has_made, caller) if whole else None
         return Inputs(
             *(request, past, redact, references, external),
@@ -454,7 +480,7 @@ class Engine:
         if not prepared.threaded:
             return replace(prepared, held=(), show=inputs.show)
         behind = partial(
-            held_results.behind,
+            provider_history.results_after,
             inputs.request,
             inputs.held,
             rewritten,
@@ -485,11 +511,11 @@ class Engine:
 
     def _without_unbound(self, incoming: Incoming, request: Request, prepared: Prepared | None) -> str:
         """Give up reasoning that is bound to another prefix; the betas that takes, empty: no others."""
-        if not bound_thinking.may_drop(incoming.api.format, request.document):
+        if not adoption.may_drop(incoming.api.format, request.document):
             return ""
         dropped = prepared is not None and prepared.replayed.dropped
         host = incoming.host.rpartition(":")[0]
-        return bound_thinking.drop(request.document, incoming.headers, host, dropped)
+        return adoption.drop(request.document, incoming.headers, host, dropped)
 
     # What they use
 
@@ -515,7 +541,7 @@ class Engine:
         if not heavy:
             return work()
         size = size or len(incoming.body)
-        return await self._work(callers.whose_turn(incoming), heavy, work, size=size, begun=begun)
+        return await self._work(request_reader.whose_turn(incoming), heavy, work, size=size, begun=begun)
 
     async def _work(
         self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, size: int, begun: bool = False

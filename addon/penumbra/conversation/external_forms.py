@@ -1,52 +1,134 @@
-"""What external compressors make of a request's results that are not decided about.
+"""Forms that external compressors give to new results.
 
-Imported only where the settings ask for one.
+The compressors are imported and made when a first request wants one: they are off by default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from penumbra.compress.result import Asked, Redacted
+from penumbra import errors
+from penumbra.apis import identity
+from penumbra.compress.result import Asked
 from penumbra.conversation import cache_price, result_text
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
-from penumbra.errors import one_line
+from penumbra.errors import RedactionError
 from penumbra.expand.reference import References
-from penumbra.external.dispatch import Reader, Work
-from penumbra.external.selection import Asking, ExternalCompressors, OpenResult, question
-from penumbra.external.strategy import Credential
+from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision
+from penumbra.store.stores import Stores
+
+if TYPE_CHECKING:
+    from penumbra.external.dispatch import Reader, Work
+    from penumbra.external.selection import ExternalCompressors, OpenResult
+    from penumbra.external.strategy import Credential
 
 
-async def forms(
-    compressors: ExternalCompressors,
-    request: Request,
-    past: Mapping[bytes, Decision],
-    redact: Callable[[str, str], Redacted],
-    references: References | None,
-    credential: Credential | None,
-    work: Work,
-    show: ShowName = one_line,
-) -> dict[bytes, Asked]:
-    """What comes of it by the items' keys. `past`: decisions of the past. Raises RedactionError."""
+_log = logging.getLogger(__name__)
 
-    def asked() -> str:
-        text = question(request.document, request.conversation.messages)
-        return redact(text, "").text if text and request.settings.redact_secrets else text
 
-    def results() -> Iterator[OpenResult]:
-        for item in undecided(request, past):
-            output = result_text.tool_output(request, item)
-            yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
+class AskedCompressors:
+    """State: those that were made."""
 
-    reader = _reader(request)
-    asking = Asking(request.settings, request.scope, asked, reader, references, credential, work, show)
-    return await compressors.forms(asking, results)
+    def __init__(
+        self,
+        key: bytes,
+        stores: Stores,
+        settings: EngineSettings,
+        metrics: ExternalMetrics | None,
+        listening: Callable[[], Collection[int]],
+    ) -> None:
+        """`metrics` count what they do; `listening` tells the ports of this process."""
+        self._key, self._stores, self._settings = key, stores, settings
+        self._metrics, self._listening = metrics, listening
+        self._made: ExternalCompressors | None = None
+
+    def close(self) -> None:
+        """There will be no more requests."""
+        if self._made is not None:
+            self._made.close()
+
+    async def forms(
+        self,
+        incoming: Incoming,
+        request: Request,
+        past: Mapping[bytes, Decision],
+        redact: Redact,
+        references: References | None,
+        work: Work,
+        show: ShowName,
+    ) -> dict[bytes, Asked]:
+        """The forms of new results, by the items' keys; none unless the settings ask for them.
+
+        `past`: decisions of the past. Raises RedactionError; fails open otherwise.
+        """
+        if incoming.api.kind != "messages" or not request.settings.external_strategy:
+            return {}
+        try:
+            return await self._forms(incoming, request, past, redact, references, work, show)
+        except RedactionError:
+            raise
+        except Exception as error:
+            _log.warning("Penumbra asks nobody about a request's results: %s", errors.place(error))
+            return {}
+
+    async def _forms(
+        self,
+        incoming: Incoming,
+        request: Request,
+        past: Mapping[bytes, Decision],
+        redact: Redact,
+        references: References | None,
+        work: Work,
+        show: ShowName,
+    ) -> dict[bytes, Asked]:
+        from penumbra.external.selection import Asking, OpenResult, question
+
+        def asked() -> str:
+            text = question(request.document, request.conversation.messages)
+            return redact(text, "").text if text and request.settings.redact_secrets else text
+
+        def results() -> Iterator[OpenResult]:
+            for item in undecided(request, past):
+                output = result_text.tool_output(request, item)
+                yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
+
+        credential, reader = self._credential(incoming, request), _reader(request)
+        asking = Asking(request.settings, request.scope, asked, reader, references, credential, work, show)
+        return await self._compressors().forms(asking, results)
+
+    def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
+        """What the request is authorised with, where an external compressor may use it."""
+        from penumbra.external.strategy import Credential
+
+        if not request.settings.allow_captured_credentials:
+            return None
+        headers = identity.credential_headers(incoming.headers)
+        return Credential(incoming.host, headers, request.scope) if headers else None
+
+    def _compressors(self) -> ExternalCompressors:
+        if self._made is None:
+            from penumbra.external.dispatch import Dispatcher, of_process
+            from penumbra.external.http import Http
+            from penumbra.external.selection import ExternalCompressors
+
+            shared = of_process(self._settings.calls_at_once, self._settings.calls_per_second)
+            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)
+            self._made = ExternalCompressors(dispatcher, Http(self._listening))
+        return self._made
 
 
 def _reader(request: Request) -> Reader:
+    """The model that reads the results, with the prices of its cache where they are known."""
+    from penumbra.external.dispatch import Reader
+
     model = request.conversation.model
     try:
         price = cache_price.of_request(request.api.format, model, request.document)

@@ -26,7 +26,7 @@ from penumbra.compress import pipeline, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.conversation import adoption, cache_price, repack
-from penumbra.conversation.bound_thinking import binds
+from penumbra.conversation.adoption import binds
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request

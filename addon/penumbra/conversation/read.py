@@ -24,11 +24,9 @@ from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage, Passages
 from penumbra.config import per_request
 from penumbra.config.settings import Settings
-from penumbra.conversation import items, searched
-from penumbra.conversation.items import Item, Keys
-from penumbra.conversation.mentioned_names import Mentions
-from penumbra.conversation.model import Request
-from penumbra.conversation.searched import ForProgram, Searched
+from penumbra.conversation import items
+from penumbra.conversation.items import ForProgram, Item, Keys, Searched
+from penumbra.conversation.model import Mentions, Request
 from penumbra.wire.document import Document
 from penumbra.wire.value_memory import Fold, ValueMemory
 
@@ -73,7 +71,9 @@ def _with_results(request: Request, content: _Read) -> Request:
     document, conversation = request.document, content.conversation
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
-        others = searched.read(document, conversation, content.blocks, content.passages, request.possession)
+        others = items.read_searched(
+            document, conversation, content.blocks, content.passages, request.possession
+        )
         others += tuple(map(ForProgram, content.for_programs))
     return replace(
         request,
@@ -103,7 +103,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     known = {other.key for other in request.searched}
     texts = [
         item
-        for item in items.read(request.document, conversation, request.possession, request.chain)
+        for item in items.read_items(request.document, conversation, request.possession, request.chain)
         if item.key not in known
     ]
     others = request.searched
@@ -156,7 +156,7 @@ class _SoFar:
         """The next value, and the messages that it is; the texts of its results."""
         passages = self.said.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
-        said = searched.said(document, passages, texts)
+        said = items.with_user_text(document, passages, texts)
         self.texts += said
         self.uncalled += (text.call_id for text in said if not _shows_call(text))
         for item in filter(None, map(make, said)):

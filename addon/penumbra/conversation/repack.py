@@ -1,25 +1,31 @@
-"""Superseded results that were sent in full, sent smaller from now on: where the price model says it pays.
+"""Superseded results and arguments that were sent in full get smaller where the price model says it pays.
 
-Only what the model has answered, what we have decided about, and what nothing else refers to. The forms
-are decided before the request is rewritten, recorded with everything else, and then final.
+Only results change that the model has answered, that Penumbra has decided about, and that no other result
+refers to. Arguments of superseded calls change on request only, after results: whatever is written anew
+for those costs nothing more. Calls that others refer to, in signed messages or before reasoning that is bound
+to them, stay as they are. Forms are decided before the request is rewritten, recorded, and then final.
 """
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from penumbra.apis import arguments
+from msgspec import Raw
+
+from penumbra.apis import arguments, prefix_hash
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.parsers import ToolCompaction
-from penumbra.conversation import bound_thinking, cache_price, result_text, superseded
+from penumbra.conversation import adoption, cache_price, result_text, superseded
 from penumbra.conversation.cache_price import Change, Prices
+from penumbra.conversation.dedup import call_key
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
 from penumbra.conversation.shrunk_request import calls, decision, request_facts
@@ -54,7 +60,7 @@ class _Candidate:
     original: str
 
 
-def plan(
+def plan_results(
     request: Request,
     past: Mapping[bytes, Decision],
     redact: Callable[[str, str], Redacted],
@@ -202,7 +208,186 @@ def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
 
 
 def _is_bound(request: Request, replaceable: Sequence[_Superseded], drop: bool) -> bool:
-    if not bound_thinking.binds(request.api.format, request.conversation.model):
+    if not adoption.binds(request.api.format, request.conversation.model):
         return False
     behind = request.conversation.last_thinking > min(candidate.item.result.turn for candidate in replaceable)
     return behind and not (drop and b'"drop_block"' in request.document.text())
+
+
+_SIGNED = (b"thoughtSignature", b"thought_signature")
+"""Messages with one of these are the provider's to the byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """Arguments that could be sent smaller."""
+
+    key: bytes
+    start: int
+    end: int
+    before: str
+    decision: Decision
+    original: str
+
+
+def argument_keys(request: Request) -> dict[bytes, Item]:
+    """What the ledger knows the arguments of the request's calls by, each with a text of its result."""
+    items: dict[bytes, Item] = {}
+    seen: set[int] = set()
+    for item in request.items:
+        value = _arguments(item)
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        items[_key(item, request.document.source(value))] = item
+    return items
+
+
+def _key(item: Item, source: bytes) -> bytes:
+    return hashlib.blake2b(b"arguments\0" + item.key + b"\0" + source, digest_size=16).digest()
+
+
+def put_arguments(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
+    """Edit the request: arguments in the form that was decided. The ids of the calls that were edited."""
+    document = request.document
+    edited: set[str] = set()
+    for key, item in argument_keys(request).items():
+        decision, value = decided.get(key), _arguments(item)
+        if decision is None or decision.text is None or value is None or _is_edited(request, value):
+            continue
+        if document.is_string(value):
+            document.replace(value, decision.text)
+        else:
+            document.rewrite(value, decision.text.encode("utf-8", "surrogatepass"))
+        edited.add(item.result.call_id)
+    return frozenset(edited)
+
+
+def plan_arguments(
+    request: Request,
+    past: Mapping[bytes, Decision],
+    given: Plan,
+    redact: Callable[[str, str], Redacted],
+    references: References | None,
+    idle: float | None,
+    *,
+    priced: bool,
+) -> Plan:
+    """The forms that pay; nothing where the settings don't ask for it.
+
+    `given`: what was decided about results. `idle`, `priced`: as `plan_results` has them. Raises
+    RedactionError.
+    """
+    parameters = request.settings.tool_compaction
+    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
+    if not parameters.arguments or (not priced and (idle is None or idle <= price.cold)):
+        return Plan()
+    older = superseded.older(calls(request, parameters), parameters) if past else []
+    candidates = [
+        candidate
+        for index in older
+        if (candidate := _smaller_arguments(request, past, request.items[index], redact, references))
+        is not None
+    ]
+    if not candidates:
+        return Plan()
+    anew = min(
+        (
+            request.document.place(candidate.result.value)[0]
+            for candidate in request.items
+            if candidate.key in given.decisions
+        ),
+        default=end_of_seen(request),
+    )
+    seen = min(anew, end_of_seen(request))
+    free = [candidate for candidate in candidates if given.decisions and candidate.start >= anew]
+    others = [candidate for candidate in candidates if candidate not in free]
+    verdict = cache_price.decide(
+        [_change(candidate, seen) for candidate in others],
+        price,
+        cache_price.remaining_turns(len(request.document.items(request.conversation.messages)) // 2),
+        cold=is_cold(request, price, idle),
+        bound=False,
+    )
+    return _given([*others[len(others) - verdict.count :], *free])
+
+
+def _given(chosen: Sequence[_Arguments]) -> Plan:
+    if not chosen:
+        return Plan()
+    return Plan(
+        {candidate.key: candidate.decision for candidate in chosen},
+        {
+            candidate.decision.facts.ref: candidate.original
+            for candidate in chosen
+            if candidate.decision.facts.ref
+        },
+        f"left out arguments of {len(chosen)} older calls",
+    )
+
+
+def _change(candidate: _Arguments, seen: int) -> Change:
+    facts = candidate.decision.facts
+    return Change(
+        facts.tokens_before, facts.tokens_after, max(0, int((seen - candidate.end) / BYTES_PER_TOKEN))
+    )
+
+
+def _smaller_arguments(
+    request: Request,
+    past: Mapping[bytes, Decision],
+    item: Item,
+    redact: Callable[[str, str], Redacted],
+    references: References | None,
+) -> _Arguments | None:
+    """What could be sent instead of the arguments of an item's call."""
+    value, parameters = _arguments(item), request.settings.tool_compaction
+    if value is None or item.key not in past or not _may_change(request, past, item, value):
+        return None
+    document = request.document
+    source = document.source(value)
+    text = document.string(value)
+    before = source.decode("utf-8", "surrogatepass") if text is None else text
+    original = redact(before, "").text if request.settings.redact_secrets else before
+    ref = references.ref(original) if references is not None else ""
+    made = superseded.trimmed(
+        before.encode("utf-8", "surrogatepass"),
+        parameters.input_trim_bytes,
+        parameters.tool_identifier_fields.get(item.tool, ()),
+        ref,
+    )
+    key = _key(item, source)
+    if made is None or key in past:
+        return None
+    form = made.decode("utf-8", "surrogatepass")
+    if token_estimate.estimate(form) >= token_estimate.estimate(before):
+        return None
+    start, end = document.place(value)
+    return _Arguments(key, start, end, before, decision("superseded", before, form, ref, Facts()), original)
+
+
+def _may_change(request: Request, past: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
+    """Whether nothing holds a call's arguments as they are."""
+    document = request.document
+    if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
+        return False
+    if call_key(item.result.call_id, prefix_hash.said_by(document, value)) in referents(past):
+        return False
+    messages = document.items(request.conversation.messages)
+    places = [request.document.place(message) for message in messages]
+    at = bisect_right([start for start, _ in places], request.document.place(value)[0]) - 1
+    message = request.document.data[slice(*places[at])] if at >= 0 else b""
+    if any(mark in message for mark in _SIGNED):
+        return False
+    drops = request.settings.bound_thinking == "drop" and b'"drop_block"' in request.document.text()
+    binds = adoption.binds(request.api.format, request.conversation.model)
+    return not binds or request.conversation.last_thinking < at or drops
+
+
+def _arguments(item: Item) -> Raw | None:
+    return item.result.call.arguments if item.result.call is not None else None
+
+
+def _is_edited(request: Request, value: Raw) -> bool:
+    start, end = request.document.place(value)
+    return request.document.is_edited(start, end)

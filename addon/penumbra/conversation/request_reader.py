@@ -1,32 +1,30 @@
-"""Reads a request for decisions: its parts, placeholders in their places, the calls of its results, and what
-is remembered of its conversation."""
+"""Reads a request for decisions: its caller, its parts, concealed values, the calls that its results answer,
+and what is remembered of its conversation.
+
+Anthropic's message threads keep a conversation at the provider: only new messages travel, and responses can
+be continued once. Where the operator wants whole histories, such requests are refused with the API's own
+error for unsupported threads, after which a client sends the full conversation.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from penumbra.apis import identity
+from penumbra import errors
+from penumbra.apis import identity, session
+from penumbra.apis.identity import Identity
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
+from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
-from penumbra.conversation import (
-    adoption,
-    ambiguity,
-    cache_price,
-    callers,
-    compose,
-    message_threads,
-    outside_results,
-    read,
-    workers,
-)
+from penumbra.conversation import adoption, ambiguity, cache_price, compose, outside_results, read, workers
 from penumbra.conversation.compiled_rules import CompiledRules
-from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
-from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import Unreadable
 from penumbra.expand.reference import Caller
 from penumbra.redaction.unsearchable import Redact
@@ -35,9 +33,106 @@ from penumbra.store.decisions import Decision
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 from penumbra.wire.document import Document
-from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import NotJson, encode
 from penumbra.wire.parsed_text import known_beginning
 from penumbra.wire.value_memory import Known, ValueMemory
+
+if TYPE_CHECKING:
+    from penumbra.redaction.restore.restoration import Restoration, Restoring
+
+
+def whose_turn(incoming: Incoming) -> workers.Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
+    return workers.Caller(incoming.peer, scope)
+
+
+def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
+    """Who is asking. `key`: the installation's."""
+    metadata = document.members(document.members(document.root).get("metadata"))
+    user = document.string(metadata.get("user_id")) or ""
+    return identity.identify(key, incoming.host, incoming.peer, incoming.headers, incoming.query, user)
+
+
+def caller_of(incoming: Incoming, request: Request) -> Caller:
+    """Who is asking, in which conversation."""
+    wanted = request.settings.session_id
+    named = session.identify(incoming.headers, request.document, request.conversation.opening)
+    renewable = request.possession if request.possession != request.scope else b""
+    joined = f"session {wanted}" if wanted else ""
+    return Caller(request.scope, named, renewable, request.is_open, joined)
+
+
+_log = logging.getLogger(__name__)
+
+
+class RestoredValues:
+    """State: what is remembered of them in one process."""
+
+    def __init__(self, stores: Stores, rules: CompiledRules) -> None:
+        self._stores, self._rules = stores, rules
+        self._made: Restoring | None = None
+
+    async def conceal(self, incoming: Incoming, request: Request) -> bool:
+        """Put placeholders where values were put back into earlier responses; whether there were any."""
+        on = request.settings.restores_secrets
+        if not on and await self._stores.restorations.is_empty():
+            return False
+        scan = await self._rules.scan() if on else None
+        conversation = caller_of(incoming, request).possessed()
+        return await self._restoring().conceal(request, conversation, scan)
+
+    def redacting(self, request: Request, caller: Caller, redact: Redact) -> Redact:
+        """`redact`, after which values that are put back are gone everywhere else."""
+        if not request.settings.restores_secrets:
+            return redact
+        return self._restoring().redacting(request, caller.possessed(), redact)
+
+    async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
+        """What may be put back into the response to a request."""
+        request = accepted.request
+        if incoming.api.kind != "messages" or not request.settings.restores_secrets:
+            return None
+        try:
+            restoring = self._restoring()
+            decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
+            conversation = caller_of(incoming, request).possessed()
+            restoring.learn(request, conversation, decided, await self._rules.scan())
+            return restoring.of_response(request, conversation)
+        except Exception as error:
+            _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
+            return None
+
+    def _restoring(self) -> Restoring:
+        if self._made is None:
+            from penumbra.redaction.restore.restoration import Restoring
+
+            self._made = Restoring(self._stores.restorations, self._stores.decisions)
+        return self._made
+
+
+_MESSAGE = "Requests with `thread` are not supported here; send the full conversation without `thread`."
+_GO_ON_WITHOUT = ("claude-cli/",)
+
+
+class ThreadRefused(OverrideError):
+    """A request that is to be sent again with its whole history."""
+
+    def __init__(self) -> None:
+        super().__init__(_MESSAGE)
+        details = {"error_code": "thread_unsupported_request"}
+        error = {"type": "invalid_request_error", "message": _MESSAGE, "details": details}
+        self.body = encode({"type": "error", "error": error})
+
+
+def check(document: Document, policy: str, user_agent: str) -> None:
+    """Raises ThreadRefused for a request that the policy (`auto`, `pass`, `refuse`) does not let pass."""
+    thread = document.members(document.root).get("thread")
+    if policy == "pass" or thread is None or document.plain(thread) is None:
+        return
+    if policy == "refuse" or user_agent.startswith(_GO_ON_WITHOUT):
+        raise ThreadRefused
+
 
 T = TypeVar("T")
 _LONG = 30_000
@@ -99,7 +194,7 @@ class RequestReader:
             request = await work(incoming, is_large, partial(read.again, request))
         # Nothing is remembered for those whom no credential tells apart, and nothing that depends on it is
         # done where it can't be recorded.
-        caller = b"" if request.is_open or not whole else callers.whose_turn(incoming).credential
+        caller = b"" if request.is_open or not whole else whose_turn(incoming).credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
@@ -114,8 +209,8 @@ class RequestReader:
         try:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
-                message_threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
-            who = callers.identified(self._key, incoming, document)
+                check(document, settings.threads, incoming.headers.get("user-agent", ""))
+            who = identified(self._key, incoming, document)
             request = read.read(
                 document,
                 incoming.api,
@@ -208,7 +303,7 @@ async def known_request(
 ) -> KnownRequest:
     """The request with what the store has of its conversation. `whole`: what is decided can be remembered."""
     request = arrived.request
-    caller = callers.caller(incoming, request)
+    caller = caller_of(incoming, request)
     conversation = caller.conversation()
     state, keys, past = await _remembered(stores, request, conversation)
     if not whole and await stores.lacks(past, compose.answered(request)):

@@ -15,12 +15,11 @@ from operator import attrgetter, is_
 
 from penumbra.apis.parts import ResultText
 from penumbra.compress.result import Redacted
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Decider, Inputs
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
-from penumbra.conversation.items import Item
-from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.items import Item, Searched
 from penumbra.conversation.model import Request, Rewritten, Shown
-from penumbra.conversation.searched import Searched
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Edit
 from penumbra.wire.value_memory import Fold

@@ -8,12 +8,172 @@ that later results refer to behind the others. Ties: the older one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import Raw
+
 from penumbra.compress import token_estimate as tokens
-from penumbra.compress.size import size
-from penumbra.conversation import shrink_result
+from penumbra.compress import windows
+from penumbra.compress.size import encode, head, size
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import encode as encode_json
+
+_SHORT = 80
+"""A value this small (bytes) is not worth a marker."""
+_TRIES = 4
+
+
+def omitted(count: int) -> str:
+    """What stands for `count` characters."""
+    return f"[omitted {count} chars due to provider limits]"
+
+
+def shorten(text: str, limit: int) -> str | None:
+    """The text in at most `limit` UTF-8 bytes; None if it is no larger, or if it can't get smaller."""
+    if size(text) <= limit or limit <= 0:
+        return None
+    document = _document(text)
+    if document is None:
+        form = _plain(text, limit)
+    elif document.members(document.root):
+        form = _object(document, text, limit)
+    else:
+        form = _array(document, text, limit)
+    return form if form and size(form) <= limit else None
+
+
+def _document(text: str) -> Document | None:
+    """The text as a JSON object or array that has something in it; None if it is none."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        document = Document(text.encode("utf-8"))
+        return document if document.members(document.root) or document.items(document.root) else None
+    except (NotJson, UnicodeEncodeError):
+        return None
+
+
+def _plain(text: str, limit: int) -> str | None:
+    data = encode(text)
+    if limit >= windows.LEAST:
+        spans = windows.choose(data, limit)
+        return windows.assemble(data, spans, lambda start, end: omitted(_characters(data, start, end)))
+    marker = omitted(len(text))
+    room = limit - len(marker) - 1
+    if room < 0:
+        return None
+    kept = head(text, room)
+    return f"{kept}\n{omitted(len(text) - len(kept))}" if kept else marker
+
+
+def _characters(data: bytes, start: int, end: int) -> int:
+    return len(data[start:end].decode("utf-8", "surrogatepass"))
+
+
+def _object(document: Document, text: str, limit: int) -> str | None:
+    """The object with its fattest values cut, down to what is needed."""
+    members = document.members(document.root)
+    notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
+    if notes.keys() & members.keys():
+        # Its own members of these names are not ours to change, and there is no second pair.
+        notes = {}
+    sources = {key: document.source(value) for key, value in members.items()}
+    by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
+    cut: dict[str, bytes] = {}
+    for key in by_size:
+        if len(sources[key]) <= _SHORT:
+            break
+        cut[key] = encode_json(omitted(_length(document, members[key])))
+        form = _written({**sources, **cut}, notes)
+        if len(form) <= limit:
+            room = limit - len(form) + len(cut[key])
+            kept = document.string(members[key])
+            if kept is not None and room >= windows.LEAST:
+                cut[key] = _fitting(kept, room) or cut[key]
+            return _written({**sources, **cut}, notes).decode("utf-8")
+    return _first_members(sources, notes, limit)
+
+
+def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
+    """The members in front that fit, and a text instead of the others."""
+    if "omitted" in sources or not notes:
+        return None
+    costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
+    room = limit - len(_written({}, notes)) - len(omitted(sum(costs.values()))) - len('"omitted":"",')
+    kept: dict[str, bytes] = {}
+    for key, source in sources.items():
+        if costs[key] > room:
+            break
+        kept[key] = source
+        room -= costs[key]
+    if room < 0:
+        return None
+    missing = sum(len(source.decode("utf-8")) for key, source in sources.items() if key not in kept)
+    return _written({**kept, "omitted": encode_json(omitted(missing))}, notes).decode("utf-8")
+
+
+def _length(document: Document, value: Raw) -> int:
+    """Characters of a value: of a string its own, of all else its JSON."""
+    string = document.string(value)
+    return len(document.source(value).decode("utf-8")) if string is None else len(string)
+
+
+def _fitting(text: str, room: int) -> bytes | None:
+    """The text cut so that its JSON fits: escapes may make it larger than itself."""
+    limit = room - 2
+    for _ in range(_TRIES):
+        form = _plain(text, limit) if limit >= windows.LEAST else None
+        if form is None or form == text:
+            return None
+        written = encode_json(form)
+        if len(written) <= room:
+            return written
+        limit = limit * room // len(written) - 8
+    return None
+
+
+def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes:
+    every = {**members, **{key: encode_json(value) for key, value in notes.items()}}
+    return b"{" + b",".join(encode_json(key) + b":" + value for key, value in every.items()) + b"}"
+
+
+def _array(document: Document, text: str, limit: int) -> str | None:
+    """The first items that fit, how much is missing, and the last item."""
+    sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
+    last = sources[-1]
+    room = limit - len(omitted(len(text))) - 8
+    tail = [last] if size(last) <= room // 3 else []
+    room -= sum(size(item) + 1 for item in tail)
+    first: list[str] = []
+    for item in sources[: len(sources) - len(tail)]:
+        if size(item) + 1 > room:
+            break
+        first.append(item)
+        room -= size(item) + 1
+    if not first and not tail:
+        cut = _item(document, room)
+        return None if cut is None else _array_of([cut], sources[1:], [])
+    return _array_of(first, sources[len(first) : len(sources) - len(tail)], tail)
+
+
+def _item(document: Document, room: int) -> str | None:
+    """The first item of an array in at most `room` bytes."""
+    item = document.items(document.root)[0]
+    text = document.string(item)
+    if text is None:
+        return shorten(document.source(item).decode("utf-8"), room)
+    written = _fitting(text, room)
+    return written.decode("utf-8") if written else None
+
+
+def _array_of(first: list[str], missing: list[str], tail: list[str]) -> str:
+    if not missing:
+        return "[" + ",".join([*first, *tail]) + "]"
+    marker = encode_json(omitted(sum(map(len, missing)))).decode("utf-8")
+    return "[" + ",".join([*first, marker, *tail]) + "]"
+
 
 SLACK = 0.85
 """A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
@@ -117,7 +277,7 @@ def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
 
 def shortened(text: Text, limit: int) -> str | None:
     """The text in at most `limit` bytes, its prefix included; None if there is no smaller form."""
-    form = shrink_result.shorten(text.original, limit - size(text.prefix))
+    form = shorten(text.original, limit - size(text.prefix))
     return None if form is None else text.prefix + form
 
 

@@ -16,7 +16,7 @@ from mitmproxy import http
 
 from penumbra import errors
 from penumbra.apis.parts import is_elsewhere
-from penumbra.conversation import bound_thinking
+from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
@@ -173,7 +173,7 @@ class OverflowRetry(Step):
         watched.refusal = again.refusal
         watched.accepted = smaller
         if smaller.betas:
-            flow.request.headers[bound_thinking.HEADER] = smaller.betas
+            flow.request.headers[adoption.HEADER] = smaller.betas
         watched.events = None
         self._tool_loop.sent(flow, state, watched.incoming, smaller)
         self._usage_scaling.sent(flow, state, watched.incoming, smaller)

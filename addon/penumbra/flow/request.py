@@ -21,7 +21,7 @@ from penumbra.config.per_request import (
     is_observed,
 )
 from penumbra.config.settings import Settings
-from penumbra.conversation import ambiguity, bound_thinking, workers
+from penumbra.conversation import adoption, ambiguity, workers
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.flow import (
     destination,
@@ -219,7 +219,7 @@ class RequestWay:
         fields = request.headers.fields
         request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
-            request.headers[bound_thinking.HEADER] = accepted.betas
+            request.headers[adoption.HEADER] = accepted.betas
         if changed:
             await request_bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)

@@ -11,12 +11,12 @@ from functools import partial
 from penumbra.apis.parts import is_elsewhere
 from penumbra.compress import token_estimate
 from penumbra.config.settings import Settings
-from penumbra.conversation import bound_thinking, shrunk_request, summary_requests
-from penumbra.conversation.budget import may_shorten
+from penumbra.conversation import adoption, shrunk_request, summary_requests
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
 from penumbra.conversation.shrink_to_fit import Need
+from penumbra.conversation.shrunk_request import may_shorten
 from penumbra.redaction.unsearchable import Redact
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal, learned_from, need
@@ -39,7 +39,7 @@ def may_help(sent: Accepted) -> bool:
     """Whether a refusal of a request could be answered."""
     request = sent.request
     settings = request.settings
-    bound = request.conversation.last_thinking >= 0 and bound_thinking.may_drop(
+    bound = request.conversation.last_thinking >= 0 and adoption.may_drop(
         request.api.format, request.document
     )
     shortens = may_shorten(settings) and len(sent.rewritten.body) >= _LEAST_BYTES

@@ -12,8 +12,8 @@ from penumbra.apis.recognise import Api, by_request_line
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings, load
 from penumbra.conversation import read, rewrite
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson

@@ -11,8 +11,8 @@ from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.config.parsers import SettingsError, read_time_limit
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.metrics.events import Totals, request_event
 from penumbra.wire.document import Document
 

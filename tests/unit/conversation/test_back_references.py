@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex
-from penumbra.conversation.call_names import CallName, call_name
-from penumbra.conversation.named_calls import Name
+from penumbra.conversation.call_names import CallName, Name, call_name
 from support.examples import examples
 from support.said_again import expand
 

@@ -12,8 +12,8 @@ from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import compose, read, summary_requests
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Head
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document

@@ -9,9 +9,9 @@ from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.carried_originals import comparing
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.result_text import comparing
 from penumbra.expand import reference
 from penumbra.expand.reference import References
 from penumbra.wire.document import Document

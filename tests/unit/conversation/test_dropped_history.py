@@ -9,7 +9,7 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
-from penumbra.conversation import dropped_history
+from penumbra.conversation import provider_history
 from penumbra.wire.document import Document
 from support.messages_requests import LOG, References, answer, body, contents, go, use
 
@@ -20,7 +20,7 @@ COMPACTION = {"role": "assistant", "content": [{"type": "compaction", "content":
 
 
 def keeps(**members: Any) -> bool:
-    return dropped_history.keeps_results(Document(json.dumps(body(**members)).encode()))
+    return provider_history.keeps_results(Document(json.dumps(body(**members)).encode()))
 
 
 def test_whether_a_provider_keeps_all_results() -> None:

@@ -1,8 +1,7 @@
 """Libraries are found by what they have noted, lent to one at a time, and bounded."""
 
-from penumbra.conversation import line_index
-from penumbra.conversation.back_references import LineIndex
-from penumbra.conversation.line_index import Beginnings, LineIndexes
+from penumbra.conversation import back_references
+from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes
 
 ONE, TWO = b"1" * 32, b"2" * 32
 A, B, C = (bytes([number]) * 24 for number in range(3))
@@ -52,8 +51,8 @@ def test_another_caller_does_not_find_it():
 
 
 def test_the_number_and_the_size_are_bounded(monkeypatch):
-    monkeypatch.setattr(line_index, "_CONVERSATIONS", 2)
-    monkeypatch.setattr(line_index, "_CHARACTERS", 100)
+    monkeypatch.setattr(back_references, "_CONVERSATIONS", 2)
+    monkeypatch.setattr(back_references, "_CHARACTERS", 100)
     kept = LineIndexes()
     for mark in (A, B, C):
         kept.give(beginnings(ONE, [mark])[-1], LineIndex(), 10)

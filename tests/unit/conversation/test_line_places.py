@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.conversation.line_places import LinePlaces, is_telling
+from penumbra.conversation.earlier_lines import LinePlaces, is_telling
 from support.examples import examples
 
 pool = st.sampled_from(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis import recognise
-from penumbra.conversation import mentioned_names
+from penumbra.conversation import model
 from penumbra.wire.document import Document
 
 LONG = "irrelevant " * 20
@@ -110,8 +110,7 @@ def test_what_was_said_before_a_result_counts_and_nothing_else(name: str) -> Non
     document = Document(json.dumps(APIS[name]()).encode())
     conversation = api.wire.read(document)
     first, second = (
-        mentioned_names.Mentions().before(document, api.wire, conversation, result)
-        for result in conversation.results
+        model.Mentions().before(document, api.wire, conversation, result) for result in conversation.results
     )
     assert {"mend", "parse_config", "first", "oldest"} <= set(first)
     assert set(second) == set(first) | {"latest_one"} | set(second) & {"path", "file_path"}
@@ -133,7 +132,7 @@ def test_of_a_long_conversation_the_latest_part_is_read() -> None:
     api = next(one for one in recognise.apis() if one.id == "anthropic-messages")
     document = Document(json.dumps(body).encode())
     conversation = api.wire.read(document)
-    names = mentioned_names.Mentions().before(document, api.wire, conversation, conversation.results[0])
+    names = model.Mentions().before(document, api.wire, conversation, conversation.results[0])
     assert "oldest" in names
     assert "assistant_9" in names
     assert "long_ago" not in names
@@ -144,10 +143,8 @@ def test_what_is_said_later_changes_nothing() -> None:
     body = anthropic()
     document = Document(json.dumps(body).encode())
     conversation = api.wire.read(document)
-    names = mentioned_names.Mentions().before(document, api.wire, conversation, conversation.results[0])
+    names = model.Mentions().before(document, api.wire, conversation, conversation.results[0])
     body["messages"] = body["messages"][:3]
     shorter = Document(json.dumps(body).encode())
     conversation = api.wire.read(shorter)
-    assert (
-        mentioned_names.Mentions().before(shorter, api.wire, conversation, conversation.results[0]) == names
-    )
+    assert model.Mentions().before(shorter, api.wire, conversation, conversation.results[0]) == names

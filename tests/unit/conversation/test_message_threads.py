@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penumbra.conversation import message_threads
+from penumbra.conversation import request_reader
 from penumbra.wire.document import Document
 
 CLAUDE_CODE = "claude-cli/2.1.329 (external, sdk-cli)"
@@ -17,8 +17,8 @@ SDK = "Anthropic/Python 2.11.0"
 def refused(policy: str, user_agent: str, thread: Any = "none") -> bool:
     body = {"messages": []} if thread == "none" else {"messages": [], "thread": thread}
     try:
-        message_threads.check(Document(json.dumps(body).encode()), policy, user_agent)
-    except message_threads.ThreadRefused as error:
+        request_reader.check(Document(json.dumps(body).encode()), policy, user_agent)
+    except request_reader.ThreadRefused as error:
         details = json.loads(error.body)["error"]
         assert details["type"] == "invalid_request_error"
         assert details["details"] == {"error_code": "thread_unsupported_request"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penumbra.conversation.named_calls import Name, NamedCalls
+from penumbra.conversation.call_names import Name, NamedCalls
 
 
 def calls(count: int, *, first_lasts: bool = True) -> NamedCalls:

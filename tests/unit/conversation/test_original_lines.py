@@ -14,7 +14,7 @@ from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
 from penumbra.compress.stages import logs
 from penumbra.config.settings import Settings
-from penumbra.conversation import original_lines
+from penumbra.conversation import earlier_lines
 from support.messages_requests import References, answer, body, contents, go, use
 
 _NUMBERS = Random(7)
@@ -89,17 +89,17 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
 def test_lines_that_stand_in_both_outputs_are_still_said_once() -> None:
     lines = several(log("charged")).split("\n")
     call = classify("Bash", {"command": "./run"})
-    assert original_lines.output_of("\n".join(lines), call) == "\n".join(lines)
+    assert earlier_lines.output_of("\n".join(lines), call) == "\n".join(lines)
     coded = ["[patterns]", "~A {}", *lines[:10], "~A 1", *lines[-10:]]
-    standing = original_lines.standing(coded, lines)
+    standing = earlier_lines.standing(coded, lines)
     assert standing == [None, None, *lines[:10], None, *lines[-10:]]
-    numbers = original_lines.numbers(standing, lines)
+    numbers = earlier_lines.numbers(standing, lines)
     assert numbers == [0, 0, *range(1, 11), 0, *range(len(lines) - 9, len(lines) + 1)]
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from(["a", "b", "c", "x", None])))
 def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str | None]) -> None:
-    numbers = original_lines.numbers(lines, original)
+    numbers = earlier_lines.numbers(lines, original)
     found = [number for number in numbers if number]
     assert found == sorted(set(found))
     for line, number in zip(lines, numbers, strict=True):
@@ -108,9 +108,9 @@ def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str 
 
 def test_every_stage_that_codes_lines_is_known_as_one() -> None:
     stages = {stage.name for stage in (*STRUCTURE, *AFTER_FAMILY)} | {"command_family", "truncate", "binary"}
-    keep = {stage for stage in stages if original_lines.keeps_lines("", [stage])}
+    keep = {stage for stage in stages if earlier_lines.keeps_lines("", [stage])}
     assert keep == {"line_numbers", "json_minify", "table_whitespace"}
-    assert original_lines.keeps_lines("", [])
+    assert earlier_lines.keeps_lines("", [])
 
 
 def test_what_another_proxy_has_coded_is_no_output() -> None:
@@ -118,5 +118,5 @@ def test_what_another_proxy_has_coded_is_no_output() -> None:
         logs.factor(log("charged")) or "",
         f"<<<SHADOW:shadow_{'1' * 18}>>>\n[Shortened.]\n[table 1: 9 objects; columns a]\n1",
     ):
-        assert not original_lines.keeps_lines(text, [])
-        assert original_lines.output_of(text, Call()) == ""
+        assert not earlier_lines.keeps_lines(text, [])
+        assert earlier_lines.output_of(text, Call()) == ""

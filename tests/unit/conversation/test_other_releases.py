@@ -11,8 +11,8 @@ from penumbra.compress import pipeline
 from penumbra.compress.result import Redacted, Shortened
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.store import decisions
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision, Facts

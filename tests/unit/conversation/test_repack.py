@@ -14,9 +14,9 @@ from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.conversation import bound_thinking, compose, read, repack
+from penumbra.conversation import adoption, compose, read, repack
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
@@ -162,9 +162,9 @@ def test_of_a_model_whose_reasoning_is_not_bound_it_is_no_matter():
     assert talk.send()[0].startswith("<<<SHADOW:")
 
 
-@each("example", bound_thinking.table()["examples"], ids=lambda example: example["model"])
+@each("example", adoption.table()["examples"], ids=lambda example: example["model"])
 def test_whose_thinking_is_bound(example):
-    assert bound_thinking.binds(example["format"], example["model"]) == example["bound"]
+    assert adoption.binds(example["format"], example["model"]) == example["bound"]
 
 
 def test_switched_off_or_without_a_way_back_nothing_happens():
@@ -203,7 +203,7 @@ def test_the_unread_tail_is_never_touched():
     )
     talk.send()
     request = read.read(Document(talk.body()), talk.api, talk.settings, SCOPE)
-    given = repack.plan(request, talk.known, redact, REFERENCES, 3600.0, ToolCompaction())
+    given = repack.plan_results(request, talk.known, redact, REFERENCES, 3600.0, ToolCompaction())
     assert list(given.decisions) == [request.items[0].key]
 
 

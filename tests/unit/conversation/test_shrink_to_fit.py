@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import token_estimate
-from penumbra.conversation import shrink_result, shrink_to_fit
+from penumbra.conversation import shrink_to_fit
 from penumbra.conversation.shrink_to_fit import Need, Part, Text, excess, order
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal
@@ -27,7 +27,7 @@ def missing(form):
 
 def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
     text = LOG[:8000] + "\n" + ERROR + "\n" + LOG[8000:]
-    form = shrink_result.shorten(text, 1000)
+    form = shrink_to_fit.shorten(text, 1000)
     assert len(form.encode()) <= 1000
     assert form.startswith("line 0:")
     assert form.endswith(text[-30:])
@@ -44,13 +44,13 @@ def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
 @pytest.mark.parametrize("limit", [60, 100, 239, 240, 512, 4000])
 def test_no_form_is_larger_than_its_limit(limit):
     for text in (LOG, "ü" * 6000, "😀" * 3000, json.dumps({"result": LOG}), json.dumps([LOG] * 9)):
-        form = shrink_result.shorten(text, limit)
+        form = shrink_to_fit.shorten(text, limit)
         assert form is None or len(form.encode()) <= limit
 
 
 def test_a_json_object_keeps_its_keys_and_the_end_of_its_text():
     text = json.dumps({"status": "failed", "result": LOG + "\n" + ERROR, "exit": 1})
-    form = json.loads(shrink_result.shorten(text, 1000))
+    form = json.loads(shrink_to_fit.shorten(text, 1000))
     assert list(form) == ["status", "result", "exit", "truncated", "originalLength"]
     assert (form["status"], form["exit"], form["truncated"], form["originalLength"]) == (
         "failed",
@@ -65,7 +65,7 @@ def test_a_json_object_keeps_its_keys_and_the_end_of_its_text():
 def test_an_object_whose_fat_value_is_no_text_says_how_much_is_missing():
     rows = [{"id": n, "name": f"row {n}"} for n in range(200)]
     text = json.dumps({"rows": rows, "next": None})
-    form = json.loads(shrink_result.shorten(text, 512))
+    form = json.loads(shrink_to_fit.shorten(text, 512))
     assert form == {
         "rows": f"[omitted {len(json.dumps(rows))} chars due to provider limits]",
         "next": None,
@@ -76,19 +76,19 @@ def test_an_object_whose_fat_value_is_no_text_says_how_much_is_missing():
 
 def test_an_object_of_numbers_keeps_their_spelling():
     text = '{"rate": 1.10, "big": 12345678901234567890123, "result": "' + "x" * 2000 + '"}'
-    form = shrink_result.shorten(text, 400)
+    form = shrink_to_fit.shorten(text, 400)
     assert '"rate":1.10' in form
     assert "12345678901234567890123" in form
 
 
 def test_what_fits_once_its_escapes_are_gone_is_not_said_to_be_cut():
-    form = shrink_result.shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
+    form = shrink_to_fit.shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
     assert form is None or OMITTED.search(form)
 
 
 def test_an_array_keeps_its_first_items_and_its_last():
     text = json.dumps([{"n": n} for n in range(300)])
-    form = json.loads(shrink_result.shorten(text, 512))
+    form = json.loads(shrink_to_fit.shorten(text, 512))
     assert form[0] == {"n": 0}
     assert form[-1] == {"n": 299}
     (marker,) = (item for item in form if isinstance(item, str))
@@ -98,15 +98,15 @@ def test_an_array_keeps_its_first_items_and_its_last():
 
 def test_an_object_with_truncated_of_its_own_keeps_it():
     text = json.dumps({"truncated": "no", "output": LOG})
-    form = json.loads(shrink_result.shorten(text, 600))
+    form = json.loads(shrink_to_fit.shorten(text, 600))
     assert form["truncated"] == "no"
     assert "originalLength" not in form
 
 
 def test_small_texts_have_no_smaller_form():
-    assert shrink_result.shorten("short", 512) is None
-    assert shrink_result.shorten("x" * 30, 20) is None
-    assert shrink_result.shorten(json.dumps({"output": "x" * 40}), 50) is None
+    assert shrink_to_fit.shorten("short", 512) is None
+    assert shrink_to_fit.shorten("x" * 30, 20) is None
+    assert shrink_to_fit.shorten(json.dumps({"output": "x" * 40}), 50) is None
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -121,7 +121,7 @@ def test_small_texts_have_no_smaller_form():
     st.integers(min_value=-5, max_value=1500),
 )
 def test_a_form_fits_and_shrinks_and_json_objects_stay_json(text, limit):
-    form = shrink_result.shorten(text, limit)
+    form = shrink_to_fit.shorten(text, limit)
     if form is not None:
         size = len(form.encode("utf-8", "surrogatepass"))
         assert size <= limit

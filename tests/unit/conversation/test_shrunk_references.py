@@ -12,8 +12,8 @@ from penumbra.compress.result import Redacted
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite, shrunk_request
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.conversation.shrink_to_fit import Need
 from penumbra.expand.reference import References

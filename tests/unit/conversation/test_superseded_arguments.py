@@ -14,8 +14,8 @@ from penumbra.compress.result import Redacted
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
 from penumbra.conversation import compose, read
+from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.conversation import bound_thinking
+from penumbra.conversation import adoption
 from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
 from penumbra.wire.document import Document
 from support.examples import examples
@@ -156,7 +156,7 @@ def body(**more: Any) -> Document:
 )
 def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, needs: str, asks: bool) -> None:
     document = body(thinking={"type": "adaptive"})
-    assert bound_thinking.drop(document, {"anthropic-beta": betas}, host, False) == needs
+    assert adoption.drop(document, {"anthropic-beta": betas}, host, False) == needs
     made = json.loads(document.render())
     assert made["messages"][1]["content"] == (BLOCKS if asks else BLOCKS[1:])
     assert ("block_binding" in made["thinking"]) is asks
@@ -164,12 +164,12 @@ def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, nee
 
 def test_what_was_dropped_already_is_not_asked_for_twice() -> None:
     document = body(thinking={"type": "adaptive"})
-    assert bound_thinking.drop(document, {"anthropic-beta": BETA}, "api.anthropic.com", True) == ""
+    assert adoption.drop(document, {"anthropic-beta": BETA}, "api.anthropic.com", True) == ""
     assert not document.edits
 
 
 def test_other_apis_and_other_wishes_are_left_alone() -> None:
-    assert bound_thinking.may_drop("anthropic", body())
-    assert not bound_thinking.may_drop("openai_chat", body())
+    assert adoption.may_drop("anthropic", body())
+    assert not adoption.may_drop("openai_chat", body())
     wish = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
-    assert not bound_thinking.may_drop("anthropic", body(thinking=wish))
+    assert not adoption.may_drop("anthropic", body(thinking=wish))

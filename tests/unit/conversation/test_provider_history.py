@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.recognise import apis
-from penumbra.conversation import held_results
+from penumbra.conversation import provider_history
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from support.engines import APIS, Callers, shown
 from support.tenants import LOG
@@ -150,7 +150,7 @@ def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
     )
     for is_cut in (False, True):
         rewritten = replace(sent.rewritten, is_cut=is_cut)
-        [result] = held_results.behind(sent.request, (), rewritten, str, str)
+        [result] = provider_history.results_after(sent.request, (), rewritten, str, str)
         assert bool(result.digest) is not is_cut
 
 

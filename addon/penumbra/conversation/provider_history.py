@@ -1,0 +1,161 @@
+"""Histories that the provider keeps: the results in them, to which later results may refer.
+
+For each response the results before it are remembered, under its id and for its credential: a request that
+continues that response has them before it, in the form in which they were sent. A provider may drop parts
+of a history: everything before a compaction, and what `context_management`, `truncation` or a plugin clears.
+Nothing is referred to where it may.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from msgspec import Raw
+
+from penumbra.apis import arguments
+from penumbra.apis.parts import is_elsewhere
+from penumbra.compress.result import Loss
+from penumbra.config.per_request import OverrideError
+from penumbra.conversation import dedup
+from penumbra.conversation.call_names import Clean, ShownTexts, call_name
+from penumbra.conversation.model import Request, Rewritten, Shown
+from penumbra.expand.hidden_exchanges import Prepared
+from penumbra.redaction.shown_names import ShowName
+from penumbra.store.exchanges import HeldResult
+from penumbra.wire.document import Document
+
+_COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
+"""Types of the items and content blocks that stand for all in front of them."""
+_BEGINNINGS = (b'"compaction', b'"context_compaction')
+_THINKING_ONLY = "clear_thinking_"
+"""What the type of an edit begins with that drops reasoning and nothing else."""
+_PLUGIN = "context-compression"
+"""OpenRouter's, which takes messages out of the middle; so does what `transforms` names."""
+_NESTED = "additionalModelRequestFields"
+"""The member that holds what Bedrock hands to the model's own API."""
+
+
+def keeps_results(document: Document) -> bool:
+    """Whether the provider drops no result of a history by itself, as far as the request says."""
+    return document.once(_keeps_results)
+
+
+def _keeps_results(document: Document) -> bool:
+    top = document.members(document.root)
+    return all(_keeps(document, place) for place in (top, document.members(top.get(_NESTED))))
+
+
+def keeps_all(document: Document, messages: Raw | None) -> bool:
+    """Whether all results of a history are there when the request is answered."""
+    return keeps_results(document) and last_compaction(document, messages) < 0
+
+
+def last_compaction(document: Document, messages: Raw | None) -> int:
+    """Index of the last message with a compaction; -1 if there is none."""
+    if not document.once(_may_be_compacted):
+        return -1
+    listed = document.items(messages)
+    places = range(len(listed) - 1, -1, -1)
+    return next((place for place in places if document.about(listed[place], _is_compaction)), -1)
+
+
+def _may_be_compacted(document: Document) -> bool:
+    return any(map(document.contains, _BEGINNINGS))
+
+
+def _keeps(document: Document, members: dict[str, Raw]) -> bool:
+    truncation, transforms = (document.plain(members.get(name)) for name in ("truncation", "transforms"))
+    if truncation not in (None, "disabled") or transforms:
+        return False
+    if not _clears_nothing(document.plain(members.get("context_management"))):
+        return False
+    plugins = document.items(members.get("plugins"))
+    return not any(document.string(document.members(one).get("id")) == _PLUGIN for one in plugins)
+
+
+def _clears_nothing(management: Any) -> bool:
+    if not isinstance(management, dict) or management.keys() != {"edits"}:
+        return not management
+    edits = management["edits"]
+    if not isinstance(edits, list):
+        return False
+    kinds = [edit.get("type") if isinstance(edit, dict) else None for edit in edits]
+    return all(isinstance(kind, str) and kind.startswith(_THINKING_ONLY) for kind in kinds)
+
+
+def _is_compaction(document: Document, message: Raw) -> bool:
+    members = document.members(message)
+    parts = (members, *map(document.members, document.items(members.get("content"))))
+    return any(document.string(part.get("type")) in _COMPACTIONS for part in parts)
+
+
+MOST = 128
+"""Results of a history that are remembered: the latest."""
+_MORE = (HeldResult(b"", b"", "", "", complete=False),)
+"""More may stand there, of which nothing is known."""
+_REFUSED = (
+    "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
+    "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
+)
+_MAY_DROP = "may drop parts of it (truncation, context_management, compaction)"
+_UNKNOWN = "Penumbra knows of one only what came with this credential and with the tool expand_context"
+
+
+def results_before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...]:
+    """What stands in front of a request. Raises OverrideError where its caller wants more than is certain."""
+    is_sure = keeps_all(request.document, request.conversation.messages)
+    if _wants_duplicates(request):
+        if not is_sure:
+            raise OverrideError(_REFUSED.format(_MAY_DROP))
+        if prepared is None or not prepared.is_followed:
+            raise OverrideError(_REFUSED.format(_UNKNOWN))
+    if prepared is not None and prepared.is_followed and is_sure:
+        return prepared.held
+    return _MORE if is_elsewhere(request.document) else ()
+
+
+def _wants_duplicates(request: Request) -> bool:
+    """Whether its caller has said that results of it may stand in a history which only the provider has."""
+    settings = request.settings
+    if not (settings.session_id and settings.dedup and settings.shortens):
+        return False
+    has_results = request.api.kind == "messages" and bool(request.items)
+    return has_results and is_elsewhere(request.document)
+
+
+def results_after(
+    request: Request,
+    earlier: Sequence[HeldResult],
+    rewritten: Rewritten,
+    clean: Clean,
+    show: ShowName,
+    remembered: ShownTexts | None = None,
+) -> tuple[HeldResult, ...]:
+    """The results that the provider has when it has answered a request, in order; only the latest of them.
+    May run outside of the event loop."""
+    if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
+        return _MORE
+    # Only an id that occurs once names a text.
+    times = Counter(entry.item.result.call_id for entry in rewritten.shown)
+    results = [entry for entry in rewritten.shown if entry.item.digest]
+    # Several texts of one result are one result to a reader.
+    numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
+    new = [next(texts)[1] for _, texts in numbered][-MOST:]
+    held = []
+    for entry in new:
+        given = arguments.decoded(request.document, entry.item.result.call)
+        name = call_name(entry.item.tool, given, clean, show, remembered).name
+        held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
+    return tuple([*earlier, *held][-MOST:])
+
+
+def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:
+    item, facts = entry.item, entry.facts
+    is_whole = facts.how not in ("duplicate", "superseded", "recovered")
+    is_referable = is_unique and is_whole and dedup.can_name(entry.item.result.call_id, entry.item.tool)
+    if not is_referable:
+        return HeldResult(b"", item.key, "", name, complete=False)
+    return HeldResult(item.digest, item.key, item.tool, name, facts.loss < Loss.LOSSY)
