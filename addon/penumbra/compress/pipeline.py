@@ -29,7 +29,6 @@ from penumbra.compress.calls.envelope import (
 from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
-from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
@@ -53,6 +52,9 @@ _OF_ANY_SIZE = frozenset({"excerpt"})
 """Stages that don't look at the lines of a text that is too large for that."""
 _LAST = frozenset({"excerpt", "dictionary"})
 """Stages whose work nobody else can go on with."""
+_BEGINNING = 20_000
+"""Characters in which a diff must show itself."""
+_DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
 _CRITICAL = "a critical line would be missing"
@@ -238,7 +240,7 @@ class _Run:
         source = Source(
             call=self.call,
             # No stage asks what a text looks like that is quoted later.
-            shape=Shape.PLAIN if self.is_quoted else shape_of(self.text),
+            shape=Shape.PLAIN if self.is_quoted else _shape_of(self.text),
             policy=self.policy,
             is_error=is_error,
             call_id=self.output.call_id,
@@ -264,7 +266,7 @@ class _Run:
         self.text = whole if len(self.stages) == stages else head + self.text + tail
 
     def _after_family(self, source: Source) -> Source:
-        return replace(source, shape=shape_of(self.text), call=replace(self.call, family=self.family))
+        return replace(source, shape=_shape_of(self.text), call=replace(self.call, family=self.family))
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
@@ -417,6 +419,22 @@ class _Run:
             dict(self.redactions),
             tuple(self.skipped),
         )
+
+
+def _shape_of(text: str) -> Shape:
+    """What the text looks like, by its beginning."""
+    if text[:1] in ("{", "[") or text[:1].isspace():
+        start = text.strip()
+        if start[:1] in ("{", "[") and (
+            json_minify.is_json(start)
+            or json_minify.is_json(start.split("\n", 1)[0])
+            or json_minify.are_values(start)
+        ):
+            return Shape.JSON
+    beginning = text[:_BEGINNING]
+    if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):
+        return Shape.DIFF
+    return Shape.PLAIN
 
 
 def _classified(output: ToolOutput) -> Call:

@@ -238,13 +238,26 @@ def test_code_is_no_table(code: str) -> None:
 
 
 # --- folding ------------------------------------------------------------------------------------
+def unfolded(text: str) -> str:
+    """What `fold` was given: every marker written out again."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        counts = folding._counts(line)
+        if counts is None:
+            lines.append(line)
+        else:
+            period, repeats = counts
+            lines += lines[len(lines) - period :] * repeats
+    return "\n".join(lines)
+
+
 def test_repetitions_are_counted_exactly() -> None:
     assert folding.fold("a long line here to fold\n" * 7 + "end") == (
         "a long line here to fold\n[the line above 6 more times]\nend"
     )
     cycle = "".join(f"step {n} of the long cycle\n" for n in range(8))
     assert folding.fold(cycle * 2 + "end") == cycle + "[the 8 lines above 1 more time]\nend"
-    assert folding.unfold(cycle + "[the 8 lines above 1 more time]\nend") == cycle * 2 + "end"
+    assert unfolded(cycle + "[the 8 lines above 1 more time]\nend") == cycle * 2 + "end"
     assert folding.fold(cycle * 3 + "end") == cycle + "[the 8 lines above 2 more times]\nend"
 
 
@@ -290,7 +303,7 @@ def test_folded_can_be_unfolded(lines: list[str]) -> None:
     text = "\n".join(lines)
     folded = folding.fold(text)
     if folded is not None:
-        assert folding.unfold(folded) == text
+        assert unfolded(folded) == text
         assert len(folded) < len(text)
         assert folding.fold(folded) is None
 

@@ -12,8 +12,7 @@ import msgspec
 
 from penumbra.compress import failure_lines
 from penumbra.compress.critical_lines import critical_lines
-from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, written
-from penumbra.compress.families.progress import unended
+from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, unended, written
 from penumbra.compress.size import encode
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from penumbra.compress.critical_lines import critical_lines, says_as_much
-from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, written
-from penumbra.compress.families.progress import unended
+from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, unended, written
 from penumbra.compress.size import counted
 
 

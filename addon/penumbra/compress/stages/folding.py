@@ -42,19 +42,6 @@ def fold(text: str) -> str | None:
     return "\n".join(folded) if len(folded) < len(lines) else None
 
 
-def unfold(text: str) -> str:
-    """What `fold` was given: every marker written out again."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        counts = _counts(line)
-        if counts is None:
-            lines.append(line)
-        else:
-            period, repeats = counts
-            lines += lines[len(lines) - period :] * repeats
-    return "\n".join(lines)
-
-
 def _starts(lines: list[str]) -> list[int]:
     """Where cycles may begin, in order.
 
