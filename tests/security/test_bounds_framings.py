@@ -8,7 +8,8 @@ from zlib import crc32
 import pytest
 
 from penumbra.apis.formats import FORMATS
-from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, MessageReader, Piece, SseReader
+from penumbra.wire.event_stream import MessageReader
+from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, Piece, SseReader
 from support.cases import each
 
 READERS = [SseReader, LineReader, ArrayReader]

@@ -34,7 +34,7 @@ from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
-from penumbra.wire.framing import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
 from penumbra.wire.json_values import NotJson, decode, encode
 
 

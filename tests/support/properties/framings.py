@@ -64,7 +64,7 @@ def framings(data: bytes) -> None:
 def _readers() -> Sequence[Callable[[], Reader]]:
     readers: list[Callable[[], Reader]] = [SseReader, LineReader, ArrayReader]
     if "bedrock" in FORMATS:
-        from penumbra.wire.framing import MessageReader
+        from penumbra.wire.event_stream import MessageReader
 
         readers.append(MessageReader)
     # Limits that are reached.

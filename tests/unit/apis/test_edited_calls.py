@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penumbra.apis.base import PassedResponse
 from penumbra.apis.formats import FORMATS
-from penumbra.wire.framing import MessageReader, message_bytes
+from penumbra.wire.event_stream import MessageReader, message_bytes
 from support.cases import each
 from support.examples import examples
 

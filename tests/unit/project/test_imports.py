@@ -1,10 +1,13 @@
-"""What is off by default is not imported until it is switched on."""
+"""What is off by default, or comes with an extra, is not imported until it is switched on."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +51,39 @@ def test_what_is_switched_on_would_be_seen(tmp_path: Path) -> None:
     more = "from penumbra.external import http, selection; from penumbra.redaction.restore import restoration"
     found = loaded(tmp_path, more)
     assert {"httpx", "penumbra.external.selection", "penumbra.redaction.restore.restorer"} <= set(found)
+
+
+EXTRAS = """
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None
+"""
+COMMANDS = """
+import pkgutil
+from importlib import import_module
+from penumbra import addon, cli
+for found in pkgutil.iter_modules(cli.__path__):
+    import_module(f"penumbra.cli.{found.name}")
+"""
+
+
+def packages_of_extras() -> list[str]:
+    """The importable packages of the extras that users choose."""
+    project = tomllib.loads((ADDON.parent / "pyproject.toml").read_text())["project"]
+    named = {
+        re.split("[>=<;]", one)[0]
+        for extra, needed in project["optional-dependencies"].items()
+        if extra not in ("dev", "fuzz")
+        for one in needed
+    }
+    return sorted(name for name, owners in packages_distributions().items() if named & set(owners))
+
+
+def test_every_command_is_there_without_the_extras(tmp_path: Path) -> None:
+    missing = packages_of_extras()
+    assert {"botocore", "redis", "opentelemetry"} <= set(missing)
+    script = EXTRAS.format(missing=missing) + COMMANDS + START.format(database=str(tmp_path / "db"), more="")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ADDON, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

@@ -12,15 +12,8 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.framing import (
-    MessageReader,
-    SseEvent,
-    SseReader,
-    StreamMessage,
-    event_bytes,
-    is_stream,
-    message_bytes,
-)
+from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.framing import SseEvent, SseReader, event_bytes, is_stream
 from support.examples import examples
 from support.upstream.amazon import event, message
 

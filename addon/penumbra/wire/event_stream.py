@@ -1,0 +1,119 @@
+"""Amazon's binary event streams: bytes in, messages with their exact bytes out.
+
+A message is two lengths with a checksum, headers, a payload, and a checksum over all of it. botocore reads
+and checks messages and can't write any. Bytes that are no message, and all bytes after them, are handed on as
+they are: the beginning of the next message is then unknown.
+
+botocore comes with an extra: only modules that need it import this one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
+
+_LENGTHS = struct.Struct(">II")
+_NUMBER = struct.Struct(">I")
+_PRELUDE_BYTES = 12
+_AROUND_BYTES = 16
+"""Bytes of a message beside headers and payload."""
+_STRING = 7
+_ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
+"""botocore's errors for bytes that are no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMessage:
+    """One message, or bytes that are none."""
+
+    raw: bytes
+    data: bytes | None
+    """The payload; None for bytes that are no message."""
+    event: str = ""
+    """Type of the event; empty for an exception and other bytes."""
+    exception: str = ""
+
+    @property
+    def is_exception(self) -> bool:
+        return self.data is not None and not self.event
+
+    def with_data(self, data: bytes) -> bytes:
+        """The message's bytes with another payload; its headers stay as they are."""
+        _, headers = _LENGTHS.unpack_from(self.raw)
+        return _framed(self.raw[_PRELUDE_BYTES : _PRELUDE_BYTES + headers], data)
+
+
+def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """A new message. Names of headers up to 255 bytes of UTF-8, values up to 65,535."""
+    return _framed(
+        b"".join([_header(name.encode(), value.encode()) for name, value in headers.items()]), payload
+    )
+
+
+@dataclass(slots=True)
+class MessageReader:
+    """Cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
+
+    _buffer: bytearray = field(default_factory=bytearray)
+    _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
+    _total: int = 0
+    """Bytes of the current message, once its lengths are there and their checksum is right."""
+    _broken: bool = False
+
+    def feed(self, data: bytes) -> list[StreamMessage]:
+        """Messages that these bytes complete."""
+        self._buffer += data
+        messages: list[StreamMessage] = []
+        while not self._broken and self._is_complete():
+            raw = bytes(self._buffer[: self._total])
+            if (message := self._decoded(raw[_PRELUDE_BYTES:])) is None:
+                break
+            del self._buffer[: self._total]
+            self._total = 0
+            messages.append(_read(raw, message))
+        return messages + self.close() if self._broken else messages
+
+    def close(self) -> list[StreamMessage]:
+        """The rest at the end of the stream."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return [StreamMessage(rest, None)] if rest else []
+
+    def _is_complete(self) -> bool:
+        if not self._total and len(self._buffer) >= _PRELUDE_BYTES:
+            total, headers = _LENGTHS.unpack_from(self._buffer)
+            # The decoder checks the lengths as soon as it has them.
+            self._decoded(bytes(self._buffer[:_PRELUDE_BYTES]))
+            self._broken = self._broken or total < headers + _AROUND_BYTES
+            self._total = total
+        return not self._broken and 0 < self._total <= len(self._buffer)
+
+    def _decoded(self, data: bytes) -> EventStreamMessage | None:
+        self._decoder.add_data(data)
+        try:
+            return next(self._decoder, None)
+        except _ODD:
+            self._broken = True
+            return None
+
+
+def _read(raw: bytes, message: EventStreamMessage) -> StreamMessage:
+    headers = message.headers
+    is_event = headers.get(":message-type") == "event"
+    if is_event:
+        return StreamMessage(raw, message.payload, str(headers.get(":event-type") or "?"))
+    return StreamMessage(raw, message.payload, exception=str(headers.get(":exception-type") or ""))
+
+
+def _header(name: bytes, value: bytes) -> bytes:
+    return bytes((len(name),)) + name + struct.pack(">BH", _STRING, len(value)) + value
+
+
+def _framed(headers: bytes, payload: bytes) -> bytes:
+    lengths = _LENGTHS.pack(len(headers) + len(payload) + _AROUND_BYTES, len(headers))
+    data = lengths + _NUMBER.pack(crc32(lengths)) + headers + payload
+    return data + _NUMBER.pack(crc32(data))
