@@ -110,6 +110,8 @@ class EarlierTexts:
     _turn: int = -1
     """Index of the message of the last result so far."""
     _calls: dict[int, Call] = field(default_factory=dict)
+    _output: tuple[str, Call, str] | None = None
+    """A text as it came, its call and the output in it: of that which was asked for last."""
     """By the identity of their results, which the request holds."""
     _names: dict[int, CallName] = field(default_factory=dict)
     """The same."""
@@ -223,7 +225,7 @@ class EarlierTexts:
         of it."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
-        original = earlier_lines.output_of(item.text, call) if has_other_lines else None
+        original = self._output_of(item.text, call) if has_other_lines else None
         return self._index().with_references(
             made.text, name.path, call, name.name, original, lossy=lossy, in_front=in_front
         )
@@ -270,7 +272,7 @@ class EarlierTexts:
             # What the agent has cut out of it itself, nobody can count.
             is_whole = text.is_whole and not is_cut(text.text)
             first = call.first_line if is_whole else 0
-            original = None if text.original is None else earlier_lines.output_of(text.original, call)
+            original = None if text.original is None else self._output_of(text.original, call)
             index.note_text(
                 *(text.key, name, text.text, original),
                 is_file=call.is_quoted,
@@ -278,6 +280,14 @@ class EarlierTexts:
                 is_lossy=text.is_lossy,
                 first=first,
             )
+
+    def _output_of(self, text: str, call: Call) -> str:
+        """The output in a text as it came: a form by reference and what is noted of it ask one after the
+        other."""
+        last = self._output
+        if last is None or last[0] is not text or last[1] is not call:
+            last = self._output = text, call, earlier_lines.output_of(text, call)
+        return last[2]
 
     def _is_first(self, held: _Text) -> bool:
         """Whether nothing that the provider has stands in front of the first result of this name."""
