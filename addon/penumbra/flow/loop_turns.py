@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from mitmproxy import http
 
@@ -28,7 +28,16 @@ from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
 MOST_RETRIES = 2
+_LARGE = 100_000
+"""Bytes of a request and its response."""
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+async def beside(work: Callable[[], T], size: int) -> T:
+    """What `work` returns, which is done beside the event loop if it reads or writes many bytes. The splice
+    does nothing about a response meanwhile."""
+    return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
 class Turns:
@@ -43,9 +52,11 @@ class Turns:
 
     async def advance(self, looped: LoopedResponse, loop: ToolLoop) -> Broken | Continue | Done:
         """The turn has been read: answer its calls."""
-        step: Ask | Broken | Continue | Done = loop.end_turn()
+        size = len(loop.request) + len(looped.plain or b"")
+        step: Ask | Broken | Continue | Done = await beside(loop.end_turn, size)
         if isinstance(step, Ask):
-            step = loop.answered(await portions.texts(looped, loop, step))
+            texts = await portions.texts(looped, loop, step)
+            step = await beside(partial(loop.answered, texts), size)
         if isinstance(step, Done) and step.sound:
             await portions.learned(looped.portions)
         return step

@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from penumbra.errors import place
 from penumbra.expand.loop import Broken, Continue, Done, ToolLoop
 from penumbra.flow import hidden_requests, response_bodies
 from penumbra.flow import state as states
-from penumbra.flow.loop_turns import MOST_RETRIES, Turns
+from penumbra.flow.loop_turns import MOST_RETRIES, Turns, beside
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
@@ -173,7 +174,7 @@ class ToolLoopStep(Step):
                 plain = looped.plain = response_bodies.plain_body(turn.flow, turn.body)
                 if plain is None:
                     return Done(turn.body, sound=False)
-                loop.feed(plain)
+                await beside(partial(loop.feed, plain), len(plain))
             step = await self._turns.advance(looped, loop)
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
         # What the flow shows may be something else.
@@ -182,7 +183,7 @@ class ToolLoopStep(Step):
         failure, pause = response_bodies.failure(turn.continuation, turn.error, looped.live, body)
         if failure is None:
             if not looped.live:
-                loop.feed(body)
+                await beside(partial(loop.feed, body), len(body))
             step = await self._turns.advance(looped, loop)
             if not isinstance(step, Broken):
                 looped.retries = 0
