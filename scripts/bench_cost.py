@@ -32,7 +32,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
-from penumbra.conversation import compose, read
+from penumbra.conversation import read, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.cache_price import Prices, prices
 from penumbra.conversation.decide import Inputs
@@ -140,7 +140,7 @@ class Forwarder:
         if name is not None:
             wire.declare(request.document, reference.tool(name))
         references = References(b"k" * 32, b"c" * 32, name or reference.NAMES[0], True)
-        made, line = compose.compose(
+        made, line = rewrite.compose(
             Inputs(request, self._known, self._redact, references), self._past, None, self._line_indexes
         )
         self._known |= made.decisions

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis import identity, parts, repeated_members, result_blocks, session
+from penumbra.apis import identity, parts, result_blocks, session
 from penumbra.compress.calls import tools
 from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
+from penumbra.conversation import ambiguity
 from penumbra.redaction import call_hint, names, unknown_json
 from penumbra.wire import request_path
 from support.cases import each
@@ -31,7 +32,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "types": lambda text: unknown_json._is("call types", text),
     "members of results": lambda text: result_blocks._fits(text, "blocks"),
     "roles": result_blocks._plain,
-    "doubled members": repeated_members._folded,
+    "doubled members": ambiguity._folded,
     "paths": request_path.normal,
     "headers": identity._is_header,
     "keys of queries": identity._is_query,

@@ -18,6 +18,7 @@ from msgspec import Raw
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import (
     CacheDiagnosis,
+    Event,
     Failure,
     Hidden,
     InjectedCall,
@@ -30,7 +31,6 @@ from penumbra.apis.base import (
 )
 from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
-from penumbra.apis.event import Event
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses

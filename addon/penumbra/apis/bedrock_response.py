@@ -23,11 +23,10 @@ from msgspec import Raw
 
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns, AnthropicWhole
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, MadeCall, Said, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, MadeCall, Said, Turn
 from penumbra.apis.bedrock import RUN_BY_PROVIDER, error, said
 from penumbra.apis.call_arguments import BlockArguments, Made
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
-from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns, WholeTurns

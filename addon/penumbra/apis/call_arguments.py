@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 
 from msgspec import Raw
 
-from penumbra.apis.event import Event
+from penumbra.apis.base import Event
 from penumbra.wire.document import Document
 
 

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import CacheDiagnosis, InjectedCall, MadeCall, Said, Turn
-from penumbra.apis.event import Event
+from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Said, Turn
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Raw
 
-from penumbra.apis.base import InjectedCall, Turn
-from penumbra.apis.event import Event
+from penumbra.apis.base import Event, InjectedCall, Turn
 from penumbra.apis.turns import Turns
 from penumbra.wire.document import Document
 

@@ -26,6 +26,7 @@ from msgspec import Raw
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import (
     ENDED_IN_AN_ERROR,
+    Event,
     Failure,
     Hidden,
     InjectedCall,
@@ -37,7 +38,6 @@ from penumbra.apis.base import (
     Visible,
 )
 from penumbra.apis.call_arguments import CALLS, ResponsesArguments
-from penumbra.apis.event import Event
 from penumbra.apis.parts import PastCall, joined_text, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses

@@ -13,11 +13,13 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import Raw
 
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode
 
 _FILE_KEYS = {"mimeType", "mime_type"}
 
@@ -195,3 +197,30 @@ def is_elsewhere(request: Document) -> bool:
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
     return any(request.plain(name) for name in (*named, thread.get("previous_message_id")))
+
+
+def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
+    """Return the arguments of a call; a text that is no JSON stays a text; None if unreadable. `came`: as the
+    client sent them, whatever was amended since."""
+    if call is None or (call.arguments is None and call.cached is None):
+        return None
+    try:
+        value: Any = call.cached
+        if call.arguments is not None:
+            value = decode(document.came(call.arguments)) if came else document.plain(call.arguments)
+        if isinstance(value, str) and value[:1] in ("{", "["):
+            return json.loads(value)
+    except NotJson:
+        return None
+    except (ValueError, RecursionError):
+        return value
+    return value
+
+
+def argument_strings(value: Any) -> Iterator[str]:
+    """Every string within decoded arguments, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from argument_strings(item)

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from msgspec import Raw
 
+from penumbra.apis.base import Event, Filter
 from penumbra.apis.call_arguments import CallArguments, Open
-from penumbra.apis.event import Event, Filter
 from penumbra.apis.stream import Framing, Stream
 from penumbra.apis.turns import Turns, WholeResponse, WholeTurns
 from penumbra.apis.usage import UsageTable

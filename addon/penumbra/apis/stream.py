@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from penumbra.apis.base import Failure, Turn
-from penumbra.apis.event import Event, Filter
+from penumbra.apis.base import Event, Failure, Filter, Turn
 from penumbra.apis.turns import Turns
 from penumbra.errors import place
 from penumbra.wire.framing import Piece, Reader

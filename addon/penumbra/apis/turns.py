@@ -27,8 +27,7 @@ from typing import ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Turn
-from penumbra.apis.event import Event, Filter
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Filter, Turn
 from penumbra.apis.usage import Ending, EndingReader, EndingTable, Metrics, UsageTable, together
 from penumbra.errors import place
 from penumbra.wire.document import Document

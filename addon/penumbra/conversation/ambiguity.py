@@ -1,25 +1,50 @@
-"""Requests that two readers would read in two ways, so that one of them would see what was not searched."""
+"""Requests that two readers would read in two ways, so that one of them would see what was not searched.
+
+Hosts and content types that are given twice are one way. Members that stand twice are another: here the last
+one counts, but a provider may take the first one, or may ignore case and underscores in names. Only members
+on the way to a tool result matter, and on the way to other text where all text is searched.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
-from penumbra.apis import repeated_members
+from msgspec import Raw
+
 from penumbra.conversation.model import Request
+from penumbra.short_texts import remembered
+from penumbra.wire.document import Document
+from penumbra.wire.value_memory import Fold
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """In which the signs of JSON are the bytes that they are in UTF-8."""
 _CHARSET = re.compile(r"charset\s{0,8}=\s{0,8}[\"']?([^\"';,\s]{0,80})", re.IGNORECASE)
+_WAY = frozenset(
+    (
+        *("messages", "contents", "input", "request", "generatecontentrequest", "items"),
+        *("role", "content", "parts", "type", "text", "value"),
+        *("toolresult", "tooluseid", "toolcallid", "functionresponse", "response", "json"),
+        *("output", "outputs", "result", "stdout", "stderr"),
+    )
+)
+"""Names, folded, of members that lead to a result or tell that something is one."""
+_SAID = frozenset(("instructions", "system", "systeminstruction"))
+"""Further names where all text is searched."""
+_ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
+"""Names, folded, of members of messages that hold none: what calls are given, mostly."""
+_PAYLOAD = frozenset(("json", "response", "structuredcontent"))
+"""Names, folded, of members that are a tool's own data: there, names that differ differ."""
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
-    """What leaves open whom a request is for; empty: nothing."""
+    """Why the host of a request is ambiguous; empty if it is not."""
     return _more_than_one(headers, "host")
 
 
 def content(headers: Iterable[tuple[str, str]]) -> str:
-    """What leaves open how a body is to be read; empty: nothing."""
+    """Why the encoding of a body is ambiguous; empty if it is not."""
     headers = list(headers)
     charsets = (
         charset
@@ -35,7 +60,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 def says_twice(request: Request) -> bool:
     """Whether a body may be read in two ways where results of tools stand, or all that is searched."""
     settings = request.settings
-    return settings.must_search and repeated_members.on_the_way(
+    return settings.must_search and on_the_way(
         request.document, request.conversation.messages, said=settings.redact_scope == "all"
     )
 
@@ -43,3 +68,76 @@ def says_twice(request: Request) -> bool:
 def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
     count = sum(header.lower() == name for header, _ in headers)
     return f"it has more than one {name} header" if count > 1 else ""
+
+
+def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> bool:
+    """Whether a member stands twice on the way to a result; `said`: or to other text of the request.
+
+    `conversation`: the value that holds all messages.
+    """
+    names = _WAY | _SAID if said else _WAY
+    outer = [document.root, *_wrappers(document)]
+    if any(_repeats_one(document, value, names) for value in outer):
+        return True
+    within, messages = _within_said if said else _within, document.listed(conversation)
+
+    def step(found: list[bool], index: int) -> None:
+        if document.about(messages[index], within):
+            found.append(True)
+
+    return bool(document.folded(conversation, len(messages), Fold(list, list.copy, within), step))
+
+
+def _within(document: Document, message: Raw) -> bool:
+    return _repeats_within(document, message, _WAY)
+
+
+def _within_said(document: Document, message: Raw) -> bool:
+    return _repeats_within(document, message, _WAY | _SAID)
+
+
+def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
+    """Whether a member stands twice on the way to a result that a message holds."""
+    waiting = [(message, False)]
+    while waiting:
+        value, is_payload = waiting.pop()
+        if not document.is_object(value):
+            waiting += [(item, is_payload) for item in document.items(value) if not document.is_string(item)]
+            continue
+        members = document.members(value)
+        if document.repeats(value) or (not is_payload and _differ_in_spelling(members, names)):
+            return True
+        for name, member in members.items():
+            if document.is_container(member) and (folded := _folded(name)) not in _ELSEWHERE:
+                waiting.append((member, is_payload or folded in _PAYLOAD))
+    return False
+
+
+def _wrappers(document: Document) -> list[Raw]:
+    """What the request itself may stand in."""
+    top = document.members(document.root)
+    return [value for name, value in top.items() if _folded(name) in ("request", "generatecontentrequest")]
+
+
+def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
+    members = document.members(value)
+    if _differ_in_spelling(members, names):
+        return True
+    return document.repeats(value) and bool(names & {_folded(name) for name in document.repeated(value)})
+
+
+def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
+    written = "".join(members)
+    if written.isascii() and written.islower() and "_" not in written:
+        # As they are, folded.
+        return False
+    folded = [_folded(name) for name in members]
+    if len(set(folded)) == len(folded):
+        return False
+    return any(count > 1 and name in names for name, count in Counter(folded).items())
+
+
+@remembered(1_024)
+def _folded(name: str) -> str:
+    """A name without what some readers of JSON overlook."""
+    return name.replace("_", "").lower()

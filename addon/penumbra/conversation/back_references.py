@@ -44,6 +44,10 @@ _LEAST = 60
 """Estimated tokens that a reference must stand for."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
+_CONVERSATIONS = 32
+_CHARACTERS = 10_000_000
+"""Of all texts that are noted. Their lines take seven bytes of memory for each character; what was
+dropped is noted anew, in about 35 milliseconds for each million."""
 _NEAR = 9
 """Lines behind hidden ones in which a mark may count those."""
 _MARKER = re.compile(
@@ -496,12 +500,6 @@ def _marker(part: _Part, name: str, seen: _Seen) -> str:
     if counted and part.length == len(part.earlier.lines) and "[" not in name:
         return f"[{what} in {name}]"
     return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted and where else ''}]"
-
-
-_CONVERSATIONS = 32
-_CHARACTERS = 10_000_000
-"""Of all texts that are noted. Their lines take seven bytes of memory for each character; what was
-dropped is noted anew, in about 35 milliseconds for each million."""
 
 
 class LineIndexes:

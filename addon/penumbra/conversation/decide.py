@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penumbra import errors
-from penumbra.apis import arguments
+from penumbra.apis import parts
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
@@ -178,7 +178,9 @@ class Decider:
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
-        marks = frozenset(written_placeholders.marks(arguments.decoded(request.document, made, came=True)))
+        marks = frozenset(
+            written_placeholders.marks(parts.decoded_arguments(request.document, made, came=True))
+        )
         if not marks or not _is_last(request, item):
             return False
         return any(map(self.inputs.is_ours, marks)) or not marks.isdisjoint(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from penumbra.apis import arguments, prefix_hash
+from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress import reader_numbers
 from penumbra.compress.calls.classify import Call, classify
@@ -257,7 +257,7 @@ class EarlierTexts:
         if text.is_call:
             name = CallName(f"what {name.name} was given", name.path)
             index.note(text.key, name)
-            said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
+            said = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
             if len(longest) >= LEAST:
                 index.note_text(text.key, name, longest, is_file=True, is_numbered=False, is_given=True)
@@ -302,7 +302,7 @@ class EarlierTexts:
         call = self._calls.get(id(result))
         if call is None:
             tool = result.call.name if result.call else ""
-            call = classify(tool, arguments.decoded(self.request.document, result.call))
+            call = classify(tool, parts.decoded_arguments(self.request.document, result.call))
             self._calls[id(result)] = call
         return call
 
@@ -311,7 +311,7 @@ class EarlierTexts:
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
-            given = arguments.decoded(self.request.document, result.call)
+            given = parts.decoded_arguments(self.request.document, result.call)
             name = call_name(tool, given, self._cleaned, self.show, self.shown, self.call(result))
             self._names[id(result)] = name
         return name

@@ -28,12 +28,12 @@ from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
     adoption,
-    compose,
     context_windows,
     late_declaration,
     provider_history,
     request_reader,
     result_text,
+    rewrite,
     workers,
 )
 from penumbra.conversation.back_references import LineIndexes
@@ -44,7 +44,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.external_forms import AskedCompressors
 from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
-from penumbra.conversation.request_reader import KnownRequest, RequestReader, RestoredValues, known_request
+from penumbra.conversation.request_reader import KnownRequest, RequestReader, RestoredValues
 from penumbra.conversation.result_text import Carried, Work, comparing
 from penumbra.errors import RedactionError
 from penumbra.expand.expansions import Expansions
@@ -301,10 +301,9 @@ class Engine:
     ) -> Accepted | _Unsettled | None:
         """`whole`: what is decided can be remembered."""
         settings = settings if whole else settings.recomputable()
-        arrived = await self._reader.arrived(incoming, settings, self._work_for, whole=whole)
-        if arrived is None:
+        known = await self._reader.read(incoming, settings, self._work_for, whole=whole)
+        if known is None:
             return None
-        known = await known_request(self._stores, self._restored, incoming, arrived, whole=whole)
         if retry is not None:
             known = known.learned(retry.limits)
         terms, waits = await self._terms(incoming, known)
@@ -316,17 +315,17 @@ class Engine:
             inputs = replace(inputs, is_withdrawn=True)
         works = self._works(incoming, known.is_heavy)
         rewritten, line = await works(
-            partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
+            partial(rewrite.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
         )
-        if arrived.decisions:
-            decisions = {**arrived.decisions, **rewritten.decisions}
+        if known.decisions:
+            decisions = {**known.decisions, **rewritten.decisions}
             rewritten = replace(rewritten, decisions=decisions)
         begins = waits or (known.is_cold and not known.state.tool)
         declares = begins and prepared is not None and not prepared.declared_at
         if declares:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
         accepted = self._accepted(
-            incoming, known, inputs, rewritten, limits, hidden=arrived.hidden, line=line, betas=betas
+            incoming, known, inputs, rewritten, limits, hidden=known.hidden, line=line, betas=betas
         )
         if known.is_cold:
             changed = rewritten.decisions.keys() & inputs.past.keys()

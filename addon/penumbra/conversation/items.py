@@ -15,7 +15,7 @@ from typing import Protocol
 import orjson
 from msgspec import Raw
 
-from penumbra.apis import arguments
+from penumbra.apis import parts
 from penumbra.apis.parts import Conversation, ResultText, ToolCall, is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.result_blocks import Block
@@ -135,7 +135,7 @@ class Members:
         return self.block.value
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        block, place = self.block, hint(arguments.decoded(document, self.call))
+        block, place = self.block, hint(parts.decoded_arguments(document, self.call))
         changed, counts = structured.scalars(block.text, block.places, lambda text: redact(text, place))
         if not changed:
             return Decision(None, Facts())
@@ -218,7 +218,9 @@ class ForProgram:
         return self.item.result.value
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        return _redacted(self.item.text, redact(self.item.text, hint(arguments.decoded(document, self.call))))
+        return _redacted(
+            self.item.text, redact(self.item.text, hint(parts.decoded_arguments(document, self.call)))
+        )
 
     def edit(self, document: Document, decision: Decision) -> None:
         if decision.text is not None:

@@ -15,8 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis import arguments
-from penumbra.apis.parts import is_elsewhere
+from penumbra.apis.parts import decoded_arguments, is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
 from penumbra.conversation import dedup
@@ -88,8 +87,8 @@ def _clears_nothing(management: Any) -> bool:
 
 def _is_compaction(document: Document, message: Raw) -> bool:
     members = document.members(message)
-    parts = (members, *map(document.members, document.items(members.get("content"))))
-    return any(document.string(part.get("type")) in _COMPACTIONS for part in parts)
+    places = (members, *map(document.members, document.items(members.get("content"))))
+    return any(document.string(part.get("type")) in _COMPACTIONS for part in places)
 
 
 MOST = 128
@@ -146,7 +145,7 @@ def results_after(
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
     held = []
     for entry in new:
-        given = arguments.decoded(request.document, entry.item.result.call)
+        given = decoded_arguments(request.document, entry.item.result.call)
         name = call_name(entry.item.tool, given, clean, show, remembered).name
         held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
     return tuple([*earlier, *held][-MOST:])

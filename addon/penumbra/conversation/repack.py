@@ -16,7 +16,7 @@ from functools import partial
 
 from msgspec import Raw
 
-from penumbra.apis import arguments, prefix_hash
+from penumbra.apis import parts, prefix_hash
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
@@ -24,7 +24,7 @@ from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.parsers import ToolCompaction
 from penumbra.conversation import adoption, cache_price, result_text, superseded
-from penumbra.conversation.cache_price import Change, Prices
+from penumbra.conversation.cache_price import Change, Prices, Verdict
 from penumbra.conversation.dedup import call_key
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
@@ -34,6 +34,8 @@ from penumbra.store.decisions import Decision, Facts, referents
 
 _LEAST = 400
 """Bytes; smaller results are not worth a rewrite."""
+_SIGNED = (b"thoughtSignature", b"thought_signature")
+"""Messages with one of these are the provider's to the byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,16 @@ class _Superseded:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What would be sent instead."""
+    """A smaller form that could be sent from now on."""
 
-    result: _Superseded
+    key: bytes
     decision: Decision
     original: str
+    before: int
+    """Tokens of the form that was sent."""
+    start: int
+    end: int
+    """Offsets of the text, in the body as it came."""
 
 
 def plan_results(
@@ -71,52 +78,58 @@ def plan_results(
     *,
     priced: bool = True,
 ) -> Plan:
-    """The forms that pay, and the line that says why; nothing where there is nothing to gain.
+    """Plans the smaller results that pay, and says why; empty where there is nothing to gain.
 
     `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: reasoning that the
     provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
     cache does not outlive. Raises RedactionError.
     """
-    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
-    if not priced and (idle is None or idle <= price.cold):
+    if (price := _price(request, idle, priced)) is None:
         return Plan()
     results = calls(request, parameters) if past else []
     useless = superseded.find(results, parameters)
     replaceable = _replaceable(request, past, useless, superseded.writers(results)) if useless else []
     if not replaceable:
         return Plan()
+    decide = _chooser(request, price, idle, bound=_is_bound(request, replaceable, drop_bound))
+    behind = _behind(request, past)
+    # Making the forms costs time in every turn: only where it would pay if they were empty.
+    best = decide([Change(result.facts.tokens_after, 0, behind(result.end)) for result in replaceable])
+    if not best.count:
+        return Plan(line=best.line)
+    candidates = _candidates(request, redact, references, replaceable, parameters)
+    verdict = decide([_change(candidate, behind(candidate.end)) for candidate in candidates])
+    return _plan(candidates[len(candidates) - verdict.count :], verdict.line if candidates else "")
+
+
+def _price(request: Request, idle: float | None, priced: bool) -> Prices | None:
+    """The prices of a request's cached prompt; None where changes wait for a longer pause."""
+    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
+    return price if priced or (idle is not None and idle > price.cold) else None
+
+
+def _chooser(
+    request: Request, price: Prices, idle: float | None, *, bound: bool
+) -> Callable[[Sequence[Change]], Verdict]:
+    """A function that decides how many of some changes to a request pay."""
     made = len(request.document.items(request.conversation.messages)) // 2
-    decide = partial(
+    return partial(
         cache_price.decide,
         price=price,
         turns=cache_price.remaining_turns(made),
         cold=is_cold(request, price, idle),
-        bound=_is_bound(request, replaceable, drop_bound),
+        bound=bound,
     )
-    behind = _behind(request, past)
-    # Making the forms costs time in every turn: only where it would pay if they were empty.
-    best = decide([Change(candidate.facts.tokens_after, 0, behind(candidate)) for candidate in replaceable])
-    if not best.count:
-        return Plan(line=best.line)
-    candidates = _candidates(request, redact, references, replaceable, parameters)
-    verdict = decide(
-        [
-            Change(
-                candidate.result.facts.tokens_after,
-                candidate.decision.facts.tokens_after,
-                behind(candidate.result),
-            )
-            for candidate in candidates
-        ]
-    )
-    chosen = candidates[len(candidates) - verdict.count :]
-    decisions = {candidate.result.item.key: candidate.decision for candidate in chosen}
-    originals = {
-        candidate.decision.facts.ref: candidate.original
-        for candidate in chosen
-        if candidate.decision.facts.ref
-    }
-    return Plan(decisions, originals, verdict.line if candidates else "")
+
+
+def _change(candidate: _Candidate, behind: int) -> Change:
+    return Change(candidate.before, candidate.decision.facts.tokens_after, behind)
+
+
+def _plan(chosen: Sequence[_Candidate], line: str) -> Plan:
+    decisions = {candidate.key: candidate.decision for candidate in chosen}
+    made = ((candidate.decision.facts.ref, candidate.original) for candidate in chosen)
+    return Plan(decisions, {ref: original for ref, original in made if ref}, line)
 
 
 def _replaceable(
@@ -153,7 +166,7 @@ def _candidates(
     for result in replaceable:
         item = result.item
         original = result_text.original(request, item, redact)
-        category = classify(item.tool, arguments.decoded(request.document, item.result.call)).category
+        category = classify(item.tool, parts.decoded_arguments(request.document, item.result.call)).category
         form = superseded.form(
             original,
             item.tool,
@@ -169,15 +182,17 @@ def _candidates(
         text = (references.prefix(ref) if references is not None else "") + form
         made = decision("superseded", item.text, text, ref, result.facts)
         if made.facts.tokens_after < result.facts.tokens_after:
-            candidates.append(_Candidate(result, made, original))
+            start, end = request.document.place(item.result.value)
+            before = result.facts.tokens_after
+            candidates.append(_Candidate(item.key, made, original, before, start, end))
     return candidates
 
 
-def _behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[_Superseded], int]:
-    """Tokens that the provider has seen behind a result, as they were sent."""
+def _behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[int], int]:
+    """A function that counts the tokens which the provider has seen behind an offset, as they were sent."""
     seen = end_of_seen(request)
     saved = _saved_behind(request, past)
-    return lambda result: max(0, int((seen - result.end) / BYTES_PER_TOKEN) - saved(result.end))
+    return lambda end: max(0, int((seen - end) / BYTES_PER_TOKEN) - saved(end))
 
 
 def end_of_seen(request: Request) -> int:
@@ -212,22 +227,6 @@ def _is_bound(request: Request, replaceable: Sequence[_Superseded], drop: bool) 
         return False
     behind = request.conversation.last_thinking > min(candidate.item.result.turn for candidate in replaceable)
     return behind and not (drop and b'"drop_block"' in request.document.text())
-
-
-_SIGNED = (b"thoughtSignature", b"thought_signature")
-"""Messages with one of these are the provider's to the byte."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    """Arguments that could be sent smaller."""
-
-    key: bytes
-    start: int
-    end: int
-    before: str
-    decision: Decision
-    original: str
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
@@ -266,71 +265,38 @@ def put_arguments(request: Request, decided: Mapping[bytes, Decision]) -> frozen
 def plan_arguments(
     request: Request,
     past: Mapping[bytes, Decision],
-    given: Plan,
+    results: Plan,
     redact: Callable[[str, str], Redacted],
     references: References | None,
     idle: float | None,
     *,
     priced: bool,
 ) -> Plan:
-    """The forms that pay; nothing where the settings don't ask for it.
+    """Plans the smaller arguments that pay; empty where the settings don't ask for that.
 
-    `given`: what was decided about results. `idle`, `priced`: as `plan_results` has them. Raises
-    RedactionError.
+    `results`: the plan for results, behind the first of which everything is written anew in any case. `idle`,
+    `priced`: as for `plan_results`. Raises RedactionError.
     """
     parameters = request.settings.tool_compaction
-    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
-    if not parameters.arguments or (not priced and (idle is None or idle <= price.cold)):
+    if not parameters.arguments or not past or (price := _price(request, idle, priced)) is None:
         return Plan()
-    older = superseded.older(calls(request, parameters), parameters) if past else []
     candidates = [
         candidate
-        for index in older
+        for index in superseded.older(calls(request, parameters), parameters)
         if (candidate := _smaller_arguments(request, past, request.items[index], redact, references))
-        is not None
     ]
     if not candidates:
         return Plan()
-    anew = min(
-        (
-            request.document.place(candidate.result.value)[0]
-            for candidate in request.items
-            if candidate.key in given.decisions
-        ),
-        default=end_of_seen(request),
-    )
-    seen = min(anew, end_of_seen(request))
-    free = [candidate for candidate in candidates if given.decisions and candidate.start >= anew]
+    seen = end_of_seen(request)
+    changed = (item.result.value for item in request.items if item.key in results.decisions)
+    anew = min((request.document.place(value)[0] for value in changed), default=seen)
+    free = [candidate for candidate in candidates if results.decisions and candidate.start >= anew]
     others = [candidate for candidate in candidates if candidate not in free]
-    verdict = cache_price.decide(
-        [_change(candidate, seen) for candidate in others],
-        price,
-        cache_price.remaining_turns(len(request.document.items(request.conversation.messages)) // 2),
-        cold=is_cold(request, price, idle),
-        bound=False,
-    )
-    return _given([*others[len(others) - verdict.count :], *free])
-
-
-def _given(chosen: Sequence[_Arguments]) -> Plan:
-    if not chosen:
-        return Plan()
-    return Plan(
-        {candidate.key: candidate.decision for candidate in chosen},
-        {
-            candidate.decision.facts.ref: candidate.original
-            for candidate in chosen
-            if candidate.decision.facts.ref
-        },
-        f"left out arguments of {len(chosen)} older calls",
-    )
-
-
-def _change(candidate: _Arguments, seen: int) -> Change:
-    facts = candidate.decision.facts
-    return Change(
-        facts.tokens_before, facts.tokens_after, max(0, int((seen - candidate.end) / BYTES_PER_TOKEN))
-    )
+    seen = min(anew, seen)
+    decide = _chooser(request, price, idle, bound=False)
+    verdict = decide([_change(one, max(0, int((seen - one.end) / BYTES_PER_TOKEN))) for one in others])
+    chosen = [*others[len(others) - verdict.count :], *free]
+    return _plan(chosen, f"left out arguments of {len(chosen)} older calls" if chosen else "")
 
 
 def _smaller_arguments(
@@ -339,8 +305,8 @@ def _smaller_arguments(
     item: Item,
     redact: Callable[[str, str], Redacted],
     references: References | None,
-) -> _Arguments | None:
-    """What could be sent instead of the arguments of an item's call."""
+) -> _Candidate | None:
+    """A smaller form of the arguments of an item's call; None if there is none or they have to stay."""
     value, parameters = _arguments(item), request.settings.tool_compaction
     if value is None or item.key not in past or not _may_change(request, past, item, value):
         return None
@@ -350,20 +316,21 @@ def _smaller_arguments(
     before = source.decode("utf-8", "surrogatepass") if text is None else text
     original = redact(before, "").text if request.settings.redact_secrets else before
     ref = references.ref(original) if references is not None else ""
-    made = superseded.trimmed(
+    trimmed = superseded.trimmed(
         before.encode("utf-8", "surrogatepass"),
         parameters.input_trim_bytes,
         parameters.tool_identifier_fields.get(item.tool, ()),
         ref,
     )
     key = _key(item, source)
-    if made is None or key in past:
+    if trimmed is None or key in past:
         return None
-    form = made.decode("utf-8", "surrogatepass")
+    form = trimmed.decode("utf-8", "surrogatepass")
     if token_estimate.estimate(form) >= token_estimate.estimate(before):
         return None
     start, end = document.place(value)
-    return _Arguments(key, start, end, before, decision("superseded", before, form, ref, Facts()), original)
+    made = decision("superseded", before, form, ref, Facts())
+    return _Candidate(key, made, original, made.facts.tokens_before, start, end)
 
 
 def _may_change(request: Request, past: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:

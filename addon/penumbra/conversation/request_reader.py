@@ -21,7 +21,7 @@ from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, ambiguity, cache_price, compose, outside_results, read, workers
+from penumbra.conversation import adoption, ambiguity, cache_price, outside_results, read, rewrite, workers
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
@@ -39,6 +39,14 @@ from penumbra.wire.value_memory import Known, ValueMemory
 
 if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration, Restoring
+
+
+T = TypeVar("T")
+_LONG = 30_000
+"""Bytes of a body; smaller ones are read whole, larger ones from the end of their known beginning."""
+_THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
+_GO_ON_WITHOUT = ("claude-cli/",)
+_log = logging.getLogger(__name__)
 
 
 def whose_turn(incoming: Incoming) -> workers.Caller:
@@ -61,9 +69,6 @@ def caller_of(incoming: Incoming, request: Request) -> Caller:
     renewable = request.possession if request.possession != request.scope else b""
     joined = f"session {wanted}" if wanted else ""
     return Caller(request.scope, named, renewable, request.is_open, joined)
-
-
-_log = logging.getLogger(__name__)
 
 
 class RestoredValues:
@@ -111,17 +116,13 @@ class RestoredValues:
         return self._made
 
 
-_MESSAGE = "Requests with `thread` are not supported here; send the full conversation without `thread`."
-_GO_ON_WITHOUT = ("claude-cli/",)
-
-
 class ThreadRefused(OverrideError):
     """A request that is to be sent again with its whole history."""
 
     def __init__(self) -> None:
-        super().__init__(_MESSAGE)
+        super().__init__(_THREADS)
         details = {"error_code": "thread_unsupported_request"}
-        error = {"type": "invalid_request_error", "message": _MESSAGE, "details": details}
+        error = {"type": "invalid_request_error", "message": _THREADS, "details": details}
         self.body = encode({"type": "error", "error": error})
 
 
@@ -134,11 +135,6 @@ def check(document: Document, policy: str, user_agent: str) -> None:
         raise ThreadRefused
 
 
-T = TypeVar("T")
-_LONG = 30_000
-"""Bytes of a body, from which on it pays to look for what is known of it before it is read."""
-
-
 class Work(Protocol):
     """Does a caller's work, away from the event loop where it is heavy."""
 
@@ -147,15 +143,38 @@ class Work(Protocol):
     ) -> T: ...
 
 
-class Arrived(NamedTuple):
-    """A request that was read, and how its texts are redacted."""
+class KnownRequest(NamedTuple):
+    """A request that was read, with what the store has of its conversation."""
 
     request: Request
+    caller: Caller
+    conversation: bytes
+    state: ConversationState
+    keys: Collection[bytes]
+    """Of its results."""
+    past: dict[bytes, Decision]
+    """What was decided about them."""
     redact: Redact
+    is_heavy: bool
+    """What has to be decided takes long."""
+    cold: float
+    """Seconds without a request after which nothing of it is in the provider's cache."""
+    is_cold: bool
+    """That time is over, for certain."""
     hidden: Mapping[str, int]
-    """How many secrets outside of tool results were new, by kind."""
+    """New secrets outside of tool results, counted by kind."""
     decisions: Mapping[bytes, Decision]
-    """New ones, about texts outside of tool results."""
+    """New decisions about texts outside of tool results."""
+
+    @property
+    def reopened(self) -> frozenset[bytes]:
+        """The keys of its answered results that may get another form."""
+        return adoption.reopened(self.request, self.state, self.past) if self.is_cold else frozenset()
+
+    def learned(self, limits: LearnedLimits) -> KnownRequest:
+        """Return the request with what a refusal has just told of its conversation."""
+        state = replace(self.state, limits=self.state.limits.learned(limits))
+        return self._replace(state=state)
 
 
 class RequestReader:
@@ -175,9 +194,9 @@ class RequestReader:
         self.values: ValueMemory | None = ValueMemory()
         """Of messages; None: each is read again in every turn."""
 
-    async def arrived(
-        self, incoming: Incoming, settings: Settings, work: Work, *, whole: bool = True
-    ) -> Arrived | None:
+    async def read(
+        self, incoming: Incoming, settings: Settings, work: Work, *, whole: bool
+    ) -> KnownRequest | None:
         """The request in a body; None: it is no request of its API. `whole`: what is decided can be
         remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
@@ -198,10 +217,13 @@ class RequestReader:
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
-        if not request.settings.redact_secrets:
-            return Arrived(await self._with_calls(request), redact, {}, {})
-        found = await self._without_secrets(incoming, request, caller, work, heavy=heavy)
-        return Arrived(await self._with_calls(found.request), redact, found.counts, found.decisions)
+        hidden: Mapping[str, int] = {}
+        decisions: Mapping[bytes, Decision] = {}
+        if request.settings.redact_secrets:
+            found = await self._without_secrets(incoming, request, caller, work, heavy=heavy)
+            request, hidden, decisions = found.request, found.counts, found.decisions
+        request = await self._with_calls(request)
+        return await self._known_request(incoming, request, redact, hidden, decisions, whole=whole)
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
@@ -267,59 +289,38 @@ class RequestReader:
         calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
         return read.with_calls(request, calls) if calls else request
 
-
-class KnownRequest(NamedTuple):
-    """Passed on from step to step."""
-
-    request: Request
-    caller: Caller
-    conversation: bytes
-    state: ConversationState
-    keys: Collection[bytes]
-    """Of its results."""
-    past: dict[bytes, Decision]
-    """What was decided about them."""
-    redact: Redact
-    is_heavy: bool
-    """What has to be decided takes long."""
-    cold: float
-    """Seconds without a request after which nothing of it is in the provider's cache."""
-    is_cold: bool
-    """That time is over, for certain."""
-
-    @property
-    def reopened(self) -> frozenset[bytes]:
-        """The keys of its answered results that may get another form."""
-        return adoption.reopened(self.request, self.state, self.past) if self.is_cold else frozenset()
-
-    def learned(self, limits: LearnedLimits) -> KnownRequest:
-        """Return the request with what a refusal has just told of its conversation."""
-        state = replace(self.state, limits=self.state.limits.learned(limits))
-        return self._replace(state=state)
-
-
-async def known_request(
-    stores: Stores, restored: RestoredValues, incoming: Incoming, arrived: Arrived, *, whole: bool
-) -> KnownRequest:
-    """The request with what the store has of its conversation. `whole`: what is decided can be remembered."""
-    request = arrived.request
-    caller = caller_of(incoming, request)
-    conversation = caller.conversation()
-    state, keys, past = await _remembered(stores, request, conversation)
-    if not whole and await stores.lacks(past, compose.answered(request)):
-        state, keys, past = await _remembered(stores, request, conversation)
-    redact = restored.redacting(request, caller, arrived.redact)
-    if stores.is_recent and state.idle is None:
-        # Most conversations have had the injected tool from their first request on.
-        request = replace(request, settings=replace(request.settings, adopt="compress"))
-    heavy = compose.is_heavy(request, past, state)
-    cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
-    if state.idle and any(key not in past for key in compose.answered(request)):
-        # Some turns went another way: nobody knows when the last request was.
-        state = replace(state, idle=0.0)
-    asks = whole and incoming.api.kind == "messages"
-    is_cold = asks and adoption.is_cold(request, state, cold)
-    return KnownRequest(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold)
+    async def _known_request(
+        self,
+        incoming: Incoming,
+        request: Request,
+        redact: Redact,
+        hidden: Mapping[str, int],
+        decisions: Mapping[bytes, Decision],
+        *,
+        whole: bool,
+    ) -> KnownRequest:
+        """The request with what the store has of its conversation."""
+        caller = caller_of(incoming, request)
+        conversation = caller.conversation()
+        state, keys, past = await _remembered(self._stores, request, conversation)
+        if not whole and await self._stores.lacks(past, rewrite.answered(request)):
+            state, keys, past = await _remembered(self._stores, request, conversation)
+        redact = self._restored.redacting(request, caller, redact)
+        if self._stores.is_recent and state.idle is None:
+            # Most conversations have had the injected tool from their first request on.
+            request = replace(request, settings=replace(request.settings, adopt="compress"))
+        heavy = rewrite.is_heavy(request, past, state)
+        cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
+        if state.idle and any(key not in past for key in rewrite.answered(request)):
+            # Some turns went another way: nobody knows when the last request was.
+            state = replace(state, idle=0.0)
+        asks = whole and incoming.api.kind == "messages"
+        is_cold = asks and adoption.is_cold(request, state, cold)
+        return KnownRequest(
+            *(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold),
+            hidden=hidden,
+            decisions=decisions,
+        )
 
 
 async def _remembered(
@@ -327,6 +328,6 @@ async def _remembered(
 ) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
     """What is known of a conversation, the keys of a request's results, and what was decided of these."""
     state = await stores.conversations.past(conversation)
-    keys = compose.keys(request, state)
+    keys = rewrite.keys(request, state)
     stores.follow(conversation, state, keys)
     return state, keys, await stores.decisions.get(keys)

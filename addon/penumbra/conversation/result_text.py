@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from penumbra.apis import arguments
+from penumbra.apis import parts
 from penumbra.compress import pipeline
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
@@ -31,7 +31,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
     return ToolOutput(
         text=item.text,
         tool=item.tool,
-        arguments=arguments.decoded(request.document, item.result.call),
+        arguments=parts.decoded_arguments(request.document, item.result.call),
         call_id=item.result.call_id,
         is_error=item.result.is_error,
         mentioned=partial(

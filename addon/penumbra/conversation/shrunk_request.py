@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from penumbra.apis import arguments
+from penumbra.apis import parts
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
@@ -153,7 +153,7 @@ def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Resul
             index=index,
             call_id=item.result.call_id,
             tool=item.tool,
-            arguments=arguments.decoded(request.document, item.result.call),
+            arguments=parts.decoded_arguments(request.document, item.result.call),
             is_error=item.result.is_error,
             unread=item.result.turn > last,
         )

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from mitmproxy import http
 
 from penumbra import errors
-from penumbra.apis.base import PassedResponse, Response
-from penumbra.apis.event import Filter
+from penumbra.apis.base import Filter, PassedResponse, Response
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done

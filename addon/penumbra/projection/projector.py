@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from penumbra.apis import arguments, recognise
+from penumbra.apis import parts, recognise
 from penumbra.apis.recognise import Api
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN, estimate
@@ -133,7 +133,7 @@ def _declared(name: str) -> int:
 
 def _form(accepted: Accepted, shown: Shown) -> Form:
     item = shown.item
-    decoded = arguments.decoded(accepted.request.document, item.result.call)
+    decoded = parts.decoded_arguments(accepted.request.document, item.result.call)
     call = classify(item.tool, decoded)
     kind = ""
     if call.shell:

@@ -11,7 +11,7 @@ from penumbra.apis.recognise import apis
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import compose, read, summary_requests
+from penumbra.conversation import read, rewrite, summary_requests
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.model import Head
@@ -50,7 +50,7 @@ def sent(
     made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
     assert request is not None
-    result, _ = compose.compose(
+    result, _ = rewrite.compose(
         Inputs(request, {}, lambda text, hint: Redacted(text), None),
         ConversationState(None, limits or LearnedLimits()),
         None,

@@ -14,7 +14,7 @@ from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, compose, read, repack
+from penumbra.conversation import adoption, read, repack, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
 from penumbra.expand.reference import References
@@ -71,7 +71,7 @@ class Talk:
 
     def send(self, past: ConversationState = JUST_NOW, references: Any = REFERENCES) -> list[str]:
         request = read.read(Document(self.body()), self.api, self.settings, SCOPE)
-        made, self.line = compose.compose(
+        made, self.line = rewrite.compose(
             Inputs(request, self.known, redact, references), past, None, LineIndexes()
         )
         self.known = {**self.known, **made.decisions}
@@ -247,7 +247,7 @@ def test_nothing_to_do_is_the_same_object():
     talk.call("Bash", "ok too", command="true")
     data = talk.body()
     request = read.read(Document(data), talk.api, talk.settings, SCOPE)
-    made, line = compose.compose(
+    made, line = rewrite.compose(
         Inputs(request, {}, redact, REFERENCES), ConversationState(), None, LineIndexes()
     )
     assert made.body is data

@@ -13,7 +13,7 @@ from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.conversation import compose, read
+from penumbra.conversation import read, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
 from penumbra.expand.reference import References
@@ -89,8 +89,8 @@ class Talk:
         body = json.dumps({"model": "m", "max_tokens": 9, key: messages, **more}).encode()
         request = read.read(Document(body), self.api, self.settings, b"s" * 32)
         assert request is not None
-        known = {key: self.known[key] for key in compose.keys(request, past) if key in self.known}
-        made, self.line = compose.compose(
+        known = {key: self.known[key] for key in rewrite.keys(request, past) if key in self.known}
+        made, self.line = rewrite.compose(
             Inputs(request, known, lambda text, hint: Redacted(text), self.references),
             past,
             None,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from penumbra.apis import arguments as call_arguments
+from penumbra.apis import parts
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation, PastCall, ResultText
@@ -307,7 +307,7 @@ class Restoring:
             return
         root, moved = _root(request), _first_move(request)
         for item in new:
-            given = call_arguments.decoded(request.document, item.result.call)
+            given = parts.decoded_arguments(request.document, item.result.call)
             path = files.read_from(item.tool, given, Folder(root, moved <= item.result.turn))
             values: Mapping[str, str] = {}
             if path:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.apis.arguments import strings
+from penumbra.apis.parts import argument_strings
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore import files
 from penumbra.redaction.restore.files import Folder
@@ -303,7 +303,7 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
     if len(workdirs) > 1 or not all(isinstance(each, str) for each in workdirs):
         return []
     workdir = workdirs[0] if workdirs else None
-    texts = list(strings(arguments))
+    texts = list(argument_strings(arguments))
     if how.member:
         path = arguments.get(how.member)
         if named != [how.member] or not isinstance(path, str):
