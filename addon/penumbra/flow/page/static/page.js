@@ -76,8 +76,8 @@
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid);
   }
 
-  // Three lines with what they stand for; what is drawn begins at `left`.
-  const left = 70;
+  // Three lines with what they stand for. What is drawn begins at `left`: the large letters of a narrow screen fit before it.
+  const left = 100;
   function scaleLines(width, zero, most, height, words) {
     return [0, 0.5, 1].map((share) => {
       const y = zero - share * height;
@@ -108,10 +108,10 @@
   const square = (kind, words) => el("li", {}, svg("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, class: kind })), ` ${words}`);
 
   function bars(label, values, name) {
-    const width = 900, height = 150, step = Math.min((width - left) / Math.max(values.length, 1), 80);
+    const width = 900, height = 164, step = Math.min((width - left) / Math.max(values.length, 1), 80);
     const most = Math.max(1, ...values.map((each) => Math.abs(each.value)));
     const low = Math.max(0, ...values.map((each) => -each.value)) / most;
-    const room = height - 40, zero = 10 + room * (1 - low / (1 + low));
+    const room = height - 54, zero = 24 + room * (1 - low / (1 + low));
     const scale = (room / (1 + low)) / most;
     const drawn = values.map((each, index) => {
       const tall = Math.abs(each.value) * scale;
@@ -131,21 +131,21 @@
   function prompts(turns) {
     const shown = turns.slice(-120).filter((turn) => turn.amounts.responses);
     if (!shown.length) return "";
-    const width = 900, height = 140, step = (width - left) / shown.length;
+    const width = 900, height = 160, room = height - 34, zero = height - 10, step = (width - left) / shown.length;
     const all = (turn) => (turn.amounts.cached || 0) + (turn.amounts.written || 0) + (turn.amounts.uncached || 0);
     const most = Math.max(1, ...shown.map(all));
     const drawn = shown.map((turn, index) => {
-      const cached = ((turn.amounts.cached || 0) / most) * (height - 10);
-      const read = (all(turn) / most) * (height - 10) - cached;
+      const cached = ((turn.amounts.cached || 0) / most) * room;
+      const read = (all(turn) / most) * room - cached;
       const place = { x: left + index * step + step * 0.1, width: Math.min(step * 0.8, 40) };
       const title = svg("title", {}, `${clock(turn.time)}: ${tokens(all(turn))} input tokens, ${tokens(turn.amounts.cached)} from the cache`);
       return svg("g", {}, title,
-        svg("rect", { ...place, y: height - cached, height: cached, class: "cached" }),
-        svg("rect", { ...place, y: height - cached - read, height: Math.max(read, 0.5), class: turn.miss ? "missed" : "read" }));
+        svg("rect", { ...place, y: zero - cached, height: cached, class: "cached" }),
+        svg("rect", { ...place, y: zero - cached - read, height: Math.max(read, 0.5), class: turn.miss ? "missed" : "read" }));
     });
     const label = "Input tokens of each turn: from the cache, read anew, and missed. The turns below say the same in words.";
     return el("figure", {}, el("figcaption", {}, "Input tokens, a bar for each turn"),
-      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...scaleLines(width, height, most, height - 10, tokens), ...drawn),
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...scaleLines(width, zero, most, room, tokens), ...drawn),
       el("ul", { class: "key" }, square("cached", "from the provider's cache"), square("read", "read anew"), square("missed", "read anew, though it should have been cached")));
   }
 
