@@ -114,7 +114,7 @@ def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> 
 
 
 def _wrappers(document: Document) -> list[Raw]:
-    """What the request itself may stand in."""
+    """Members in which the request itself may be wrapped."""
     top = document.members(document.root)
     return [value for name, value in top.items() if _folded(name) in ("request", "generatecontentrequest")]
 

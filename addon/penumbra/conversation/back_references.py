@@ -61,12 +61,12 @@ class Earlier:
     """An earlier text, as it stands in the request."""
 
     key: bytes
-    """What knows it in the request; empty for the text itself."""
+    """Key of the text in the request; empty for the text that is being written."""
     call: CallName
     is_file: bool
-    """It is the text of a file, or what a call was given to write."""
+    """The text is that of a file, or what a call was given to write."""
     is_given: bool
-    """It is what a call was given."""
+    """The text is an argument of a call."""
     numbers: Sequence[int]
     """Line number of each line: in its file, or counted; 0 for what is none."""
     counted: bool
@@ -87,7 +87,7 @@ class _Part:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Those of the first and the last line, in the earlier text; 0 if they don't count the lines."""
+        """Numbers of the first and the last line in the earlier text; 0 if numbers don't count the lines."""
         numbers = self.earlier.numbers
         first, last = numbers[self.place], numbers[self.place + self.length - 1]
         return (first, last) if first and last - first == self.length - 1 else (0, 0)
@@ -99,9 +99,9 @@ class Referring:
 
     text: str
     keys: frozenset[bytes]
-    """Of what is referred to."""
+    """Keys of the texts that are referred to."""
     is_lossy: bool
-    """It does not say of all that is missing where it stands."""
+    """Some omitted lines have no reference that locates them."""
 
 
 _Lines = tuple[Sequence[int], list[str], bool]
@@ -120,7 +120,7 @@ class LineIndex:
     _said: SaidLines = field(default_factory=SaidLines)
     _told: set[bytes] = field(default_factory=set)
     _untold: list[Sequence[str | None]] = field(default_factory=list)
-    """Of these texts it is not known yet what they tell."""
+    """Texts whose facts have not been extracted yet."""
     _last: tuple[str, _Lines] | None = None
     """A file's text and its lines: what was just compared is mostly what is noted next."""
 
@@ -163,7 +163,7 @@ class LineIndex:
             self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
 
     def told(self) -> Told:
-        """What the texts so far show."""
+        """The facts that the texts so far show."""
         for lines in self._untold:
             self._told.update(new_facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._untold = []
@@ -245,7 +245,7 @@ class LineIndex:
     def _of_runs(
         self, lines: Sequence[str], parts: Iterable[tuple[_Part, Name]], matcher: _Matcher
     ) -> list[Said]:
-        """The same of the whole text where its parts are all of runs."""
+        """The known lines of the whole text where all its parts refer to output of runs."""
         are_runs = not any(part.earlier.is_file or part.earlier.is_given for part, _ in parts)
         if not are_runs or said_lines.known_from(matcher.call) is not From.ANYWHERE:
             return []
@@ -319,7 +319,7 @@ class _Matcher:
     output: Sequence[str | None]
     """The lines; None for those that are no lines of the output: they can only be the same as others here."""
     call: Call
-    """What printed the text."""
+    """The call that printed the text."""
     file: ShownFile | None
     """The file that the text is of; None if it is of none."""
     _staying: StayingLines | None = None
@@ -440,7 +440,7 @@ class _Writer:
 
     text: str
     numbers: Sequence[int]
-    """Of its lines; empty if they have none."""
+    """Numbers of the file's lines; empty if they have none."""
 
     def write(self, parts: Sequence[tuple[int, int, str]]) -> str:
         """The text with the lines of each part replaced: (start, position behind it, what stands for it)."""
@@ -482,7 +482,7 @@ class _Seen:
     """First line and number of lines of the parts that become one line each, in order."""
 
     def number(self, position: int) -> int:
-        """That of a line which is shown."""
+        """Returns the number of a line that is shown."""
         gone = sum(length - 1 for start, length in self.hidden if start < position)
         return self.in_front + position - gone + 1
 
@@ -548,7 +548,7 @@ class Beginnings:
         self.characters.append(characters + (self.characters[-1] if self.characters else 0))
 
     def copy(self) -> Beginnings:
-        """The same, which go on by themselves."""
+        """An independent copy; later additions don't touch the original."""
         copied = Beginnings(b"")
         copied._state = self._state.copy()
         copied.hashes, copied.characters = self.hashes.copy(), self.characters.copy()

@@ -30,7 +30,7 @@ COLD = "the cache is cold"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a model's cached prompts cost, in parts of an input token's price."""
+    """Prices of a model's cached prompts, in parts of an input token's price."""
 
     read: float
     write: float
@@ -60,14 +60,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done about some changes, and why."""
+    """How many of some changes pay, and why."""
 
     count: int
-    """So many of them, the last ones in the request; 0: it does not pay."""
+    """Number of changes, counted from the end of the request; 0: none pays."""
     once: float
-    """What it costs now; negative if it saves at once."""
+    """Cost of this request; negative if it saves at once."""
     each: float
-    """What each later turn saves."""
+    """Saving of each later turn."""
     line: str
     """The reason, for a log."""
 
@@ -80,7 +80,7 @@ def table() -> Mapping[str, Any]:
 
 
 def prices(format_name: str, model: str, body: bytes) -> Prices:
-    """What holds for a request. Raises KeyError for a format that the rules do not know."""
+    """Prices for a request. Raises KeyError for a format that the rules do not know."""
     asked = table()["formats"][format_name].get("asked")
     asks = asked is not None and asked["marker"].encode() in _unspaced(body, asked["marker"])
     return _prices(format_name, model, asks)
@@ -99,7 +99,7 @@ def _prices(format_name: str, model: str, asks: bool) -> Prices:
 
 
 def of_request(format_name: str, model: str, document: Document) -> Prices:
-    """What holds for the request in a document. Raises KeyError for a format that the rules do not know."""
+    """Prices for the request in a document. Raises KeyError for a format that the rules do not know."""
     asked = table()["formats"][format_name].get("asked")
     may_ask = asked is not None and document.contains(_name(asked["marker"]))
     return prices(format_name, model, document.text() if may_ask else b"")

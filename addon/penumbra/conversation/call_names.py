@@ -35,7 +35,7 @@ class NamedCall:
     text: bytes
     """Key of the call whose result this one's is a duplicate of; else its own."""
     lasts: bool
-    """Its result can be referred to, and stays as it is then."""
+    """Later results may refer to the call's result, which then keeps its form."""
     shown: list[tuple[int, int]] = field(default_factory=list)
     """(first, last) number of the lines of a file that its result shows."""
 
@@ -46,7 +46,7 @@ class Name:
 
     name: str
     keys: frozenset[bytes]
-    """What has to stand there for that to be so."""
+    """Keys of the calls that have to stay in the request for the name to be right."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class ShownTexts:
         self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
     def shown(self, text: str, is_path: bool, clean: Clean) -> str:
-        """What a name shows of a text. `clean` makes the same of it every time. Raises RedactionError."""
+        """The part of a text that a name shows. `clean` must be deterministic. Raises RedactionError."""
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=bytes([is_path])).digest()
         with self._lock:
             known = self._shown.get(key)
@@ -173,7 +173,7 @@ def call_name(
 
 
 class _What(NamedTuple):
-    """What tells the calls of a tool apart."""
+    """The arguments that tell a tool's calls apart."""
 
     text: str = ""
     is_path: bool = False

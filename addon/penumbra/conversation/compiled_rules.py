@@ -26,7 +26,7 @@ _OUTPUTS = (
     ToolOutput(_TESTS + "error: it failed\n", "Bash", {"command": "pytest -v"}),
     ToolOutput("[" + ",".join(['{"a": 1, "b": "x"}'] * 80) + "]", "Bash", {"command": "curl localhost"}),
 )
-"""Of the kinds that most results are."""
+"""Samples of the kinds of output that most results are."""
 _LONGEST_WAIT = 30.0
 """Seconds."""
 _log = logging.getLogger(__name__)

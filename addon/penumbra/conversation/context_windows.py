@@ -27,7 +27,7 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Of most texts; of those that have fewer, a half still fits."""
+"""True of most texts; half of a text with fewer still fits."""
 _OTHERS_BYTES = 1_000
 """Room for the rest of a message that is put behind a body."""
 
@@ -41,7 +41,7 @@ class Window:
 
     tokens: int = 0
     believed: int = 0
-    """What clients steer by."""
+    """The size that clients expect."""
 
 
 @cache
@@ -70,12 +70,12 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What fits into a request; 0: not known."""
+    """Space that is left in requests of a conversation; 0: not known."""
 
     tokens: int = 0
-    """Of a request and its response, by the provider's own count."""
+    """Tokens of a request and its response, by the provider's own count."""
     body_bytes: int = 0
-    """Of the body."""
+    """Bytes of a body."""
     again: bool = True
     """A request of ours that was refused as too large may be sent again smaller."""
     learn: Learn | None = None
@@ -110,7 +110,7 @@ def room_of_request(request: Request, limits: LearnedLimits, head: Head, learn: 
 
 
 def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Room:
-    """What is known of a conversation's room before anything is asked for."""
+    """The space for a conversation, from learned limits and the model's window."""
     tokens = (limits.window, window.tokens or window.believed)
     return Room(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
 
@@ -120,19 +120,19 @@ class UsageScale:
     """How input tokens are told. All in the provider's own tokens."""
 
     limit: int
-    """What requests of the conversation are kept to."""
+    """The limit that requests of the conversation are kept below."""
     believed: int
-    """What the client takes for it."""
+    """The limit that the client expects."""
 
     def count(self, tokens: int) -> int:
-        """What the client is told instead of so many tokens; never fewer."""
+        """The count that the client gets for a number of tokens; never a smaller one."""
         return -(-tokens * self.believed // self.limit)
 
 
 def usage_scale_of_request(
     request: Request, rewritten: Rewritten, limits: LearnedLimits, head: Head
 ) -> UsageScale | None:
-    """What the client is told of a request's size; None: what the provider says."""
+    """The scale for a request's usage; None: clients get the provider's own figures."""
     if request.settings.context_guard == "off" or request.api.kind != "messages":
         return None
     if not limits.window:

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a request's results are decided by."""
+    """Inputs of the decisions about a request's results."""
 
     request: Request
     past: Mapping[bytes, Decision]
@@ -57,7 +57,7 @@ class Inputs:
     references: References | None
     """None: the model can't ask for originals."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
-    """What came of asking external compressors about results that are not decided about, by key."""
+    """Forms by external compressors for new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
     held: tuple[HeldResult, ...] = ()
@@ -65,9 +65,9 @@ class Inputs:
     show: ShowName = one_line
     """How names of tools and calls are told."""
     shown: ShownTexts | None = None
-    """What names show of paths and commands; None: that is a matter of the conversation."""
+    """Remembered names of paths and commands; None: names depend on the conversation."""
     unsaid: Unsaid | None = None
-    """What is not in `past` though it may have been decided; None: nothing."""
+    """Texts that are not in `past` though they may have been decided; None: there are none."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     is_withdrawn: bool = False
@@ -122,7 +122,7 @@ class Decider:
         )
 
     def decide(self, item: Item) -> tuple[Decision, bool]:
-        """What becomes of an item, and whether that is new. Raises RedactionError."""
+        """The decision about an item, and whether it is new. Raises RedactionError."""
         decision, new = self._decision(item)
         if new:
             if self._is_noted(item):

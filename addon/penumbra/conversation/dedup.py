@@ -30,9 +30,9 @@ class Earlier:
     complete: bool
     """Nothing was left out of it."""
     lasting: bool
-    """It keeps the form in which it stands there, and that form shows something of it."""
+    """The result keeps its form, and that form shows something of the output."""
     is_new: bool
-    """It got that form in this request."""
+    """The result got its form in this request."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Seen:
         return cls(unique)
 
     def copy(self) -> Seen:
-        """Another one, for a later request: nothing in it is new."""
+        """An independent copy for a later request, in which nothing is new."""
         by_digest, by_key = self._by_digest.copy(), self._by_key.copy()
         for digest, key in self._new:
             if key in by_key:
@@ -144,7 +144,7 @@ def _is_plain(call_id: str) -> bool:
 
 
 def _are_plain(call_ids: Sequence[str]) -> bool:
-    """The same of all of them, at once."""
+    """Whether all of the ids can stand in a reference; faster than one by one."""
     return all(call_ids) and _is_plain("".join(call_ids) or "none")
 
 
@@ -154,5 +154,5 @@ def can_name(call_id: str, tool: str) -> bool:
 
 
 def marker(name: str) -> str:
-    """What stands for the later text."""
+    """The reference that replaces the later text."""
     return f"[Duplicate of {name}; see earlier result]"

@@ -36,7 +36,7 @@ class _Text(NamedTuple):
 
     key: bytes
     mark: bytes
-    """Of the text: another form of the result has another mark."""
+    """Hash of the text: another form of the result has another mark."""
     size: int
     """Characters or bytes, roughly."""
     text: str | None
@@ -58,17 +58,17 @@ class _Text(NamedTuple):
 
 @dataclass(slots=True)
 class TextsSoFar:
-    """What was noted of the first messages."""
+    """State of the notes after some of the messages."""
 
     seen: dedup.Seen
     beginnings: Beginnings
-    """Of the texts."""
+    """Hashes of the texts."""
     texts: list[_Text] = field(default_factory=list)
     turn: int = -1
     """Index of the message of the last result so far."""
 
     def copy(self) -> TextsSoFar:
-        """Another one, for a later request."""
+        """An independent copy for a later request."""
         _take_in(self.beginnings, self.texts)
         return TextsSoFar(self.seen.copy(), self.beginnings.copy(), self.texts.copy(), self.turn)
 
@@ -86,7 +86,7 @@ class EarlierTexts:
 
     request: Request
     line_indexes: LineIndexes
-    """Of conversations under way."""
+    """Line indexes of active conversations."""
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are not all there."""
     held: tuple[HeldResult, ...] = ()
@@ -94,9 +94,9 @@ class EarlierTexts:
     clean: Clean = str
     """Takes the secrets out of what references name calls by."""
     show: Callable[[str], str] = str
-    """What may be shown of a tool's name."""
+    """Returns the part of a tool's name that may be shown."""
     shown: ShownTexts | None = None
-    """What names show of paths and commands, remembered."""
+    """Remembered names of paths and commands."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
     _beginnings: Beginnings = field(init=False)
@@ -134,11 +134,11 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """What is noted of the first messages depends on these alone, and on which ids name a result."""
+        """Whether notes of the first messages depend only on their texts and on which ids name a result."""
         return self._compaction < 0 and not self.held and not self.edited_calls
 
     def so_far(self) -> TextsSoFar:
-        """What was noted, to go on from."""
+        """State of the notes so far, from which a later request can resume."""
         return TextsSoFar(self._seen, self._beginnings, self._texts, self._turn)
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
@@ -153,7 +153,7 @@ class EarlierTexts:
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """What the call said can be referred to, from its own result on, which comes next."""
+        """Notes the arguments of a call, which references may name from its own result on."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
@@ -200,7 +200,7 @@ class EarlierTexts:
         )
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """The same where nothing is said again."""
+        """Notes a result's form where no references are made."""
         self._seen.note(item.digest, item.key, item.result.call_id, item.tool, facts, new)
 
     def holds(self, facts: Facts) -> bool:
@@ -216,7 +216,7 @@ class EarlierTexts:
         return self._index().named(earlier.key)
 
     def told(self) -> Told:
-        """What the texts so far show."""
+        """The facts that the texts so far show."""
         return self._index().told()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
@@ -238,7 +238,7 @@ class EarlierTexts:
             self.line_indexes.give(noted.hashes[last], self._line_index, noted.characters[last])
 
     def _index(self) -> LineIndex:
-        """What the texts so far say, line by line; asked for only where a new text may repeat them."""
+        """Index of the lines so far; built only when a new text may repeat some."""
         if self._line_index is None:
             _take_in(self._beginnings, self._texts)
             self._line_index, self._indexed = self.line_indexes.take(self._beginnings.hashes)
@@ -298,7 +298,7 @@ class EarlierTexts:
         return not self.held or (len(self.held) < provider_history.MOST and self.held[0].key != b"")
 
     def call(self, result: ResultText) -> Call:
-        """What the call of one of the request's results was."""
+        """The classified call of one of the request's results."""
         call = self._calls.get(id(result))
         if call is None:
             tool = result.call.name if result.call else ""

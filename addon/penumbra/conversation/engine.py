@@ -170,7 +170,7 @@ class Engine:
     # What others ask
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """What becomes of a request; None: it is no request of this API after all, leave it alone."""
+        """Processes a request; None: the body is no request of this API, and is left alone."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings)
@@ -414,7 +414,7 @@ class Engine:
     async def _inputs(
         self, incoming: Incoming, known: KnownRequest, prepared: Prepared | None, *, whole: bool
     ) -> Inputs:
-        """What the results are decided by. Raises OverrideError, RedactionError."""
+        """Collects the inputs of the decisions about results. Raises OverrideError, RedactionError."""
         request, past, redact = known.request, known.past, known.redact
         held = provider_history.results_before(request, prepared)
         references = comparing(prepared.references, request, past, redact) if prepared else None
@@ -453,7 +453,7 @@ class Engine:
         line: str,
         betas: str,
     ) -> Accepted:
-        """What is to be sent, for those who send it and read its response."""
+        """The request that is sent, with all that reading its response needs."""
         request, conversation = known.request, known.conversation
         learn = partial(self._stores.conversations.learn, conversation)
         return Accepted(

@@ -21,7 +21,7 @@ class EngineSettings:
     database: Path | None
     """None: in memory."""
     shared: SharedPlace | None
-    """What several proxies share in its place; None: there is nothing."""
+    """The store that several proxies share; None: there is none."""
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
@@ -31,9 +31,9 @@ class EngineSettings:
     """To external compressors."""
     calls_per_second: int
     page_bytes: int
-    """Of an original that the model asks for."""
+    """Size of a page of an original that the model asks for."""
     user_rules: Loaded | None
-    """What the user's file of rules holds."""
+    """Rules of the user's own file."""
     gitleaks_only: bool
     secrets_allow: tuple[str, ...]
     rules: str

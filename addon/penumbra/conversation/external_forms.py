@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class AskedCompressors:
-    """State: those that were made."""
+    """External compressors of one engine, made when first needed."""
 
     def __init__(
         self,
@@ -51,7 +51,6 @@ class AskedCompressors:
         self._made: ExternalCompressors | None = None
 
     def close(self) -> None:
-        """There will be no more requests."""
         if self._made is not None:
             self._made.close()
 
@@ -105,7 +104,7 @@ class AskedCompressors:
         return await self._compressors().forms(asking, results)
 
     def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
-        """What the request is authorised with, where an external compressor may use it."""
+        """The request's credential, where an external compressor may use it."""
         from penumbra.external.strategy import Credential
 
         if not request.settings.allow_captured_credentials:

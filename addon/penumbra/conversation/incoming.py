@@ -40,11 +40,11 @@ class Incoming:
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False
-    """It is a frame of a WebSocket."""
+    """The request is a frame of a WebSocket."""
 
     @property
     def head(self) -> Head:
-        """What is known of it beside its body."""
+        """The request's path and headers."""
         return Head(self.path, self.headers)
 
 
@@ -60,25 +60,25 @@ class Accepted(Struct, frozen=True):
     conversation: bytes = b""
     """Keyed hash of the conversation."""
     caller: Caller | None = None
-    """Whose request it is."""
+    """The caller, with the conversation."""
     decided: Mapping[bytes, Decision] = {}
     """The form of every text."""
     line: str = ""
-    """What was done about the conversation as a whole, for a log."""
+    """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
-    """What it leaves as it was, if its cache was taken for cold and something of it changed for that."""
+    """The unchanged part, if the cache counts as cold and something was changed for that."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
-    """What its header `anthropic-beta` has to say; empty: what it says already."""
+    """New value of the header `anthropic-beta`; empty: the header stays."""
     restoration: Restoration | None = None
-    """What may be put back into its response."""
+    """Values that may be put back into the response."""
     room: Room = NOT_KNOWN
-    """What may be put behind its responses."""
+    """Space for originals behind the responses."""
     usage_scale: UsageScale | None = None
-    """What its client is told of its size; None: what the provider says."""
+    """Scale of the usage that the client gets; None: the provider's own figures."""
     model: str = ""
-    """As it may be shown."""
+    """Name of the model, as it may be shown."""
     project: str = ""
     """A short name of it; empty if it is not known."""
     plan: Plan | None = None
@@ -106,5 +106,5 @@ def unsearched(api: Api, error: RedactionError) -> Refused:
 
 
 def message_of(error: RedactionError) -> str:
-    """What a client is told."""
+    """The error message for the client."""
     return f"Penumbra could not search this request for secrets and did not send it: {error}"

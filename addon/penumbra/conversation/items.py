@@ -35,9 +35,9 @@ class Item:
     result: ResultText
     text: str
     digest: bytes
-    """Of the text alone."""
+    """Hash of the text alone."""
     key: bytes
-    """Of caller, call and text: what the ledger knows it by."""
+    """Hash of caller, call and text: the ledger's key."""
 
     @property
     def tool(self) -> str:
@@ -47,12 +47,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What makes the items of one request."""
+    """Makes the items of one request."""
 
     possession: bytes
     """Keys every hash: who has to send the same again to be known."""
     opening: bytes
-    """Of the conversation's first words."""
+    """Hash of the conversation's first words."""
 
     @classmethod
     def of(cls, possession: bytes, opening: str) -> Keys:
@@ -91,11 +91,11 @@ def read_items(
 
 
 class Searched(Protocol):
-    """One thing that is searched."""
+    """A value that is searched for secrets."""
 
     @property
     def key(self) -> bytes:
-        """Of caller, call and text: what the ledger knows it by."""
+        """Hash of caller, call and text: the ledger's key."""
         ...
 
     @property
@@ -108,11 +108,11 @@ class Searched(Protocol):
     def value(self) -> Raw: ...
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        """What is to become of it. Raises RedactionError."""
+        """Decides about the value. Raises RedactionError."""
         ...
 
     def edit(self, document: Document, decision: Decision) -> None:
-        """Give it the form that was decided."""
+        """Gives the value the form that was decided."""
         ...
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:

@@ -38,11 +38,11 @@ from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 
 LINE = "rewrote the tools: from now on originals can be asked for"
-"""What logs say of it, and of the cache that it costs."""
+"""The log's words for a late declaration, and for the cache that it costs."""
 _LITTLE = 1_024
 """Tokens. A prefix below that costs little to write again, whatever a provider caches."""
 _MOST_BYTES_PER_TOKEN = 8
-"""Of any text; what is larger than that need not be counted to be known to be large."""
+"""The most that any text has: a larger text is known to be large without being counted."""
 
 
 @cache

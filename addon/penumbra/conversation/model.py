@@ -29,7 +29,7 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""Of what was said, at most, latest first."""
+"""Characters that are read, at most, latest first."""
 _OLDEST = 0.3
 """Weight of a name that was used long ago; the latest one has 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
 
 
 class Mentions:
-    """What was said in one request, found once for all of its results."""
+    """Names that one request's texts and calls use, found once for all of its results."""
 
     def __init__(self) -> None:
         self._said: list[tuple[int, Raw]] | None = None
@@ -95,11 +95,11 @@ class Request:
     structured: Structured = field(default_factory=Structured)
     mentions: Mentions = field(default_factory=Mentions)
     scope: bytes = b""
-    """Keyed hash of who is asking."""
+    """Keyed hash of the caller."""
     possession: bytes = b""
-    """Keys every hash of an item: who has to send the same again to be known."""
+    """Key of all hashes of items, which only the same caller can make again."""
     is_open: bool = False
-    """Nothing tells who is asking but where he is."""
+    """The request has no credential: only its address identifies the caller."""
     uncalled: frozenset[str] = frozenset()
     """Ids of the calls that its results answer and that it does not show."""
     chain: Chain = field(default_factory=Chain)
@@ -111,13 +111,13 @@ class Request:
 
     @property
     def wire(self) -> ApiFormat:
-        """What reads its format."""
+        """The reader of the API's format."""
         return self.api.wire
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is known of a request beside its body."""
+    """Path and headers of a request."""
 
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is decided before a request is rewritten."""
+    """Decisions that are made before a request is rewritten."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
     originals: Mapping[str, str] = field(default_factory=dict)
@@ -134,10 +134,10 @@ class Plan:
     line: str = ""
     """Why, for a log."""
     limits: LearnedLimits = NO_LIMITS
-    """What is learned if the request is taken."""
+    """Limits that are learned if the provider accepts the request."""
 
     def plus(self, other: Plan) -> Plan:
-        """Both; of two forms of one text the other's."""
+        """Merges two plans; `other` wins where both decide about the same text."""
         return Plan(
             {**self.decisions, **other.decisions},
             {**self.originals, **other.originals},
@@ -168,7 +168,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What is to be sent, and what is to be remembered."""
+    """A body to send, and decisions to remember."""
 
     body: bytes
     shown: tuple[Shown, ...]

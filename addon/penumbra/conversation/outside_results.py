@@ -54,14 +54,14 @@ class Outside(NamedTuple):
     turn: int
     """Index of its message; -1: it stands beside the messages."""
     by_rules: bool
-    """It is searched by all rules."""
+    """All rules apply to the text."""
     key: bytes
-    """Of caller, conversation and text: what the ledger knows it by."""
+    """Hash of caller, conversation and text: the ledger's key."""
 
 
 @dataclass(slots=True)
 class Searched:
-    """What became of the texts of one request."""
+    """A request after the search of its texts."""
 
     request: Request
     decisions: dict[bytes, Decision] = field(default_factory=dict)

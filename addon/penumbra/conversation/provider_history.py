@@ -30,7 +30,7 @@ _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "conte
 """Types of the items and content blocks that stand for all in front of them."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
-"""What the type of an edit begins with that drops reasoning and nothing else."""
+"""Beginning of the types of edits that drop only reasoning."""
 _PLUGIN = "context-compression"
 """OpenRouter's, which takes messages out of the middle; so does what `transforms` names."""
 _NESTED = "additionalModelRequestFields"
@@ -104,7 +104,7 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...]:
-    """What stands in front of a request. Raises OverrideError where its caller wants more than is certain."""
+    """The results before a request. Raises OverrideError where its caller relies on more than is certain."""
     is_sure = keeps_all(request.document, request.conversation.messages)
     if _wants_duplicates(request):
         if not is_sure:

@@ -31,7 +31,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.value_memory import Fold, ValueMemory
 
 _ENTRY_BYTES = 200
-"""What a thing that was read takes, roughly."""
+"""Rough size of one entry."""
 MakeItem = Callable[[ResultText], Item | None]
 
 
@@ -61,7 +61,7 @@ def read(
 
 
 def again(request: Request) -> Request:
-    """The same request, whose document was amended since it was read."""
+    """Reads a request again after its document was amended."""
     content = _read(request.document, request.api.wire, request.possession)
     conversation = replace(content.conversation, model=request.conversation.model)
     return _with_results(replace(request, mentions=Mentions()), replace(content, conversation=conversation))
@@ -86,14 +86,14 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_model(request: Request, model: str) -> Request:
-    """The same request, of this model if its body names none."""
+    """The request, with this model if its body names none."""
     if request.conversation.model or not model:
         return request
     return replace(request, conversation=replace(request.conversation, model=model))
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """The same request, in which results know the calls that are not in it."""
+    """The request with those calls of its results that are not in its body."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -135,7 +135,7 @@ def _overridden(
 
 @dataclass(slots=True)
 class _SoFar:
-    """What was read of the messages so far."""
+    """State of reading after some of the messages."""
 
     results: Results
     said: Passages
@@ -146,7 +146,7 @@ class _SoFar:
     """Texts that programs read, and not the model."""
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
-    """What may be results in the user's text."""
+    """Passages of user text that may be results."""
     uncalled: list[str] = field(default_factory=list)
     """Ids of the calls that results answer and the request does not show."""
 
@@ -165,7 +165,7 @@ class _SoFar:
         return texts
 
     def weigh(self) -> int:
-        """Bytes that it takes, roughly."""
+        """Rough size in bytes."""
         parts: tuple[Sized, ...] = (
             self.texts,
             self.items,
@@ -194,16 +194,16 @@ class _SoFar:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """All of them."""
+    """All messages of a request."""
 
     conversation: Conversation
     items: tuple[Item, ...]
     for_programs: tuple[Item, ...]
     """Texts that programs read, and not the model."""
     blocks: tuple[tuple[int, Block], ...]
-    """What stands in results beside their texts, each with the index of its message."""
+    """Blocks of results beside their texts, each with the index of its message."""
     passages: tuple[Passage, ...]
-    """What may be results in the user's text."""
+    """Passages of user text that may be results."""
     uncalled: frozenset[str]
     """Ids of the calls that results answer and the request does not show."""
     chain: Chain

@@ -44,11 +44,11 @@ class _Superseded:
 
     item: Item
     facts: Facts
-    """Of the form in which it was sent."""
+    """Facts of the form in which the result was sent."""
     newer: str
     """Id of the call that superseded it."""
     written: bool
-    """That call wrote the file that was read."""
+    """The newer call wrote the file that was read."""
     end: int
     """Offset behind the text, in the body as it came."""
 
@@ -161,7 +161,7 @@ def _candidates(
     replaceable: Sequence[_Superseded],
     parameters: ToolCompaction,
 ) -> list[_Candidate]:
-    """What could be sent smaller, in the request's order."""
+    """Smaller forms, in the request's order."""
     candidates: list[_Candidate] = []
     for result in replaceable:
         item = result.item
@@ -230,7 +230,7 @@ def _is_bound(request: Request, replaceable: Sequence[_Superseded], drop: bool) 
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """What the ledger knows the arguments of the request's calls by, each with a text of its result."""
+    """The ledger's keys of the arguments of calls, each with a text of the call's result."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:

@@ -50,20 +50,20 @@ _log = logging.getLogger(__name__)
 
 
 def whose_turn(incoming: Incoming) -> workers.Caller:
-    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    """The caller that work for a request counts for, which no other caller can pose as."""
     scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
     return workers.Caller(incoming.peer, scope)
 
 
 def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
-    """Who is asking. `key`: the installation's."""
+    """Identifies the caller. `key`: the installation's."""
     metadata = document.members(document.members(document.root).get("metadata"))
     user = document.string(metadata.get("user_id")) or ""
     return identity.identify(key, incoming.host, incoming.peer, incoming.headers, incoming.query, user)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """Who is asking, in which conversation."""
+    """The caller, with the conversation."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     renewable = request.possession if request.possession != request.scope else b""
@@ -94,7 +94,7 @@ class RestoredValues:
         return self._restoring().redacting(request, caller.possessed(), redact)
 
     async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
-        """What may be put back into the response to a request."""
+        """Values that may be put back into the response to a request."""
         request = accepted.request
         if incoming.api.kind != "messages" or not request.settings.restores_secrets:
             return None
@@ -151,16 +151,16 @@ class KnownRequest(NamedTuple):
     conversation: bytes
     state: ConversationState
     keys: Collection[bytes]
-    """Of its results."""
+    """Keys of the request's results."""
     past: dict[bytes, Decision]
-    """What was decided about them."""
+    """Decisions of the past about the results."""
     redact: Redact
     is_heavy: bool
-    """What has to be decided takes long."""
+    """Deciding takes long, and is done away from the event loop."""
     cold: float
     """Seconds without a request after which nothing of it is in the provider's cache."""
     is_cold: bool
-    """That time is over, for certain."""
+    """The pause was certainly longer than `cold`."""
     hidden: Mapping[str, int]
     """New secrets outside of tool results, counted by kind."""
     decisions: Mapping[bytes, Decision]
@@ -192,7 +192,7 @@ class RequestReader:
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
         self.values: ValueMemory | None = ValueMemory()
-        """Of messages; None: each is read again in every turn."""
+        """Memory of messages that were read; None: all are read again in every turn."""
 
     async def read(
         self, incoming: Incoming, settings: Settings, work: Work, *, whole: bool
@@ -253,7 +253,7 @@ class RequestReader:
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """What of a body needs no reading."""
+        """The beginning of a body that is known already."""
         if self.values is None or len(body) < _LONG:
             return None
         return known_beginning(body, self.values, scope)
@@ -326,7 +326,7 @@ class RequestReader:
 async def _remembered(
     stores: Stores, request: Request, conversation: bytes
 ) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
-    """What is known of a conversation, the keys of a request's results, and what was decided of these."""
+    """The state of a conversation, the keys of a request's results, and the decisions about these."""
     state = await stores.conversations.past(conversation)
     keys = rewrite.keys(request, state)
     stores.follow(conversation, state, keys)

@@ -49,12 +49,12 @@ _PAUSE_SECONDS = 240.0
 _log = logging.getLogger(__name__)
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
-"""What a result takes here, roughly, beside its form."""
+"""Rough size of a result's entry, beside its form."""
 
 
 @dataclass(slots=True)
 class Forms:
-    """The results of the first messages, and what became of them."""
+    """Results of the first messages, with their forms."""
 
     texts: TextsSoFar
     items: list[Item] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Forms:
     shown: list[Shown] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
-    """Of the edits: in which message each is."""
+    """Index of the message that each edit is in."""
     starts: list[int] = field(default_factory=list)
     """Where the messages stood when the edits were made."""
     size: int = 0
@@ -71,10 +71,10 @@ class Forms:
     unedited: int = 0
     """How many of the edits are not made in the document yet: those that were remembered."""
     settled: int = 0
-    """So many of what is shown, from the first on, is not new."""
+    """Number of entries of `shown`, from the first on, that are not new."""
 
     def copy(self) -> Forms:
-        """Another one, for a later request: nothing in it is new."""
+        """An independent copy for a later request, in which nothing is new."""
         return Forms(
             self.texts.copy(),
             self.items.copy(),
@@ -90,17 +90,17 @@ class Forms:
         )
 
     def _shown_again(self) -> list[Shown]:
-        """What is shown, of which nothing is new any more."""
+        """The entries of `shown`, none of them new."""
         last = self.shown[self.settled :]
         again = [replace(shown, new=False) if shown.new else shown for shown in last]
         return [*self.shown[: self.settled], *again]
 
     def weigh(self) -> int:
-        """Bytes that it takes, roughly."""
+        """Rough size in bytes."""
         return self.size + _ITEM_BYTES * (1 + len(self.items))
 
     def fits(self, items: tuple[Item, ...], past: Mapping[bytes, Decision], texts: EarlierTexts) -> bool:
-        """Whether a request with these results would come to the same."""
+        """Whether these forms are valid for a request with these results."""
         count = len(self.items)
         return (
             len(items) >= count
@@ -160,7 +160,7 @@ def rewrite(
 
 
 def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]:
-    """The next result gets its form."""
+    """Gives the next result its form."""
     decider.earlier.note_call(item.result)
     decision, new = decider.decide(item)
     text = item.text if decision.text is None else decision.text
@@ -177,7 +177,7 @@ def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """The results of all messages get their forms: those that had them a turn ago from memory."""
+    """Gives the results of all messages their forms, from memory where a turn ago had them."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -243,12 +243,12 @@ def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
 
 
 def _item(other: Searched) -> Item:
-    """What logs and metrics show of it."""
+    """An item for logs and metrics."""
     return Item(ResultText(other.value, "", other.call, False, other.turn), "", b"", other.key)
 
 
 def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
-    """What the decisions of the past about a request are known by."""
+    """The keys of past decisions about a request."""
     ordered = dict.fromkeys(map(_KEY, request.items))
     ordered |= dict.fromkeys(map(_KEY, request.searched))
     if edits_arguments(request, state):

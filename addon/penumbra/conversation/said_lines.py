@@ -41,14 +41,14 @@ _TIME = re.compile(
 )
 """When something was, and how long it took."""
 _SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""What each of them has in it, and few lines of other texts: found in a tenth of the time."""
+"""A part that every such line has and few others: found in a tenth of the time."""
 _SOME_SIGN = re2.compile(_SIGN.pattern.encode())
-"""The same, or more, for whole texts: most show none."""
+"""A wider form of `_SIGN` for whole texts: most have none."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""What says that a time is what was asked for."""
+"""Signs that a time is the very output that was asked for."""
 _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
@@ -88,14 +88,14 @@ class Said:
     """Position behind the last one."""
     but_for_times: bool
     keys: frozenset[bytes]
-    """Of the texts that show them."""
+    """Keys of the texts that show the lines."""
 
     def __len__(self) -> int:
         return self.end - self.start
 
     @property
     def marker(self) -> str:
-        """What stands for them."""
+        """The marker that replaces the lines."""
         times = ", but for times" if self.but_for_times else ""
         return f"[{counted(len(self), 'line')} said before{times}]"
 
@@ -170,7 +170,7 @@ class SaidLines:
         return found is not None and (key is None or found == (key, bare))
 
     def _said(self, lines: Sequence[str], start: int, end: int, staying: StayingLines) -> Iterator[Said]:
-        """The same without the headings of lines that stay; nothing if it is too little."""
+        """A known stretch without the headings of lines that stay; nothing if it is too short."""
         if end - start < 2:
             return
         hidden = lines[start:end]
@@ -194,7 +194,7 @@ def _timeless(line: str) -> str:
 
 @forgettable(4_096)
 def _remembered(line: str) -> str:
-    """The same; each line is asked about when it is new and when it has been shown."""
+    """Cached part of `_timeless`: each line is looked up when it is new and again when it was shown."""
     if _SIGN.search(line) is None or _MEASURED.search(line) is not None:
         return line
     timeless = _TIME.sub("·", line)

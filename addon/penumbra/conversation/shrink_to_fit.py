@@ -26,7 +26,7 @@ _TRIES = 4
 
 
 def omitted(count: int) -> str:
-    """What stands for `count` characters."""
+    """The marker that replaces `count` characters."""
     return f"[omitted {count} chars due to provider limits]"
 
 
@@ -184,7 +184,7 @@ class Part:
     """One result text, as far as its rank goes. Sizes in the unit of the limit."""
 
     index: int
-    """Its place among the request's texts."""
+    """Index among the request's texts."""
     size: int
     unread: bool = False
     superseded: bool = False
@@ -230,11 +230,11 @@ class Text:
 
     part: Part
     original: str
-    """All of it, without secrets."""
+    """The whole text, without secrets."""
     forwarded: str
-    """What was sent."""
+    """The form that was sent."""
     prefix: str = ""
-    """What stands in front of it if something is left out."""
+    """Beginning of every form that leaves something out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class _Reader:
         return item.text if past is None or past.text is None else past.text
 
     def original(self, item: Item) -> str:
-        """All of the text, without secrets. Raises RedactionError."""
+        """The whole text without secrets. Raises RedactionError."""
         try:
             return result_text.original(self.request, item, self.redact)
         except RedactionError:
@@ -109,7 +109,7 @@ class _Reader:
             return result_text.cleaner(self.request, item, output, self.redact)(item.text).text
 
     def prefix(self, original: str) -> str:
-        """What stands in front of a form in which something is missing."""
+        """Beginning of a form that leaves something out."""
         return self.references.prefix(self.references.ref(original)) if self.references is not None else ""
 
     def alone(self, item: Item) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss
 
 
 def request_facts(decided: Mapping[bytes, Decision], item: Item) -> Facts:
-    """What is known of a text's form so far."""
+    """Facts of a text's current form."""
     return decided[item.key].facts if item.key in decided else Facts()
 
 

@@ -36,7 +36,7 @@ _MOST = 40
 
 @dataclass(frozen=True, slots=True)
 class EditUnits:
-    """Of one file, or a part of it."""
+    """Units of one file, or of a part of it."""
 
     beginnings: Sequence[int]
     """Positions of the lines with which units begin, in order."""
@@ -82,7 +82,7 @@ class ShownFile:
     lines: Sequence[str]
     """Without their numbers."""
     numbers: Sequence[int]
-    """Of the lines, 0 for what is none of the file; empty where they are not shown."""
+    """Number of each line, 0 for lines that are not the file's; empty where none are shown."""
     path: str
     _units: EditUnits | None = None
     _own: tuple[int, int] = (0, 0)
@@ -132,7 +132,7 @@ _HEADINGS = tuple(
 )
 """Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
-"""Their first characters."""
+"""First characters of headings."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
 """A title that ends in a colon, or a path: headings of what is listed below them in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
@@ -152,7 +152,7 @@ _DONE_WORD = re2.compile(
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
     "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
 )
-"""What stands in all such lines: most texts have none of it."""
+"""Words of which every acknowledging line has one: most texts have none."""
 _QUOTING = frozenset({"glob", "list", "web"})
 """Categories of what quotes texts, beside reads and searches."""
 _QUOTING_FAMILIES = frozenset(
@@ -169,7 +169,7 @@ def quotes(call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StayingLines:
-    """Of one text."""
+    """Lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
     """Lines that stay, in order."""

@@ -27,7 +27,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 BUDGET = 120 * 1024
 """Bytes of JSON that the messages may have at least, where nothing asks for less."""
 MESSAGE_BYTES = 8_000
-"""What the texts of one message may have together."""
+"""Bytes that the texts of one message may have together."""
 _SHORTENED = 2_900
 """Bytes that stay of the texts of a larger message."""
 _LEAST_TEXT = 400
@@ -45,9 +45,9 @@ class Compaction:
 
     id: str
     shares_cache: bool
-    """It is the agent's own prompt with one more message, so its prefix is cached."""
+    """The request is the agent's own prompt with one more message, so its prefix is cached."""
     prompted: bool
-    """Its last message is what asks for the summary."""
+    """The last message asks for the summary."""
 
 
 @cache
@@ -60,7 +60,7 @@ def table() -> Mapping[str, Any]:
 def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
-    """What kind of compaction request it is; None if it is none. Header names are in lower case."""
+    """The kind of a compaction request; None if it is none. Header names are in lower case."""
     prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
@@ -122,7 +122,7 @@ def _names(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
 
 
 def _system(document: Document, prompt: Prompt) -> str:
-    """What the operator says, beside the messages or in the first of them."""
+    """Instructions of the operator, beside the messages or in the first of them."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
     return "\n".join(_said(document, parts))
@@ -156,11 +156,11 @@ class _Message:
     calls: frozenset[str]
     results: frozenset[str]
     text: str
-    """What a user said in it; empty for all else."""
+    """Text of the user in a message; empty for all else."""
     leads: bool
     """A system message at the beginning: it stays."""
     says: bool
-    """It is a user's, and answers nothing."""
+    """The message is a user's, and answers no call."""
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
@@ -292,7 +292,7 @@ def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
 
 
 def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
-    """What stands in the place of the messages that were left out, those of these indexes."""
+    """The text that replaces the left-out messages of these indexes."""
     left_out = [messages[n] for n in gone]
     total, missing = (sum(len(message.source) for message in some) for some in (messages, left_out))
     lines = [

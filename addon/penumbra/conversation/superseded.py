@@ -35,10 +35,10 @@ _LONG = 200
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a call is, as far as superseding goes."""
+    """A call, as far as superseding goes."""
 
     group: str
-    """What calls have in common that supersede each other."""
+    """The key that calls share which supersede each other."""
     category: str
     path: str
     """The file that is read or written, in the spelling that is compared; empty if none is known."""
@@ -100,7 +100,7 @@ _WRITES = ("edit", "write")
 
 
 def group(tool: str, arguments: Any, parameters: ToolCompaction) -> str:
-    """What calls have in common that supersede each other."""
+    """The key that calls share which supersede each other."""
     fields = parameters.tool_identifier_fields.get(tool)
     if fields is None:
         identity = TOOL_ONLY if parameters.tool_only else _canonical(_spelled_alike(arguments))
@@ -237,7 +237,7 @@ def older(results: Sequence[Result], parameters: ToolCompaction) -> list[int]:
 
 
 _PLACEHOLDERS = {b'"': encode_json(OMITTED), b"[": b"[]", b"{": b"{}"}
-"""What stands for a value: of its own type, so that the arguments still fit their schema."""
+"""Replacements of values by type, so that the arguments still fit their schema."""
 
 
 def trimmed(arguments: bytes, limit: int, keep: Sequence[str] = (), ref: str = "") -> bytes | None:

@@ -57,7 +57,7 @@ def is_heavy(new: int, whole: int, most: int) -> bool:
 
 
 def cost(new: int, whole: int) -> int:
-    """What so many bytes cost, `new` of them new to us, in such bytes."""
+    """Cost of a request of `whole` bytes, `new` of them not read before, in bytes."""
     return new + (whole - new) // _KNOWN
 
 
@@ -113,7 +113,7 @@ class _Peer:
         return min(islice(ready, _MOST_COMPARED), key=self.size, default=None)
 
     def size(self, caller: bytes) -> int:
-        """Of what a caller brings next."""
+        """Cost of a caller's next work, in bytes."""
         return self.waiting[caller][0].size
 
 
@@ -124,7 +124,7 @@ class Workers:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
         self._most = threads
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
-        """Those with work; the next one in front."""
+        """Callers with work; the next one first."""
         self._turns = 0
         self._is_large = False
         """A large piece is under way."""

@@ -20,6 +20,7 @@ from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
+from support.engines import APIS, Callers
 from support.examples import examples
 from support.planted import PASSWORD, anthropic
 
@@ -100,3 +101,18 @@ def test_json_stays_json(redactor: Redactor, value: Any) -> None:
         found = json.loads(cleaned(name, body[name], redactor.redact))
         if name == "openai-chat":
             json.loads(found["messages"][2]["tool_calls"][0]["function"]["arguments"])
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
+def test_a_secret_is_counted_in_the_first_request_alone(api: Any) -> None:
+    """Later requests take its decision from the ledger, which gives them the same bytes."""
+    callers, body = Callers(redact_scope="all"), api.body([("user", f"log in with password={PASSWORD}")])
+    try:
+        first, second = (callers.send(api, body, api.credential("key")) for _ in range(2))
+    finally:
+        callers.close()
+    assert sum(first.hidden.values()) == 1
+    assert set(first.decided) == set(first.rewritten.decisions) != set()
+    assert not second.hidden
+    assert not second.rewritten.decisions
+    assert first.rewritten.body == second.rewritten.body != body
