@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import penumbra
-from penumbra.redaction.late import _Late
+from penumbra.redaction.shared_patterns import _Late
 from support.alphabets import of_pattern
 
 PACKAGES = ("apis", "compress", "conversation", "expand", "redaction", "wire")

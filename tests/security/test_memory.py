@@ -14,7 +14,7 @@ from penumbra.compress.calls import tools
 from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
 from penumbra.conversation import ambiguity
-from penumbra.redaction import call_hint, names, unknown_json
+from penumbra.redaction import names, other_bodies, redactor
 from penumbra.wire import request_path
 from support.cases import each
 
@@ -24,12 +24,12 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "openings": session.stable,
     "tools": tools.category,
     "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
-    "hints": call_hint.read_hint,
+    "hints": redactor.read_hint,
     "announced commands": several_outputs._announced,
     "paths of hits": grouping._is_path,
     "names": _JUDGE,
-    "members": unknown_json._kind,
-    "types": lambda text: unknown_json._is("call types", text),
+    "members": other_bodies._kind,
+    "types": lambda text: other_bodies._is("call types", text),
     "members of results": lambda text: result_blocks._fits(text, "blocks"),
     "roles": result_blocks._plain,
     "doubled members": ambiguity._folded,

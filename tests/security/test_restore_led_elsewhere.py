@@ -11,8 +11,7 @@ from penumbra.apis.formats import REQUESTS
 from penumbra.apis.prompt import declared_schemas
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import Read, Values, restorer
+from penumbra.redaction.restore.restorer import Folder, Read, Values, restorer_of
 from penumbra.wire.document import Document
 from support.agents.disk import PATH, Disk, give_tools
 from support.cases import each
@@ -30,7 +29,7 @@ DECLARED = {"Edit": "file_path", "apply_patch": "", "Both": ""}
 def sent(text: str, step: int, tool: str = "Edit", values: Values = ABSOLUTE, **more: Any) -> str:
     """What the client gets of arguments that arrive in pieces of `step` characters."""
     folder = Folder(more.pop("root", "/repo"), more.pop("moved", False))
-    found = restorer(tool, values, folder, DECLARED, freeform=more.pop("freeform", False))
+    found = restorer_of(tool, values, folder, DECLARED, freeform=more.pop("freeform", False))
     if found is None:
         return text
     pieces = [found.feed(text[at : at + step]) for at in range(0, len(text), step)]

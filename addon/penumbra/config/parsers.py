@@ -432,8 +432,8 @@ def read_hosts(value: Any) -> tuple[str, ...]:
 
 
 def read_secrets_allow(value: Any) -> tuple[str, ...]:
-    """Entries of `redaction/allowed.py`."""
-    from penumbra.redaction.allowed import Allowed
+    """Entries of `redaction/rule.py`."""
+    from penumbra.redaction.rule import Allowed
 
     entries = read_names(value)
     try:

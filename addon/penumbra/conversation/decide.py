@@ -31,7 +31,7 @@ from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
-from penumbra.redaction import placeholder, written_placeholders
+from penumbra.redaction import placeholder
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
 from penumbra.store.exchanges import HeldResult
@@ -178,9 +178,7 @@ class Decider:
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
-        marks = frozenset(
-            written_placeholders.marks(parts.decoded_arguments(request.document, made, came=True))
-        )
+        marks = frozenset(placeholder.marks(parts.decoded_arguments(request.document, made, came=True)))
         if not marks or not _is_last(request, item):
             return False
         return any(map(self.inputs.is_ours, marks)) or not marks.isdisjoint(
@@ -363,8 +361,8 @@ def _placed(request: Request, past: Mapping[bytes, Decision]) -> set[str]:
 def _noted(item: Item, decision: Decision) -> Decision:
     """Return the decision with the note at the end of its text; a text that has it keeps it."""
     text, facts = item.text if decision.text is None else decision.text, decision.facts
-    if not text.endswith(written_placeholders.NOTE):
-        text += ("" if text.endswith("\n") else "\n") + written_placeholders.NOTE
+    if not text.endswith(placeholder.NOTE):
+        text += ("" if text.endswith("\n") else "\n") + placeholder.NOTE
     noted = replace(
         facts,
         how="shortened" if facts.how == "kept" else facts.how,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.expand.query import page_bytes
-from penumbra.redaction.gitleaks import Loaded
+from penumbra.redaction.ruleset import Loaded
 from penumbra.store.key_file import SharedPlace
 
 

@@ -23,7 +23,7 @@ from penumbra.apis.user_text import Passage
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
-from penumbra.redaction import structured
+from penumbra.redaction import json_text
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
 
@@ -136,7 +136,7 @@ class Members:
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
         block, place = self.block, hint(parts.decoded_arguments(document, self.call))
-        changed, counts = structured.scalars(block.text, block.places, lambda text: redact(text, place))
+        changed, counts = json_text.scalars(block.text, block.places, lambda text: redact(text, place))
         if not changed:
             return Decision(None, Facts())
         form = {str(index): value.decode("utf-8") for index, value in changed.items()}

@@ -23,7 +23,7 @@ from penumbra.config.settings import (
 )
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
-from penumbra.redaction import RuleError, gitleaks, ruleset
+from penumbra.redaction import RuleError, ruleset
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class CurrentSettings:
         """Whether the operator's filter lets the flow be ours."""
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
-    def _use_rules(self, settings: Settings, loaded: gitleaks.Loaded | None) -> None:
+    def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:
         """Put the user's folder of rules in force, if what is allowed fits them."""
         before = self._rules
         self._use_folder(settings)
@@ -111,7 +111,7 @@ class CurrentSettings:
             _log.warning(f"penumbra_rules: left out: {one_line(problem)}")
         self._rules = settings.rules
 
-    def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
+    def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
         """What the user's gitleaks.toml holds; read again only where the settings name another one."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):

@@ -12,7 +12,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState, Step
-from penumbra.redaction import placeholder, written_placeholders
+from penumbra.redaction import placeholder
 
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
@@ -35,7 +35,7 @@ class PlaceholderWarning(Step):
             return
         try:
             wire, stream = FORMATS[state.placeholder_format], response_bodies.is_stream(flow)
-            count = written_placeholders.calls(wire, response_bodies.content(flow), stream=stream)
+            count = placeholder.calls(wire, response_bodies.content(flow), stream=stream)
         except Exception as error:
             _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
             return
@@ -45,7 +45,7 @@ class PlaceholderWarning(Step):
 def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
     """A response of several on one connection is complete, as the model wrote it."""
     try:
-        _warn(flow, written_placeholders.within(FORMATS[_ON_SOCKETS], message))
+        _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
     except Exception as error:
         _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
 

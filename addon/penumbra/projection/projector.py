@@ -21,7 +21,7 @@ from penumbra.expand import reference
 from penumbra.metrics import amounts
 from penumbra.projection.figures import Figures, LargeResult, Requests
 from penumbra.redaction import placeholder
-from penumbra.redaction.gitleaks import Loaded
+from penumbra.redaction.ruleset import Loaded
 from penumbra.store.decisions import Facts
 
 _MEMORY_BYTES = 128 * 1024**2

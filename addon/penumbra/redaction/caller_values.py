@@ -16,8 +16,8 @@ import ahocorasick_rs
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import placeholder
-from penumbra.redaction.finders.spread import is_part
 from penumbra.redaction.redactor import Scan
+from penumbra.redaction.span import is_part
 from penumbra.redaction.values import is_number
 from penumbra.store.decisions import KNOWN_VALUE
 from penumbra.wire.json_values import encode

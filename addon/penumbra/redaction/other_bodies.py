@@ -6,17 +6,291 @@ What can't be read is refused where it says that it is text, and where nothing b
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from functools import cache
+from typing import Any
 from urllib.parse import unquote_plus
 
+from msgspec import Raw
+
+from penumbra.apis import result_blocks
+from penumbra.compress.result import Redacted
+from penumbra.linear import LinearText
 from penumbra.redaction import Unreadable
-from penumbra.redaction.unknown_json import Anywhere
+from penumbra.redaction.json_text import leaves, still_json, surrounded
 from penumbra.redaction.unsearchable import Redact
-from penumbra.wire.document import Document
-from penumbra.wire.json_values import NotJson
+from penumbra.short_texts import remembered
+from penumbra.wire.document import Document, Edit
+from penumbra.wire.json_values import NotJson, encode
+
+# Secrets in JSON of which nothing is known but that it may carry results of tools.
+#
+# Inside of what looks like a result every string is searched that is not known to be something else;
+# outside, every string that is text. The names that tell one from the other are in `rules/results.yaml`.
+# What becomes of a string depends on it and on what stands around it in its own item alone, so an item that
+# is sent again has the same bytes again; and what became of an item is remembered.
+
+_MEMORY_BYTES = 16_000_000
+_KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
+_SPACE = re.compile(r"\s")
+_BINARY = re.compile(r"(?:data:[\w.+-]{1,60}/[\w.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{512,}={0,2}")
+_LONG_NAME = 16
+_OUTPUTS = frozenset(("output", "outputs", "result", "results"))
+
+Search = Callable[[str, str], Redacted]
+"""Takes a text and a hint. Raises RedactionError."""
+
+
+@cache
+def _patterns() -> Mapping[str, Any]:
+    knowledge = result_blocks.knowledge()["unknown"]
+    calls, results = knowledge["calls"], knowledge["results"]
+    patterns = {name: knowledge[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
+    patterns |= {"calls": calls["members"], "call types": calls["types"], "arguments": calls["arguments"]}
+    patterns |= {"result types": results["types"], "marks": results["marks"]}
+    return {name: LinearText(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
+
+
+@cache
+def _logins() -> frozenset[str]:
+    return frozenset(result_blocks.knowledge()["unknown"]["logins"])
+
+
+@remembered(8_192)
+def _kind(name: str) -> str:
+    """What a member's name tells of what is below it; empty: nothing."""
+    if result_blocks.names_results(name):
+        return "results"
+    patterns = _patterns()
+    return next((kind for kind in _KINDS if patterns[kind].fullmatch(name)), "")
+
+
+@remembered(8_192)
+def _is(kind: str, value: str) -> bool:
+    return bool(_patterns()[kind].fullmatch(value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Zone:
+    """Where a value stands."""
+
+    name: str = ""
+    """Of the nearest member above it."""
+    result: bool = False
+    text: bool = False
+    """Below a member that holds text, or what does."""
+    inner: bool = False
+    """Nothing below it is meant for the provider itself."""
+    call: bool = False
+
+
+@dataclass(slots=True)
+class SearchedJson:
+    """What a search came upon."""
+
+    results: bool = False
+    """Something that looks like a tool's result."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Secrets that were replaced, in items not seen before, by rule."""
+
+
+_Outcome = tuple[tuple[Edit, ...], bool]
+"""What is to be edited in an item, and whether it holds results."""
+
+
+class Anywhere:
+    """Redacts bodies of any shape. Safe between threads; keeps no secret."""
+
+    def __init__(self, memory: int = _MEMORY_BYTES) -> None:
+        """`memory`: bytes of edits that are remembered."""
+        self._most = memory
+        self._known: OrderedDict[bytes, _Outcome] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def redact(
+        self, document: Document, search: Search, *, said: bool, policy: str = "", scope: bytes = b""
+    ) -> SearchedJson:
+        """Edit the strings that hold secrets. Raises RedactionError.
+
+        `said`: also in what the model calls tools with. `policy`: what else the outcome depends on.
+        `scope`: who is asking: what became of another one's items is not met.
+        """
+        result, own = SearchedJson(), hashlib.blake2b(scope).digest()
+        if document.members(document.root).keys() & _logins():
+            return result
+        for value, zone in _items(document, said):
+            start, end = document.place(value)
+            about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
+            key = hashlib.blake2b(about + document.data[start:end], key=own, digest_size=16).digest()
+            outcome = self._remembered(key)
+            if outcome is None:
+                item = _Item(document, search, said, result.counts)
+                edits = [_moved(edit, -start) for edit in item.edits(value, zone)]
+                outcome = tuple(edits), item.results
+                self._remember(key, outcome)
+            document.edits += [_moved(edit, start) for edit in outcome[0]]
+            result.results |= outcome[1]
+        return result
+
+    def _remembered(self, key: bytes) -> _Outcome | None:
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
+
+    def _remember(self, key: bytes, outcome: _Outcome) -> None:
+        with self._lock:
+            if key in self._known:
+                return
+            self._known[key] = outcome
+            self._bytes += _weight(outcome)
+            while self._bytes > self._most and len(self._known) > 1:
+                _, oldest = self._known.popitem(last=False)
+                self._bytes -= _weight(oldest)
+
+
+def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
+    """The items that a document consists of: those of its outermost arrays, and what stands in none."""
+    # What has no name at all is text.
+    zone = _Zone(text=not document.members(document.root))
+    waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
+    while waiting:
+        value, zone = waiting.pop()
+        members = document.members(value)
+        if members and _has_arrays(document, value) and not document.repeats(value):
+            zone = replace(zone, result=zone.result or _is_result(document, members))
+            waiting += reversed(list(_below(document, members, zone, said)))
+        elif any(not document.is_string(item) for item in document.items(value)):
+            yield from ((item, zone) for item in document.items(value))
+        else:
+            yield value, zone
+
+
+def _has_arrays(document: Document, value: Raw) -> bool:
+    """Whether an object holds arrays of more than strings, however deep."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if any(not document.is_string(item) for item in document.items(node)):
+            return True
+        waiting += document.members(node).values()
+    return False
+
+
+def _is_result(document: Document, members: Mapping[str, Raw]) -> bool:
+    if result_blocks.is_result(document, members):
+        return True
+    kind = document.string(members.get("type")) or ""
+    if _is("result types", kind) or (_is("call types", kind) and members.keys() & _OUTPUTS):
+        return True
+    return any(_kind(name) == "marks" for name in members)
+
+
+def _below(
+    document: Document, members: Mapping[str, Raw], zone: _Zone, said: bool
+) -> Iterator[tuple[Raw, _Zone]]:
+    """The members of an object that are to be searched."""
+    is_call = zone.call or _is("call types", document.string(members.get("type")) or "")
+    for name, member in members.items():
+        kind = _kind(name)
+        inner = zone.inner or zone.result
+        if (kind == "skipped" and not inner) or (
+            is_call and not zone.result and not said and _is("arguments", name)
+        ):
+            continue
+        yield (
+            member,
+            _Zone(
+                name,
+                result=zone.result or kind == "results",
+                text=zone.text or is_call or kind in ("texts", "wrappers"),
+                inner=inner or kind == "texts",
+                call=is_call or kind == "calls",
+            ),
+        )
+
+
+@dataclass(slots=True)
+class _Item:
+    """One item of a document."""
+
+    document: Document
+    search: Search
+    said: bool
+    counts: Counter[str]
+    results: bool = False
+    around: Mapping[str, str] | None = None
+    """What became of strings for what stands around them; None: not asked for yet."""
+
+    def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
+        document = self.document
+        waiting = [(item, zone)]
+        while waiting:
+            value, zone = waiting.pop()
+            self.results |= zone.result
+            if document.is_string(value):
+                if (clean := self._clean(item, value, zone)) is not None:
+                    yield Edit(*document.place(value), encode(clean))
+                continue
+            waiting += [(child, zone) for child in reversed(document.items(value))]
+            members = document.members(value)
+            zone = replace(zone, result=zone.result or _is_result(document, members))
+            self.results |= zone.result
+            self._check_names(value, members, zone)
+            waiting += reversed(list(_below(document, members, zone, self.said)))
+
+    def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
+        """What a string becomes; None: it stays."""
+        text = self.document.string(value) or ""
+        kind, is_word = _kind(zone.name), not _SPACE.search(text)
+        if is_word and (kind == "opaque" or _BINARY.fullmatch(text)):
+            return None
+        if is_word and not zone.result and (kind == "words" or not zone.text):
+            return None
+        seen = text
+        if (zone.result or zone.text) and not (is_word and kind == "words"):
+            if self.around is None:
+                self.around = surrounded(self.document.source(item), lambda inner: self.search(inner, ""))
+            seen = self.around.get(text, text)
+        redacted = self.search(seen, "")
+        self.counts.update(redacted.counts)
+        if redacted.text == text:
+            return None
+        if seen != text:
+            self.counts["name"] += 1
+        return still_json(text, redacted.text)
+
+    def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
+        """Names can't be exchanged, nor is seen what stands twice: neither may hold a secret."""
+        texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
+        if self.document.repeats(value):
+            pairs = json.loads(self.document.source(value), object_pairs_hook=list)
+            twice = self.document.repeated(value)
+            texts += [
+                text
+                for name, member in pairs
+                if name in twice
+                for text in leaves(member)
+                if isinstance(text, str)
+            ]
+        if any(self.search(text, "").text != text for text in texts):
+            raise Unreadable("a secret in it stands where it can't be replaced")
+
+
+def _moved(edit: Edit, by: int) -> Edit:
+    return Edit(edit.start + by, edit.end + by, edit.data)
+
+
+def _weight(outcome: _Outcome) -> int:
+    return 100 + sum(100 + len(edit.data) for edit in outcome[0])
+
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+import ahocorasick_rs
 
 
 class Rank(IntEnum):
@@ -48,3 +50,84 @@ class Finder:
     """Lower case; the code runs only if one of them is in the text."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
     """(text, text in lower case, places of the anchors) -> secrets."""
+
+
+# A secret that is known from one place is taken out wherever else it stands.
+
+_LEAST = 8
+"""Bytes: a shorter value may be part of something else."""
+_LONG = 16
+"""Bytes: from here on a value is known even where one of its ends runs into a word."""
+_BATCH, _PIECE = 262_144, 1 << 20
+"""Bytes of the values that are looked for at once, and of the text that they are looked for in."""
+_WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+    """The other places of the values that are surely secrets."""
+    values: dict[bytes, Span] = {}
+    for span in spans:
+        if span.sure and span.end - span.start >= _LEAST:
+            values.setdefault(data[span.start : span.end], span)
+    if not values:
+        return
+    if len(values) == 1:
+        yield from _others(data, *values.items())
+        return
+    # Few values begin alike where others stand between them: a tree of sorted ones is made in less time.
+    for some in _batches(sorted(values)):
+        automaton = ahocorasick_rs.BytesAhoCorasick(
+            some,
+            implementation=ahocorasick_rs.Implementation.ContiguousNFA,
+            matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
+        )
+        for index, start, end in _in_pieces(automaton, data, max(map(len, some))):
+            if not is_part(data, start, end):
+                yield values[some[index]]._replace(start=start, end=end, quote=b"")
+
+
+def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
+    """The values, so many at a time that others wait for no tree of them."""
+    some: list[bytes] = []
+    size = 0
+    for value in values:
+        some.append(value)
+        size += len(value)
+        if size > _BATCH:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _in_pieces(
+    automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
+) -> Iterator[tuple[int, int, int]]:
+    """The matches in a text, as if it were searched at once. None of them is longer than `longest`."""
+    at = 0
+    while at < len(data):
+        end = following = at + max(_PIECE, longest)
+        for index, start, stop in automaton.find_matches_as_indexes(data[at : end + longest]):
+            if at + start >= end:
+                break
+            yield index, at + start, at + stop
+            following = max(end, at + stop)
+        at = following
+
+
+def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
+    """All places of one value: to build what looks for many would take longer than to look."""
+    value, span = found
+    start = data.find(value)
+    while start >= 0:
+        end = start + len(value)
+        if not is_part(data, start, end):
+            yield span._replace(start=start, end=end, quote=b"")
+        start = data.find(value, end)
+
+
+def is_part(data: bytes, start: int, end: int) -> bool:
+    """Whether a value is part of a longer word, escapes aside."""
+    before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
+    after = end < len(data) and data[end] in _WORD
+    return (before and after) if end - start >= _LONG else (before or after)

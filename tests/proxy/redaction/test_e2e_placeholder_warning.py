@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra.expand import reference
-from penumbra.redaction.placeholder import make
-from penumbra.redaction.written_placeholders import NOTE
+from penumbra.redaction.placeholder import NOTE, make
 from support.agents.callers import assert_prefix_kept
 from support.agents.disk import PATH, give_tools
 from support.planted import PASSWORD

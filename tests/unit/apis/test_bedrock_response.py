@@ -15,7 +15,7 @@ from botocore.parsers import EventStreamJSONParser
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
-from penumbra.redaction import written_placeholders
+from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import make
 from support.streams.bedrock_streams import (
     FIRST,
@@ -306,14 +306,9 @@ def test_failures_are_the_apis_own() -> None:
 def test_placeholders_that_are_written_are_found() -> None:
     mark = make("password", b"k", b"v")
     written = {"toolUse": {"toolUseId": "r", "name": "Write", "input": {"content": [f"PASSWORD={mark}"]}}}
-    assert (
-        written_placeholders.calls(FORMATS["bedrock"], document({"text": mark}, written), stream=False) == 1
-    )
+    assert placeholder.calls(FORMATS["bedrock"], document({"text": mark}, written), stream=False) == 1
     data = start() + call(0, "Write", "r", json.dumps({"content": mark})) + end("tool_use", 1)
-    assert written_placeholders.calls(FORMATS["bedrock"], data, stream=True) == 1
+    assert placeholder.calls(FORMATS["bedrock"], data, stream=True) == 1
     assert (
-        written_placeholders.calls(
-            FORMATS["bedrock"], start() + text(0, mark) + end("end_turn", 1), stream=True
-        )
-        == 0
+        placeholder.calls(FORMATS["bedrock"], start() + text(0, mark) + end("end_turn", 1), stream=True) == 0
     )

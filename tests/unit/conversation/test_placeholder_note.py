@@ -13,9 +13,8 @@ import pytest
 from penumbra.conversation import shrunk_request
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
-from penumbra.redaction.placeholder import PATTERN, make
+from penumbra.redaction.placeholder import NOTE, PATTERN, make
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.written_placeholders import NOTE
 from penumbra.store.decisions import PLACEHOLDER_NOTE, SCHEMA, Decision, Facts
 from penumbra.store.keyed_values import News
 from penumbra.store.stores import Stores

@@ -19,7 +19,7 @@ from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.metrics.totals import ExternalMetrics
-from penumbra.redaction.gitleaks import Loaded
+from penumbra.redaction.ruleset import Loaded
 from support.engines import APIS, Incoming, apis
 
 MEMORY = Settings(database="memory")

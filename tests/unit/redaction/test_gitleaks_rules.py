@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.redaction import RuleError, gitleaks, rule
+from penumbra.redaction import RuleError, rule, ruleset
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 
@@ -37,20 +37,20 @@ regex = '''(a)\1'''
 
 
 @pytest.fixture(scope="module")
-def loaded() -> gitleaks.Loaded:
-    return gitleaks.load(FILE)
+def loaded() -> ruleset.Loaded:
+    return ruleset.load(FILE)
 
 
 @pytest.fixture(scope="module")
-def redactor(loaded: gitleaks.Loaded) -> Redactor:
-    return Redactor(b"k", gitleaks.merged(rule.read(), loaded))
+def redactor(loaded: ruleset.Loaded) -> Redactor:
+    return Redactor(b"k", ruleset.merged(rule.read(), loaded))
 
 
 def shape(redactor: Redactor, text: str) -> str:
     return PATTERN.sub("@", redactor.redact(text).text)
 
 
-def test_what_is_read(loaded: gitleaks.Loaded) -> None:
+def test_what_is_read(loaded: ruleset.Loaded) -> None:
     assert [each.id for each in loaded.rules] == ["Acme_Key", "acme-ticket"]
     assert [each.label for each in loaded.rules] == ["acme-key", "acme-ticket"]
     assert loaded.use_default
@@ -70,15 +70,15 @@ def test_what_is_read(loaded: gitleaks.Loaded) -> None:
     ],
 )
 def test_rules_of_the_file(redactor: Redactor, text: str, expected: str) -> None:
-    only = Redactor(b"k", gitleaks.merged([], gitleaks.load(FILE)))
+    only = Redactor(b"k", ruleset.merged([], ruleset.load(FILE)))
     assert shape(only, text) == shape(redactor, text) == expected
 
 
-def test_beside_ours_and_instead(loaded: gitleaks.Loaded) -> None:
+def test_beside_ours_and_instead(loaded: ruleset.Loaded) -> None:
     ours = rule.read()
-    beside = {each.id for each in gitleaks.merged(ours, loaded)}
+    beside = {each.id for each in ruleset.merged(ours, loaded)}
     assert {each.id for each in ours} - beside == {"github-token"}
-    assert [each.id for each in gitleaks.merged(ours, loaded, instead=True)] == ["Acme_Key", "acme-ticket"]
+    assert [each.id for each in ruleset.merged(ours, loaded, instead=True)] == ["Acme_Key", "acme-ticket"]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_beside_ours_and_instead(loaded: gitleaks.Loaded) -> None:
 )
 def test_unusable_file_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(RuleError) as caught:
-        gitleaks.load(text, "mine.toml")
+        ruleset.load(text, "mine.toml")
     assert str(caught.value).startswith("mine.toml: ")
     assert "\n" not in str(caught.value)

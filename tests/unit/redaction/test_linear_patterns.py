@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra import linear
 from penumbra.linear import Linear
-from penumbra.redaction.late import late
+from penumbra.redaction.shared_patterns import late
 from support.examples import examples
 
 LATIN = re2.Options()

@@ -9,9 +9,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.compress.calls.hint import hint
-from penumbra.redaction.call_hint import read_hint
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.redactor import Redactor, read_hint
 from support.cases import each
 
 REDACTOR = Redactor(b"k")

@@ -9,9 +9,9 @@ import re
 import pytest
 
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
-from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.placeholder import make
 from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.rule import Allowed
 
 TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
 TEXT = f"GITHUB_TOKEN={TOKEN}\nDB_PASSWORD=n0t-a-Real1\n"

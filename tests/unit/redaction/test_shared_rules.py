@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penumbra import rules
-from penumbra.redaction import gitleaks, rule
+from penumbra.redaction import rule, ruleset
 from penumbra.redaction.redactor import Redactor
 
 USERS = {
@@ -18,8 +18,8 @@ SECRET = "acme_q8zk2mvt41lx9rwpz0bt"
 def test_engines_share_it() -> None:
     one, other = Redactor(b"k"), Redactor(b"another key")
     assert one._anchors is other._anchors
-    replaced = gitleaks.load("[[rules]]\nid = 'x'\nregex = 'acme_[a-z0-9]{20}'\nkeywords = ['acme_']", "mine")
-    third = Redactor(b"k", gitleaks.merged(rule.read(), replaced))
+    replaced = ruleset.load("[[rules]]\nid = 'x'\nregex = 'acme_[a-z0-9]{20}'\nkeywords = ['acme_']", "mine")
+    third = Redactor(b"k", ruleset.merged(rule.read(), replaced))
     assert third._anchors is not one._anchors
     assert SECRET not in third.redact(f"see {SECRET}").text
 

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from penumbra.redaction.finders import spread
+from penumbra.redaction import span
 from penumbra.redaction.span import Rank, Span
 
 
 def found(data: bytes, values: list[bytes]) -> list[tuple[int, int]]:
     places = [(data.index(value), len(value)) for value in values]
     known = [Span(at, at + size, "x", "x", Rank.GENERIC, True, b"") for at, size in places]
-    return [(span.start, span.end) for span in spread.elsewhere(data, known)]
+    return [(span.start, span.end) for span in span.elsewhere(data, known)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -24,12 +24,12 @@ def test_pieces_give_what_the_whole_gives(seed: int, monkeypatch: pytest.MonkeyP
     data = b"".join(parts)
     whole = found(data, values)
     assert len(whole) > len(values)
-    monkeypatch.setattr(spread, "_PIECE", 1)
+    monkeypatch.setattr(span, "_PIECE", 1)
     assert found(data, values) == whole
 
 
 def test_many_values_are_looked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [b"value-%04d" % number for number in range(500)]
     data = b"\n".join([*values, *reversed(values)])
-    monkeypatch.setattr(spread, "_BATCH", 100)
+    monkeypatch.setattr(span, "_BATCH", 100)
     assert sorted(found(data, values)) == [(at, at + 10) for at in range(0, len(data), 11)]

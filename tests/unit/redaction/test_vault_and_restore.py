@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.redaction import placeholder
-from penumbra.redaction.restore import files
-from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import Read, Restorer, Values, Vault, exact, restorer
+from penumbra.redaction.restore import restorer
+from penumbra.redaction.restore.restorer import Folder, Read, Restorer, Values, Vault, exact, restorer_of
 from support.cases import each
 from support.examples import examples
 
@@ -38,7 +37,7 @@ def of(
     moved: bool = False,
     declared: dict[str, str] = DECLARED,
 ) -> Restorer:
-    found = restorer(tool, values, Folder(root, moved), declared, freeform=freeform)
+    found = restorer_of(tool, values, Folder(root, moved), declared, freeform=freeform)
     assert found is not None
     return found
 
@@ -121,25 +120,25 @@ def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: s
 @each("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
 def test_files_that_are_read(example: dict[str, Any]) -> None:
     folder = Folder(example.get("root", ""), example.get("moved", False))
-    assert files.read_from(example["tool"], example["arguments"], folder) == example["path"]
+    assert restorer.read_from(example["tool"], example["arguments"], folder) == example["path"]
 
 
 @each("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
 def test_tools_that_edit(example: dict[str, Any]) -> None:
-    assert files.edit_kind(example["tool"]) == example["kind"]
+    assert restorer.edit_kind(example["tool"]) == example["kind"]
     if not example["kind"]:
         declared = {example["tool"]: "path"}
-        assert restorer(example["tool"], VALUES, Folder(), declared, freeform=False) is None
+        assert restorer_of(example["tool"], VALUES, Folder(), declared, freeform=False) is None
 
 
 @pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["moves"], ids=str)
 def test_calls_that_change_the_folder(example: dict[str, Any]) -> None:
-    assert files.moves(example["tool"], example["texts"]) is example["moves"]
+    assert restorer.moves(example["tool"], example["texts"]) is example["moves"]
 
 
 def test_the_folder_of_a_conversation() -> None:
     stated = "x <environment_context>\n  <cwd>/r</cwd>"
-    folder = files.stated_folder
+    folder = restorer.stated_folder
     assert folder(stated, stated.encode()) == "/r"
     assert folder(stated, (stated + stated).encode()) == "/r"
     assert folder(stated, f"{stated} <cwd>/other</cwd>".encode()) == ""
@@ -193,7 +192,7 @@ def test_patches_name_their_files() -> None:
     assert whole(moved, tool="apply_patch", freeform=True) == moved
     operation = {"type": "update_file", "path": PATH, "diff": f"+{MARK}\n+{LONG}"}
     assert restored(operation, tool="apply_patch_call")["diff"] == f"+{VALUE}\n+{LONG}"
-    assert restorer("Edit", VALUES, Folder(), DECLARED, freeform=True) is None
+    assert restorer_of("Edit", VALUES, Folder(), DECLARED, freeform=True) is None
 
 
 def test_what_was_put_back_is_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from penumbra.apis.formats import FORMATS, REQUESTS
 from penumbra.expand import reference
-from penumbra.redaction import placeholder, written_placeholders
+from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN, make
 
 MARK = make("password", b"k", b"v")
@@ -27,8 +27,8 @@ def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
         "content": content,
         "stop_reason": "tool_use",
     }
-    assert written_placeholders.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
-    assert written_placeholders.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
+    assert placeholder.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
+    assert placeholder.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
 
 
 @pytest.mark.parametrize("name", reference.EDITING_NAMES.values())
@@ -58,9 +58,9 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_of_every_api_are_looked_into(name: str) -> None:
     message = {"role": "assistant", **CALLS[name]}
-    assert written_placeholders.within(REQUESTS[name], json.dumps(message).encode()) == 1
+    assert placeholder.within(REQUESTS[name], json.dumps(message).encode()) == 1
     words = {"type": "message", "role": "assistant", "content": f"I see {MARK}."}
-    assert written_placeholders.within(REQUESTS[name], json.dumps(words).encode()) == 0
+    assert placeholder.within(REQUESTS[name], json.dumps(words).encode()) == 0
 
 
 def test_a_body_holds_a_placeholder_or_only_what_looks_like_one() -> None:

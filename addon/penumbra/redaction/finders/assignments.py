@@ -23,8 +23,8 @@ from penumbra.redaction import placeholder
 from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
 from penumbra.redaction.finders.value_reading import LOOK, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
-from penumbra.redaction.late import BREAK, LEAD, QUOTE, late
 from penumbra.redaction.names import Name, Names, Strength, is_program_word
+from penumbra.redaction.shared_patterns import BREAK, LEAD, QUOTE, late
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds
 

@@ -13,15 +13,15 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 
 from penumbra.compress import time_budget
-from penumbra.redaction import fronts
+from penumbra.redaction import shared_patterns
 from penumbra.redaction.judgement import is_secret, is_unmistakable
-from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
 
 _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_LEAD = rb"(?:" + fronts.WORDS + rb"|[+>-](?=[ (]))?"
+_LEAD = rb"(?:" + shared_patterns.WORDS + rb"|[+>-](?=[ (]))?"
 _GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
 _TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE
@@ -243,7 +243,7 @@ _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
 """The same but for bars that are no ASCII: read much faster."""
 _BAR_BEGINS = 0xE2
-_PREFIX = late(fronts.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
+_PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
 _NAME = late(
     rb"[ ]{0,60}"

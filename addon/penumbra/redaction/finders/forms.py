@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra import rules
-from penumbra.redaction import fronts
+from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import (
     LOOK,
     QUOTE_ENTITY,
@@ -24,13 +24,13 @@ from penumbra.redaction.finders.value_reading import (
     Value,
     read,
 )
-from penumbra.redaction.late import QUOTE, late
 from penumbra.redaction.names import is_program_name
+from penumbra.redaction.shared_patterns import QUOTE, late
 from penumbra.redaction.values import Style, is_crossed, is_member
 
 _WORDS = rules.load("secrets/words/records.yaml")
 _BREAK = (
-    rb"(?>(?:\n|\\{1,31}n)(?:" + fronts.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
+    rb"(?>(?:\n|\\{1,31}n)(?:" + shared_patterns.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
 """White space between lines, with what tools put in front of lines."""

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 
 from penumbra import rules
 from penumbra.linear import Linear
-from penumbra.redaction import fronts
+from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
-from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
 
@@ -98,7 +98,7 @@ _HOLDER = late(
     rb"(?:{QUOTE})?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
 _LINE = late(
-    rb"(?:" + fronts.WORDS + rb"|[+>](?= ))?"
+    rb"(?:" + shared_patterns.WORDS + rb"|[+>](?= ))?"
     rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
 _HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")

@@ -14,8 +14,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from penumbra.redaction import fronts
-from penumbra.redaction.late import late
+from penumbra.redaction import shared_patterns
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.short_texts import forgettable
 
@@ -31,7 +31,7 @@ _MEMBER = late(
 )
 _REACH = 8_192
 """Bytes on either side of a key's kind in which its members stand."""
-_LEAD = rb"(?:" + fronts.ANY + rb")?[ \t]{0,40}"
+_LEAD = rb"(?:" + shared_patterns.LINE_START + rb")?[ \t]{0,40}"
 _NUMBER = late(
     rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}"
     + _LEAD

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator
 
 from penumbra.redaction.finders.value_reading import before_bar
 from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.late import BREAK, LEAD, late
 from penumbra.redaction.names import Strength
+from penumbra.redaction.shared_patterns import BREAK, LEAD, late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
     Style,

@@ -20,11 +20,11 @@ from penumbra.compress.calls.command_match import Commands
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse
 from penumbra.linear import LinearText
-from penumbra.redaction import fronts
+from penumbra.redaction import shared_patterns
 from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, kinds
 from penumbra.short_texts import forgettable
@@ -78,7 +78,7 @@ def _patterns() -> tuple[Any, Any]:
 _names = cache(Names)
 
 
-def printed(call: str) -> Printed | None:
+def printed_by(call: str) -> Printed | None:
     """Whether a command line, or the reading of a file with this path, prints a bare secret."""
     parts = parse(call)
     # `pwd` is a command, and no file of passwords.
@@ -210,7 +210,7 @@ _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """Prompts of one text that are looked at."""
 _LONGEST_OUT = 1_000
-_FRONT = rb"(?:" + fronts.ANY + rb"|\x1b\[[0-9;]{0,8}m|[ \t]){0,6}+"
+_FRONT = rb"(?:" + shared_patterns.LINE_START + rb"|\x1b\[[0-9;]{0,8}m|[ \t]){0,6}+"
 _ESCAPED = rb"\\{0,31}r?\\{1,31}n"
 _REAL = rb"\r?\n"
 _WHERE = (
@@ -242,7 +242,7 @@ _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 @forgettable(256)
 def _secret_of(command: bytes) -> Printed | None:
-    return printed(_QUOTE.sub(b"", command).decode("utf-8", "replace"))
+    return printed_by(_QUOTE.sub(b"", command).decode("utf-8", "replace"))
 
 
 def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:

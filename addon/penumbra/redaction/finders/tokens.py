@@ -22,7 +22,7 @@ import re2
 
 from penumbra import rules
 from penumbra.linear import Found, Linear
-from penumbra.redaction import fronts, placeholder
+from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
 from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength, is_program_name
@@ -226,7 +226,7 @@ _NOBODYS_HOST = re.compile(
 """What is kept for documents, and what stands there for a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
-_FRONT = re.compile(fronts.FILE)
+_FRONT = re.compile(shared_patterns.FILE)
 """What `grep` puts in front of a line is nothing of it."""
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
+import re
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Raw
 
 from penumbra.apis import parts
 from penumbra.apis.api_format import ApiFormat
@@ -27,16 +31,187 @@ from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.errors import place
 from penumbra.redaction import RedactionError
+from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Scan
-from penumbra.redaction.restore import files, value_places
-from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.restorer import Restorer, Values, Vault, exact, restorer
-from penumbra.redaction.restore.value_places import Leaf
+from penumbra.redaction.restore import restorer
+from penumbra.redaction.restore.restorer import Folder, Restorer, Values, Vault, exact, restorer_of
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.keyed_values import KeyedValues
-from penumbra.store.records import Restorations, Stretches
+from penumbra.store.records import Restorations, Stretch, Stretches
 from penumbra.wire.document import Document, Edit, edited
+from penumbra.wire.json_values import NotJson
+
+# Where values stand in the arguments of past calls, and how placeholders come back into their place.
+#
+# Clients send what they got again: the text itself, or the same JSON in a spelling of their own. A value
+# is exchanged where it stands, byte by byte, so that the arguments become what the client would have sent
+# had it got the placeholder.
+
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
+)
+_LONG = 16
+"""Characters: from here on a value is known even where one of its ends runs into a word."""
+_WORD = re.compile(r"\w")
+_SPELLINGS = 4
+"""As often a value may have been escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One string within the arguments of a call, decoded."""
+
+    text: str
+    document: Document
+    value: Raw
+    """The string in the document; a string that holds JSON holds `inner`."""
+    inner: tuple[Document, Raw] | None = None
+
+    def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
+        """What puts the placeholders into the document."""
+        if self.inner is not None:
+            inner, leaf = self.inner
+            begin, raw = _inside(inner, leaf)
+            begin = len(inner.data[:begin].decode("utf-8"))
+            stretches = [
+                Stretch(begin + stretch.start, begin + stretch.end, stretch.mark)
+                for stretch in _outwards(raw, stretches)
+            ]
+        start, raw = _inside(self.document, self.value)
+        for stretch in _outwards(raw, stretches):
+            at = start + len(raw[: stretch.start].encode("utf-8"))
+            end = at + len(raw[stretch.start : stretch.end].encode("utf-8"))
+            yield Edit(at, end, stretch.mark.encode("ascii"))
+
+
+def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
+    """The strings within arguments, which are an object, a string that holds one, or free text."""
+    text = document.string(arguments)
+    if text is None:
+        for value in _strings(document, arguments):
+            yield Leaf(document.string(value) or "", document, value)
+        return
+    inner = _parsed(text)
+    if inner is None:
+        yield Leaf(text, document, arguments)
+        return
+    for value in _strings(inner, inner.root):
+        yield Leaf(inner.string(value) or "", document, arguments, (inner, value))
+
+
+def _parsed(text: str) -> Document | None:
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        return Document(text.encode("utf-8"))
+    except (NotJson, UnicodeEncodeError):
+        return None
+
+
+def _strings(document: Document, value: Raw) -> Iterator[Raw]:
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if document.is_string(node):
+            yield node
+        waiting += reversed([*document.items(node), *document.members(node).values()])
+
+
+def _inside(document: Document, value: Raw) -> tuple[int, str]:
+    """Where the first byte behind a string's quote is, and what stands between its quotes."""
+    start, end = document.place(value)
+    return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
+
+
+def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches of a decoded string, as they stand in its JSON spelling."""
+    if "\\" not in raw:
+        return list(stretches)
+    places: dict[int, int] = {}
+    wanted = sorted({place for stretch in stretches for place in (stretch.start, stretch.end)})
+    decoded = index = 0
+    for match in _CHARACTER.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        while index < len(wanted) and wanted[index] < decoded + length:
+            places[wanted[index]] = match.start() + wanted[index] - decoded
+            index += 1
+        decoded += length
+    places |= dict.fromkeys(wanted[index:], len(raw))
+    return [Stretch(places[stretch.start], places[stretch.end], stretch.mark) for stretch in stretches]
+
+
+def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
+    """The values (placeholder -> value) in a text. A short one must stand on its own."""
+    by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
+    if not by_value:
+        return []
+    pattern = "|".join(re.escape(value) for value in sorted(by_value, key=lambda each: (-len(each), each)))
+    return [
+        Stretch(match.start(), match.end(), by_value[match[0]])
+        for match in re.finditer(pattern, text)
+        if not _is_part(text, match.start(), match.end())
+    ]
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Of a longer word."""
+    before = start > 0 and bool(_WORD.match(text[start - 1]))
+    after = end < len(text) and bool(_WORD.match(text[end]))
+    return (before and after) if end - start >= _LONG else (before or after)
+
+
+def replaced(text: str, stretches: Iterable[Stretch]) -> str:
+    """The text with placeholders in the place of values."""
+    pieces: list[str] = []
+    at = 0
+    for stretch in stretches:
+        pieces += (text[at : stretch.start], stretch.mark)
+        at = stretch.end
+    return "".join([*pieces, text[at:]])
+
+
+def swept(content: bytes, values: Mapping[str, str]) -> bytes:
+    """Bytes with placeholders in the place of values, however often JSON stands inside of JSON there."""
+    spelled: dict[bytes, bytes] = {}
+    for mark, value in values.items():
+        for ascii_only in (False, True):
+            spelling = value
+            for _ in range(_SPELLINGS):
+                spelled[spelling.encode("utf-8", "surrogatepass")] = mark.encode("ascii")
+                spelling = json.dumps(spelling, ensure_ascii=ascii_only)[1:-1]
+    for one in sorted(spelled, key=lambda each: (-len(each), each)):
+        content = content.replace(one, spelled[one])
+    return content
+
+
+def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
+    """The values in what was sent of a string in which the model wrote placeholders."""
+    stretches: list[Stretch] = []
+    at = shift = 0
+    for match in PATTERN.finditer(written):
+        at = match.start() + shift
+        value = used.get(match[0])
+        if value is not None and not sent.startswith(match[0], at) and sent.startswith(value, at):
+            stretches.append(Stretch(at, at + len(value), match[0]))
+            shift += len(value) - len(match[0])
+    return stretches
+
+
+def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
+    """Each string of sent arguments that has values in it, and where; `written`: as the model wrote them."""
+    before, after = _parsed(written), _parsed(sent)
+    if before is None or after is None:
+        pairs = [(written, sent)]
+    else:
+        pairs = [
+            (before.string(value) or "", after.string(other) or "")
+            for value, other in zip(_strings(before, before.root), _strings(after, after.root), strict=True)
+        ]
+    for value, other in pairs:
+        if value != other:
+            yield other, aligned(value, other, used)
+
 
 RULE = "known-value"
 """Under this name values are counted that are known from another result."""
@@ -121,8 +296,8 @@ class Restoration:
 
     def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
         """See `wire.call_arguments.Open`."""
-        opened = restorer(tool, self._values, self._folder, self._declared, freeform=freeform)
-        if opened is None and not files.settled(tool):
+        opened = restorer_of(tool, self._values, self._folder, self._declared, freeform=freeform)
+        if opened is None and not restorer.settled(tool):
             # What this call does is not read here: it may change the folder for those behind it.
             self._folder = replace(self._folder, moved=True)
         return None if opened is None else _Watched(opened, self._note)
@@ -132,7 +307,7 @@ class Restoration:
         self.used |= used
         noted = {
             _key(self._conversation, text): tuple(stretches)
-            for text, stretches in value_places.sent_stretches(written, sent, used)
+            for text, stretches in sent_stretches(written, sent, used)
         }
         self._noted |= noted
         self._past.note(noted)
@@ -143,7 +318,7 @@ class Restoration:
 
     def concealed(self, content: bytes) -> bytes:
         """A response as the client got it, for those who only look: with the placeholders."""
-        return value_places.swept(content, self.used)
+        return swept(content, self.used)
 
 
 @dataclass(slots=True)
@@ -191,7 +366,7 @@ class Restoring:
         calls = [
             (self._call_key(conversation, document, call), call)
             for call in request.wire.past_calls(request.document)
-            if files.edit_kind(call.name)
+            if restorer.edit_kind(call.name)
         ]
         past_edits = {key: self._edits[key] for key, _ in calls if key in self._edits}
         new = {key: call for key, call in calls if key not in past_edits}
@@ -230,10 +405,7 @@ class Restoring:
             if scan is not None:
                 known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
                 self.learn(request, conversation, known, scan)
-            return {
-                key: list(value_places.leaves(request.document, call.arguments))
-                for key, call in calls.items()
-            }
+            return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
         # Away from the event loop: after a restart it may be a whole history.
         leaves = await asyncio.to_thread(work)
@@ -264,7 +436,7 @@ class Restoring:
             for leaf in leaves[key]:
                 name = _key(conversation, leaf.text)
                 stretches = past.get(name, ())
-                if not stretches and (stretches := value_places.found(leaf.text, values)):
+                if not stretches and (stretches := found(leaf.text, values)):
                     fresh[name] = stretches
                 edits += leaf.edit(stretches)
             decided[key] = _relative(request.document, call, edits, values)
@@ -279,12 +451,12 @@ class Restoring:
 
         def also(text: str, hint: str) -> Redacted:
             redacted = redact(text, hint)
-            stretches = value_places.found(redacted.text, values)
+            stretches = found(redacted.text, values)
             if not stretches:
                 return redacted
             counts = Counter(redacted.counts)
             counts[RULE] += len(stretches)
-            return Redacted(value_places.replaced(redacted.text, stretches), dict(sorted(counts.items())))
+            return Redacted(replaced(redacted.text, stretches), dict(sorted(counts.items())))
 
         return also
 
@@ -308,7 +480,7 @@ class Restoring:
         root, moved = _root(request), _first_move(request)
         for item in new:
             given = parts.decoded_arguments(request.document, item.result.call)
-            path = files.read_from(item.tool, given, Folder(root, moved <= item.result.turn))
+            path = restorer.read_from(item.tool, given, Folder(root, moved <= item.result.turn))
             values: Mapping[str, str] = {}
             if path:
                 try:
@@ -339,12 +511,12 @@ def _relative(
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
     clean = edited(source, moved)
-    swept = value_places.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
-    return moved if swept == clean else (Edit(0, len(source), swept),)
+    whole = swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
+    return moved if whole == clean else (Edit(0, len(source), whole),)
 
 
 def _root(request: ReadRequest) -> str:
-    return files.stated_folder(request.conversation.opening, request.document.text())
+    return restorer.stated_folder(request.conversation.opening, request.document.text())
 
 
 def _declared_paths(request: ReadRequest) -> dict[str, str]:
@@ -353,7 +525,7 @@ def _declared_paths(request: ReadRequest) -> dict[str, str]:
     paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
-        named = [property_name for property_name in properties if files.names_file(property_name)]
+        named = [property_name for property_name in properties if restorer.names_file(property_name)]
         paths[name] = named[0] if len(named) == 1 and name not in paths else ""
     return paths
 
@@ -365,8 +537,8 @@ def _first_move(request: ReadRequest) -> int:
         # Calls that are not in the request may have.
         return -1
     for call in request.wire.past_calls(request.document):
-        texts = (leaf.text for leaf in value_places.leaves(document, call.arguments))
-        if files.moves(call.name, texts):
+        texts = (leaf.text for leaf in leaves(document, call.arguments))
+        if restorer.moves(call.name, texts):
             return call.turn
     return _NEVER
 

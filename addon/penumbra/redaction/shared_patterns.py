@@ -1,0 +1,72 @@
+"""Patterns of `re` that are compiled when they are asked first, and the parts that many of them share.
+
+Compiling them all took a third of a start, and most texts ask few of those behind an anchor.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+# What tools put in front of lines: numbers, files, signs of diffs and comments, times, who says it.
+
+NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
+FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"
+_TIME = (
+    rb"\[?[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-9:.,]{5,20}(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?[ \t]"
+    rb"(?:(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL)[ ]{1,3})?(?:\[[\w.:/-]{1,40}\] ){0,3}"
+)
+_SYSLOG = (
+    rb"[A-Z][a-z]{2} [ 0-3][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}(?:\[[0-9]{1,8}\])?: "
+)
+_SERVICE = rb"[\w.-]{1,60} {1,40}\| "
+_POD = rb"\[[a-z]{1,12}/[\w./-]{1,120}\][ ]"
+_JOB = rb"[^\t\n\\]{1,60}\t[^\t\n\\]{1,60}\t(?=[0-9]{4}-)"
+"""What `gh run view --log` puts in front of the time."""
+_BLAME = (
+    rb"\^?[0-9a-f]{7,40} \([^()\n]{2,60} "
+    rb"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-9:]{8} [+-][0-9]{4} {1,7}[0-9]{1,7}\)[ ]"
+)
+_COMMENT = rb"(?:#|//|--|;)[ ]"
+
+SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
+"""What says when, by whom or that nobody runs a line."""
+WORDS = rb"|".join((NUMBERED, SAYING, FILE))
+"""All but the sign of a diff or a quotation."""
+LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
+
+LINE_BREAK = (
+    rb"(?:[ \t]{0,8}(?:\r?\n|\\{1,31}(?:r\\{1,31})?n)(?:[ \t]{0,8}(?:"
+    + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
+    + rb")){0,2}[ \t]{0,8})"
+)
+"""The end of a line with what stands in front of the next one; for RE2, too. `{LINE}` in a rule's pattern."""
+
+QUOTE = rb"(?:\\{0,31}[\"'`])"
+BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
+LEAD = rb"(?:" + LINE_START + rb")?"
+_PARTS = {b"{QUOTE}": QUOTE, b"{BREAK}": BREAK, b"{LEAD}": LEAD}
+
+
+class _Late:
+    def __init__(self, pattern: bytes, flags: int) -> None:
+        self.pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.pattern, self._flags)
+        # From here on they are found before this is asked.
+        for method in ("match", "search", "fullmatch", "finditer", "split", "sub"):
+            self.__dict__[method] = getattr(compiled, method)
+        return getattr(compiled, name)
+
+
+def late(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
+    """`re.compile`, when it is needed. What is wrong with the pattern shows no earlier.
+
+    `{QUOTE}` in it is a quote and what escapes it, `{BREAK}` a line's end, within a string, too, and `{LEAD}`
+    what tools put in front of a line.
+    """
+    for name, part in _PARTS.items():
+        pattern = pattern.replace(name, part)
+    return cast("re.Pattern[bytes]", _Late(pattern, flags))
