@@ -42,7 +42,7 @@ class Pairing:
 
 @dataclass(slots=True)
 class Results:
-    """What is known behind some of the messages."""
+    """Calls and results after some of the messages."""
 
     pairing: Pairing
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Results:
         return len(self._by_id)
 
     def copy(self) -> Results:
-        """The same, which goes on by itself."""
+        """An independent copy; later messages don't touch the original."""
         by_id, waiting = self._by_id.copy(), self._waiting
         waiting = waiting if self.pairing.named else waiting.copy()
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)
@@ -88,7 +88,7 @@ class Results:
         return []
 
     def conversation(self, prompt: Prompt, opening: str, texts: Iterable[ResultText]) -> Conversation:
-        """All of the conversation that was read."""
+        """The conversation of all messages that were added."""
         calls = self._by_id.copy()
         calls.pop("", None)
         before, last = self._responses
@@ -104,7 +104,6 @@ class Results:
 
 
 def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
-    """The texts of a result."""
     if call is None and part.name:
         call = ToolCall(part.id, part.name)
     about = (part.id, call, part.is_error, turn, part.container)
@@ -151,11 +150,11 @@ class ApiFormat(ABC):
         return document.string(document.members(document.root).get("model")) or ""
 
     def system(self, document: Document) -> Iterable[Part]:
-        """What stands beside the messages for the model to heed."""
+        """Instructions to the model beside the messages."""
         return ()
 
     def tool_arrays(self, document: Document) -> Iterable[Raw | None]:
-        """What may declare tools."""
+        """Arrays that may declare tools."""
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
@@ -164,7 +163,7 @@ class ApiFormat(ABC):
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        """What the calls of a response are known by where clients may drop ids: see `Visible.tokens`."""
+        """Tokens that recognise a response's calls where clients may drop ids: see `Visible.tokens`."""
         return ()
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
@@ -172,12 +171,12 @@ class ApiFormat(ABC):
         return document.members(message).get("content")
 
     def schema_arrays(self, document: Document) -> Iterable[Raw]:
-        """What says which arguments tools take."""
+        """Arrays with the schemas of tools' arguments."""
         return self.prompt(document).tools
 
     @abstractmethod
     def tools(self, request: Document) -> Tools:
-        """What a request says about tools."""
+        """The tools of a request."""
 
     @abstractmethod
     def declare(self, request: Document, tool: Tool) -> None:
@@ -212,11 +211,11 @@ class ApiFormat(ABC):
         """A message of the user, JSON."""
 
     def pair(self, part: Part) -> str:
-        """What a call has in common with its results."""
+        """The id that a call shares with its results."""
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """What a request says about thinking, where the API binds reasoning to what stands before it."""
+        """The thinking settings of a request, where the API binds reasoning to its prefix."""
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -261,7 +260,6 @@ class ApiFormat(ABC):
 
     @property
     def responses(self) -> Responses:
-        """What reads the responses."""
         assert self._responses is not None
         return self._responses
 
@@ -274,7 +272,7 @@ class ApiFormat(ABC):
         return self.responses.body(injected_tool, before)
 
     def prompt(self, document: Document) -> Prompt:
-        """What a request says to the model."""
+        """The prompt in a request."""
         return document.once(self._prompt)
 
     def _prompt(self, document: Document) -> Prompt:
@@ -297,7 +295,7 @@ class ApiFormat(ABC):
         return document.folded(place, len(items), Fold(list, list.copy, self.message), step)
 
     def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
-        """What stands in the results of a message beside the texts that are theirs."""
+        """Blocks in the results of a message beside their texts."""
         message = document.about(value, self.message)
         texts = () if message.by_model else [text for part in message.of(Kind.RESULT) for text in part.texts]
         return tuple(result_blocks.find(document, value, texts))
@@ -309,7 +307,7 @@ class ApiFormat(ABC):
         return results.conversation(prompt, self.opening(document), texts)
 
     def results(self) -> Results:
-        """What reads the results of a conversation, message by message."""
+        """A reader of a conversation's results, message by message."""
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
@@ -325,7 +323,7 @@ class ApiFormat(ABC):
         return "\n".join(document.string(text) or "" for text in texts)
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
-        """What stands outside of tool results: the strings of system, user and model, and the arguments of
+        """Values outside of tool results: the strings of system, user and model, and the arguments of
         calls, which may be a string or a container. Nothing else: no ids, names, schemas, reasoning,
         signatures, images or documents."""
         prompt = self.prompt(document)

@@ -1,4 +1,4 @@
-"""What the loop, the splice and hidden exchanges know of an API: one small interface.
+"""The interface of an API, as the loop, the splice and hidden exchanges use it.
 
 A *response* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
 turn that ends in nothing but calls of the injected tool is continued without the client. A `Response`
@@ -49,13 +49,13 @@ class Event:
         return self.document.members(self.document.root) if self.document is not None else {}
 
     def settle(self) -> None:
-        """What was edited becomes part of the document, so that it can be read and edited again."""
+        """Renders the edits into the document, which can then be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.is_changed = True
 
     def copy(self) -> Event:
-        """The same event without its edits."""
+        """A copy of the event without its edits."""
         document = Document(self.document.data) if self.document is not None else None
         return Event(self.piece, document, self.is_changed)
 
@@ -64,14 +64,14 @@ class Event:
         return self.document.render() if self.document is not None else b""
 
     def bytes(self) -> bytes:
-        """What goes on the wire."""
+        """The bytes on the wire."""
         if self.document is None or not (self.is_changed or self.document.edits):
             return self.piece.raw
         return self.piece.with_data(self.document.render())
 
 
 class Filter(Protocol):
-    """What is done to one response, beside hiding the injected tool."""
+    """A change to one response, beside hiding the injected tool."""
 
     def event(self, event: Event) -> Iterable[Event]:
         """One event of a stream: what the client gets for it."""
@@ -155,21 +155,21 @@ class Turn:
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client will answer, in order; empty ones if they have none."""
     tokens: tuple[str, ...] = ()
-    """What each of them is known by where ids are missing or not unique: see `Visible.tokens`."""
+    """Tokens that recognise each call where ids are missing or not unique: see `Visible.tokens`."""
     made: tuple[MadeCall, ...] = ()
-    """Those of them that a later request may give results for without repeating the call."""
+    """Calls that a later request may give results for without repeating the call."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
-    """What the provider uses to recognise its own reasoning (signatures, encrypted blocks)."""
+    """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """What reasoning is known by behind which the client sees nothing, where the API refuses that."""
+    """Signatures of reasoning that nothing visible follows, where the API refuses that."""
     finished: bool = False
     """The provider said that the turn is over; False for a stream that just ended."""
     failed: bool = False
     """The provider reported an error within the turn."""
     failure: Failure | None = None
-    """That error, where the client has not got it: it is not about the client's request."""
+    """The error, if the client has not got it because it is not about the client's request."""
     continuable: bool = True
     """Results can be put behind this turn; False for a refusal, or for several choices."""
     response_id: str = ""
@@ -257,10 +257,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a request says about tools."""
+    """The tools of a request."""
 
     names: tuple[str, ...]
-    """Of all of them."""
+    """Names of all tools."""
     own: int
     """How many of them the client runs itself."""
     forced: bool
@@ -273,7 +273,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one content block of an assistant message says, where messages are made of blocks."""
+    """One content block of an assistant message, where messages are made of blocks."""
 
     call: str | None = None
     """Id of a call that the client answers."""
@@ -282,9 +282,9 @@ class Said:
     """JSON text."""
     text: str = ""
     signature: str | None = None
-    """What the provider recognises reasoning by, empty if nothing; None: it is no reasoning."""
+    """Signature of reasoning, empty if it has none; None: the block is no reasoning."""
     by_program: bool = False
-    """Of a call: a program made it and reads its result."""
+    """A program made the call and reads its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ class Visible:
     """An assistant message of a request, as far as a hidden exchange is recognised by it."""
 
     index: int
-    """Its place in the array of messages."""
+    """Index in the array of messages."""
     ordinal: int
     """How many assistant messages stand before it."""
     calls: tuple[str, ...]
@@ -303,11 +303,11 @@ class Visible:
     since: int
     """How many assistant messages stand between that call and this message."""
     signed: bool = False
-    """It has reasoning that the provider would recognise."""
+    """The message has reasoning that the provider would recognise."""
     signature: str = ""
     """By what the provider recognises the last of it."""
     response_id: str = ""
-    """Of a response that is not in the request, but named by it: its id. The rest is empty."""
+    """Id of a response that the request only names; all other fields are empty then."""
     tokens: tuple[str, ...] = ()
     """A short hash of name and arguments of each call, where the API's clients may drop ids or the
     ids are those of many conversations."""
@@ -318,7 +318,7 @@ class Visible:
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """What happened between provider and proxy while the client waited for one response."""
+    """The hidden exchange between provider and proxy while the client waited for one response."""
 
     before: tuple[bytes, ...]
     """Messages of the turns that were continued, with their results, each JSON."""
@@ -339,6 +339,6 @@ class Reasoning:
     """Reasoning in a request to an API that refuses some."""
 
     index: int
-    """Its place in the array of messages."""
+    """Index in the array of messages."""
     known_by: str
     """See `Turn.orphans`."""

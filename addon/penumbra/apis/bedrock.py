@@ -167,7 +167,7 @@ def _config(request: Document) -> dict[str, Raw]:
 
 
 def _more(request: Document) -> Raw | None:
-    """What a Converse request says to the model in the model's own words."""
+    """The part of a Converse request that is in the model's own format."""
     return request.members(request.root).get("additionalModelRequestFields")
 
 

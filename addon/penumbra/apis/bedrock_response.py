@@ -251,7 +251,7 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 
 def exception(failure: Failure, injected_tool: str) -> StreamMessage:
-    """The same within a stream."""
+    """An error as an exception within a stream."""
     problem = described(failure, injected_tool)
     type_ = problem.type if problem.type.endswith("Exception") else ""
     kind = type_ or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
@@ -292,7 +292,7 @@ INVOKE_USAGE = replace(
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
 )
 _ERROR = b'{"type":"error"}'
-"""What an exception is for those who read Anthropic's events."""
+"""The form of an exception for readers of Anthropic's events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class ChunkReader:
         return [Chunk(message, _event(message)) for message in self._messages.feed(data)]
 
     def close(self) -> list[Chunk]:
-        """What is left at the end of the stream."""
+        """Chunks that are left at the end of the stream."""
         return [Chunk(message, None) for message in self._messages.close()]
 
 

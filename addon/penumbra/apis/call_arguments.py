@@ -55,7 +55,7 @@ class Call:
     rewrite: Rewrite | None = None
 
     def feed(self, event: Event, fragment: str, rewrite: Rewrite) -> str:
-        """One fragment."""
+        """Takes in one fragment of the arguments."""
         self.last, self.rewrite = Event(event.piece, event.document, event.is_changed), rewrite
         return self.arguments.feed(fragment)
 
@@ -77,7 +77,7 @@ class Made:
     name: str
     arguments: Raw | None
     is_text: bool = False
-    """They are text, else JSON."""
+    """The arguments are text, else JSON."""
 
 
 class CallArguments(ABC):
@@ -100,7 +100,7 @@ class CallArguments(ABC):
                 edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """What goes on for an event that says nothing."""
+        """The events to pass on for one that has no JSON."""
         return (event,)
 
     @abstractmethod
@@ -182,7 +182,7 @@ def whole(arguments: Arguments | None, text: str) -> str:
 
 
 def edit_value(document: Document, value: Raw | None, arguments: Arguments | None) -> None:
-    """The same for a value of a document: a string, or an object that is JSON itself."""
+    """Edits the arguments in a document: a string, or an object that is JSON itself."""
     if value is None or arguments is None:
         return
     text = document.string(value)

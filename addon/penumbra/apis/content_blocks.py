@@ -24,7 +24,7 @@ _CALLS, _NO_CALLS = "tool_use", "end_turn"
 
 
 class EventKind(Enum):
-    """What an event is about."""
+    """The subject of an event."""
 
     START = auto()
     BLOCK_BEGINS = auto()
@@ -39,11 +39,11 @@ class Block(ABC):
 
     @abstractmethod
     def start(self, value: dict[str, Any]) -> None:
-        """Its first event, if it has one."""
+        """Takes in the block's first event, if there is one."""
 
     @abstractmethod
     def add(self, delta: dict[str, Any]) -> None:
-        """One piece."""
+        """Takes in one piece of the block."""
 
     @abstractmethod
     def call(self) -> MadeCall | None:
@@ -57,7 +57,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def signature(self) -> str:
-        """What the provider recognises its reasoning by; empty if there is none."""
+        """Signature by which the provider recognises the reasoning; empty if there is none."""
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def may_be_cut(self) -> bool:
-        """It means something also where the rest of it is missing."""
+        """Whether the beginning of the block is of use alone."""
 
     @abstractmethod
     def json(self) -> bytes:
@@ -102,7 +102,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
-        """What an event is about; None: nothing of this."""
+        """The subject of an event; None: no block or message."""
 
     @abstractmethod
     def new_block(self) -> Block: ...
@@ -210,7 +210,7 @@ class BlockTurns(Turns):
         )
 
     def _complete(self, indexes: list[int]) -> list[int]:
-        """What of a message that broke off can be sent: of what is under way only text, no call that
+        """Blocks of a broken-off message that can be sent: of what is under way only text, no call that
         nobody answers, and no reasoning at the end."""
         seen = self.seen
         kept = [

@@ -39,4 +39,4 @@ FORMATS: dict[str, ApiFormat] = {
     **{name: api for name, api in REQUESTS.items() if api.reads_responses},
     "openai_responses_socket": SocketFormat(SocketResponses()),
 }
-"""Those whose responses can be read, too."""
+"""Formats whose responses can be read, too."""

@@ -162,7 +162,6 @@ class GeminiFormat(ApiFormat):
 
 
 def _parts(document: Document, members: Mapping[str, Raw]) -> Iterator[Part]:
-    """The parts of a content."""
     for value in document.items(members.get("parts")):
         part = document.members(value)
         text = part.get("text")
@@ -204,7 +203,7 @@ def member(members: Mapping[str, Raw], name: str) -> Raw | None:
 
 
 def call_token(document: Document, call: Raw) -> str:
-    """What a call is known by: a short hash of its name and arguments. Many clients drop its id."""
+    """Token of a call: a short hash of its name and arguments. Many clients drop its id."""
     members = document.members(call)
     return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
@@ -314,7 +313,7 @@ class GeminiReader:
         return self._reader.feed(data)
 
     def close(self) -> Sequence[Piece]:
-        """What is left at the end of the stream."""
+        """Pieces that are left at the end of the stream."""
         if self._reader is not None:
             return self._reader.close()
         return [SseEvent(bytes(self._blank), "", None)] if self._blank else []
@@ -492,7 +491,6 @@ def _answer(document: Document) -> Raw:
 
 
 def members(document: Document) -> dict[str, Raw]:
-    """Its members."""
     return document.members(_answer(document))
 
 

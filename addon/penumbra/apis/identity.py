@@ -1,4 +1,4 @@
-"""Who is asking: the connected host and every credential of a request, and nothing that it claims.
+"""Identities of callers: the connected host and every credential of a request, and nothing that it claims.
 
 The *scope* is a hash over all of them, names and kinds included: another value, another header or another
 host is another scope. A login's token is replaced every few hours while the conversation goes on. So
@@ -33,20 +33,20 @@ _LONGEST_NAME = _MOST_NAMES = 256
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Keyed hashes of who is asking, 32 bytes each."""
+    """Keyed hashes of the caller, 32 bytes each."""
 
     scope: bytes
-    """What lies in the store is given to this alone."""
+    """Scope of stored content: no other scope gets it."""
     possession: bytes
-    """What the request itself has to prove is looked for under this."""
+    """Key of content that a request has to carry itself to be recognised."""
     open: bool
-    """The request has no credential: nothing tells its callers apart but where they are."""
+    """The request has no credential: only its address identifies the caller."""
 
 
 def identify(
     key: bytes, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str], user: str = ""
 ) -> Identity:
-    """Who is asking. `key` is the installation's; `headers` with names in lower case.
+    """Identifies the caller. `key` is the installation's; `headers` with names in lower case.
 
     `host`: name and port that the connection leads to. `peer`: the client's address, which tells callers
     without credentials apart. `user`: what the request itself says about its user.
@@ -97,7 +97,7 @@ def _credentials(
 
 
 def _lasting(kind: str, name: str, value: str, user: str) -> tuple[str, ...]:
-    """What stays of a credential when a login is renewed."""
+    """The part of a credential that stays when a login is renewed."""
     login = _login(value) if kind == "header" else None
     if login is None:
         return kind, name, value
@@ -187,7 +187,7 @@ def _says_credential(name: str) -> bool:
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """What stays of a signature; None if it is none, or nobody at that host would check it."""
+    """The constant part of a signature; None if it is none, or that host would not check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)
@@ -197,7 +197,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """What tells the account of a login whose tokens are renewed; None: it is no such login."""
+    """The account of a login whose tokens are renewed; None: the value is no such login."""
     return next(
         (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
     )

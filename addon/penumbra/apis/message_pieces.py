@@ -33,7 +33,7 @@ class Seam:
         return joined
 
     def edit(self, document: Document, texts: Iterable[Raw]) -> None:
-        """The same for the texts of a document."""
+        """Edits the texts of a document."""
         for value in texts:
             text = document.string(value) or ""
             if (joined := self.join(text)) != text:
@@ -41,7 +41,7 @@ class Seam:
 
 
 def gap(before: str, text: str) -> str:
-    """What stands between the texts of two turns where they are shown as one."""
+    """Separator between the texts of two turns that are shown as one."""
     return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"
 
 
@@ -57,21 +57,21 @@ def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Calla
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What one piece says."""
+    """Content of one piece."""
 
     texts: Sequence[Raw] = ()
     """The visible texts: strings."""
     hides: bool = False
-    """It has a call of the injected tool."""
+    """The piece has a call of the injected tool."""
     shows: bool = False
-    """It has something else."""
+    """The piece has something else."""
     ends: bool = False
     """The turn is over."""
 
 
 @dataclass
 class Reading(ABC):
-    """What was said so far in one turn."""
+    """Content of one turn so far."""
 
     injected_tool: str
     injected: list[InjectedCall] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Reading(ABC):
         """Results can be put behind the turn."""
 
     def turn(self) -> Turn:
-        """What is known of the turn."""
+        """The turn as far as it was read."""
         calls = bool(self.injected or self.real_calls)
         return Turn(
             # What would have come beside a call, nobody knows.
@@ -119,7 +119,7 @@ class PieceTurns(Turns):
 
     @abstractmethod
     def new_reading(self) -> Reading:
-        """What reads the next turn."""
+        """A reader for the next turn."""
 
     @abstractmethod
     def take_out(self, document: Document) -> None:

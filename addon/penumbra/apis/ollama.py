@@ -100,7 +100,7 @@ class OllamaFormat(ApiFormat):
 
 
 def call_token(document: Document, value: Raw) -> str:
-    """What a call is known by: a short hash of its name and arguments. Many clients drop its id."""
+    """Token of a call: a short hash of its name and arguments. Many clients drop its id."""
     function = document.members(document.members(value).get("function"))
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
@@ -120,7 +120,7 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
-"""What of a last line goes on where the turn does not end with it."""
+"""Members of a last line that go on where the turn does not end with it."""
 
 
 @dataclass

@@ -163,7 +163,7 @@ def from_members(members: dict[str, bytes]) -> bytes | None:
 
 
 def call_token(name: str, arguments: str) -> str:
-    """What a call is known by where its id is not unique. Clients may write its JSON anew."""
+    """Token of a call whose id is not unique. Clients may write its JSON anew."""
     try:
         return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
     except NotJson:
@@ -208,7 +208,7 @@ def _merge_item(items: list[Any], item: Any) -> None:
 
 
 def _number(item: dict[str, Any]) -> object:
-    """What pieces of one item have in common; without an index nothing has."""
+    """The key that pieces of one item share; a unique one without an index."""
     return (item["index"], item.get("type")) if "index" in item else object()
 
 

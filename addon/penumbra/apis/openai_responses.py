@@ -252,7 +252,6 @@ class ResponsesFormat(ApiFormat):
 
 
 def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -> tuple[Part, ...]:
-    """The parts of an item of a type."""
     by_program = "caller" in item and reads_result(document.plain(item["caller"]))
     if name == "message":
         texts = text_values(document, item.get("content"), TEXTS)
@@ -294,7 +293,7 @@ def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) ->
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """What reasoning is known by, whatever else a client leaves out of it."""
+    """Token of reasoning, whatever else a client leaves out of it."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.string(item.get("id")) or ""
 
@@ -375,7 +374,7 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _KEPT = ("id", "created_at", _BEFORE)
-"""What a response says of itself: of all its events, and of all the turns behind it."""
+"""Members by which a response describes itself: of all its events, and of all the turns behind it."""
 
 
 @dataclass(slots=True)
@@ -615,7 +614,7 @@ def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
 
 
 def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -> Turn:
-    """What is to be known of a turn: `items` as the model wrote them, `end` the finished response."""
+    """A turn: `items` as the model wrote them, `end` the finished response."""
     injected: list[InjectedCall] = []
     real_calls: list[str] = []
     texts: list[str] = []
@@ -660,7 +659,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """What of a turn that broke off can be sent: no call that nobody answers, and no reasoning that
+    """Items of a broken-off turn that can be sent: no call that nobody answers, and no reasoning that
     nothing follows."""
     kept: list[bytes] = []
     for source in reversed(items):

@@ -1,4 +1,4 @@
-"""What is derived from a prompt: the tool results of a conversation, and what surrounds them.
+"""Values derived from a prompt: the tool results of a conversation, their calls, and decoded arguments.
 
 Positions are message indexes in the request's own order, so "before" and "after" mean the same in
 every format. Nothing here is decoded that nobody asks for: texts and arguments stay `Raw` views of
@@ -33,7 +33,7 @@ class ToolCall:
     arguments: Raw | None = None
     """An object, or a string that holds JSON or free text, as the format has it."""
     cached: str | None = None
-    """Of a call that is not in the request: its arguments, out of the tool-call cache."""
+    """Arguments of a call that is not in the request, out of the tool-call cache."""
     by_program: bool = False
     """A program made it and reads its result."""
 
@@ -49,7 +49,7 @@ class OpenCalls:
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
     def copy(self) -> OpenCalls:
-        """The same calls, which are closed here and there apart."""
+        """An independent copy: closing a call in one leaves it open in the other."""
         copied = OpenCalls()
         copied.add(self._all.values())
         return copied

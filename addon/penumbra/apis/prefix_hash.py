@@ -1,4 +1,4 @@
-"""What stands in front of each message of a request, as a hash.
+"""Hashes of the prefix before each message of a request.
 
 What was hidden of a response, and how a result was sent, is remembered under the history in front of it,
 so only who sends that history again finds it. Clients write the same history in more than one way; what
@@ -42,24 +42,24 @@ class Chain:
     """Hashes of what stands in front of each message, and at last of all of them."""
 
     history: tuple[bytes, ...] = (START,)
-    """Of all that was said, called and answered."""
+    """Hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
-    """Of the calls alone: they stay when a client clears old results."""
+    """Hashes of the calls alone, which stay when a client clears old results."""
     responses: bool = True
-    """What was answered counts."""
+    """Responses count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What counts of one message."""
+    """The hashed content of one message."""
 
     is_response: bool
     text: bytes = b""
-    """Of a response, without white space."""
+    """Text of a response, without white space."""
     calls: tuple[bytes, ...] = ()
-    """Of a response."""
+    """Calls of a response."""
     digest: bytes = b""
-    """Of what the client wrote; empty if nothing of it counts."""
+    """Digest of the client's message; empty if nothing of it counts."""
 
 
 @dataclass(slots=True)
@@ -72,14 +72,14 @@ class Links:
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
     _made: tuple[bytes, ...] = ()
-    """What the response under way says and calls."""
+    """Text and calls of the unfinished response."""
 
     def __len__(self) -> int:
         """Hashes."""
         return len(self._history) + len(self._calls)
 
     def copy(self) -> Links:
-        """The same, which goes on by itself."""
+        """An independent copy; later messages don't touch the original."""
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
@@ -98,7 +98,7 @@ class Links:
         return before
 
     def chain(self) -> Chain:
-        """What stands in front of each message so far, and behind the last."""
+        """Hashes before each message so far, and after the last."""
         return Chain(tuple(self._history), tuple(self._calls), not self.referable)
 
 
@@ -123,7 +123,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 
 def of(document: Document, start: bytes = START) -> Chain:
-    """The same of a request of any API, by the member that holds its messages."""
+    """Hashes of a request of any API, by the member that holds its messages."""
     top = document.members(document.root)
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
@@ -157,7 +157,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """What counts of a call. The order of its arguments does not, nor do those that are null."""
+    """The hashed content of a call: not the order of its arguments, nor null ones."""
     if isinstance(arguments, str):
         try:
             said = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -214,7 +214,6 @@ def _history_rules() -> _HistoryRules:
 
 
 def _piece(document: Document, message: Raw) -> Piece:
-    """What counts of a message."""
     try:
         return _read_piece(document, message)
     except RecursionError:
@@ -245,7 +244,7 @@ def _of_client(document: Document, message: Raw, role: str) -> bytes:
 
 @dataclass(slots=True)
 class _Response:
-    """What a response says and calls."""
+    """Text and calls of a response."""
 
     document: Document
     texts: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a request says to the model, place by place: what every API's way to write it is read into.
+"""The prompt of a request, place by place: all APIs' requests are read into these classes.
 
 A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
 Each is read once; all that is asked about a request is derived from it (`api_format`). Texts and
@@ -19,17 +19,17 @@ from penumbra.wire.document import Document
 
 
 class Kind(Enum):
-    """What a part is."""
+    """Kinds of parts."""
 
     TEXT = auto()
     """Words of the operator, the user or the model."""
     CALL = auto()
     """A call of a tool that the client runs."""
     RESULT = auto()
-    """What came out of a call."""
+    """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """What only tells one message from another."""
+    """Metadata that only tells one message from another."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -39,11 +39,11 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     block: Raw
     """The smallest value that holds all of it: a content block, an item, a call; or the text itself."""
     id: str = ""
-    """Of a call, or of the call that a result answers; empty if it has none."""
+    """Id of a call, or of the call that a result answers; empty if it has none."""
     name: str = ""
-    """Of the tool; empty if it is not said."""
+    """Name of the tool; empty if it is not given."""
     arguments: Raw | None = None
-    """Of a call: an object, or a string that holds JSON or free text."""
+    """Arguments of a call: an object, or a string that holds JSON or free text."""
     texts: tuple[Raw, ...] = ()
     """The strings that say something. A result may have none, or more than one."""
     container: Raw | None = None
@@ -52,9 +52,9 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     signature: str | None = None
     """By what the provider recognises reasoning, empty if by nothing; None: it does not ask for that."""
     counts: bool = True
-    """Of a call: hidden exchanges are recognised by its id."""
+    """Hidden exchanges are recognised by the call's id."""
     checked: bool = False
-    """Of a call: its arguments have a shape that the API insists on."""
+    """The call's arguments have a shape that the API insists on."""
     by_program: bool = False
     """A program made the call and reads its result, which the model never sees."""
 
@@ -64,31 +64,31 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     value: Raw
     turn: int
-    """Its index among all messages."""
+    """Index among all messages."""
     role: str
     """As the request has it; empty if it has none."""
     by_model: bool
     """The model or its provider wrote it."""
     parts: tuple[Part, ...]
     bound: bool = False
-    """It has reasoning that the API may hold to what stands before it."""
+    """The message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
     """Only the provider can read it: it stays as it is, or goes as a whole."""
 
     def of(self, *kinds: Kind) -> list[Part]:
-        """Its parts of these kinds, in order."""
+        """The message's parts of these kinds, in order."""
         return [part for part in self.parts if part.kind in kinds]
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """All of it."""
+    """The prompt of one request."""
 
     model: str
     """Empty if the body does not name one."""
     system: tuple[Part, ...]
     """Texts that stand beside the messages."""
     place: Raw | None
-    """What holds the messages: an array, or the only message itself."""
+    """Value that holds the messages: an array, or the only message itself."""
     messages: tuple[Message, ...]
     tools: tuple[Raw, ...]
     """The arrays that declare tools."""

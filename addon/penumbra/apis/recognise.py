@@ -45,7 +45,7 @@ _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What a provider keeps of the prompts that it has seen."""
+    """How a provider caches prompts."""
 
     explicit: bool
     """Only what the request marks is kept."""
@@ -100,7 +100,7 @@ def apis() -> tuple[Api, ...]:
 
 @rules.cached
 def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of providers, and local ones."""
+    """Hosts of providers, and local ones."""
     providers = rules.load_as("providers.yaml", Providers)
     return tuple(host for hosts in providers.providers.values() for host in hosts), providers.local
 
@@ -162,9 +162,9 @@ class Other:
     id: str
     path: Any
     passes: bool
-    """Its bodies go on as they are."""
+    """Bodies go on as they are."""
     files: bool
-    """Its bodies are files, of which batches of requests are searched alone."""
+    """Bodies are files, of which only batches of requests are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +207,13 @@ def sockets() -> tuple[SocketKind, ...]:
 
 
 def by_path(path: str) -> Other | None:
-    """What a request to this path of an LLM host is; None: nobody knows."""
+    """The kind of a request to a path of an LLM host; None: not known."""
     bare = normal(path)
     return next((path for path in others() if path.path.fullmatch(bare)), None)
 
 
 def socket_by_path(path: str) -> SocketKind | None:
-    """What a WebSocket at this path of an LLM host is; None: nobody knows."""
+    """The kind of a WebSocket at a path of an LLM host; None: not known."""
     bare = normal(path)
     return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 

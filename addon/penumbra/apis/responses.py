@@ -22,7 +22,7 @@ from penumbra.apis.usage import UsageTable
 from penumbra.wire.document import Document
 
 Count = Callable[[int], int]
-"""What is reported instead of a number of tokens."""
+"""Maps a number of tokens to the number that is reported."""
 
 
 class ScaledUsage:
@@ -91,11 +91,11 @@ class Responses(ABC):
 
     @abstractmethod
     def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        """What hides the injected tool in a stream."""
+        """A filter that hides the injected tool in a stream."""
 
     @abstractmethod
     def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        """The same for documents."""
+        """A filter that hides the injected tool in documents."""
 
     def call_arguments(self, open_: Open) -> CallArguments:
         """A filter that edits the arguments of calls."""

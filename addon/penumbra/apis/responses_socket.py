@@ -39,7 +39,7 @@ _MAX_TRANSCRIPT_BYTES = 32_000_000
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What is to be known of a frame before it is opened; what it lacks is empty."""
+    """Members of a frame that are read before it is opened; missing ones are empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -128,7 +128,7 @@ def for_client(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "
 
 
 class Transcript:
-    """What was said in one lane, as the provider has got it.
+    """Messages of one lane, as the provider has got them.
 
     A request that fails takes away from the connection what it wanted to go on from, so that it can only
     be asked again with everything that came before it.
@@ -279,7 +279,7 @@ class Said:
 
 
 class SocketHistory:
-    """What was said in one lane, as the client knows it."""
+    """Messages of one lane, as the client knows them."""
 
     def __init__(self) -> None:
         self._known_as = ""

@@ -54,11 +54,11 @@ def knowledge() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A result, without what is none of a search's business."""
+    """A result, without the parts that are not searched."""
 
     value: Raw
     message: Raw
-    """What it stands in."""
+    """Message that the block is in."""
     text: str
     """JSON, without white space. What was left out is an empty string."""
     places: tuple[tuple[int, int] | None, ...]
@@ -66,7 +66,7 @@ class Block:
     stay as it is."""
     call_id: str
     answered: bool
-    """It stands in a message that the model's provider has written."""
+    """The block is in a message that the model's provider has written."""
 
 
 def values(text: bytes) -> list[bytes]:

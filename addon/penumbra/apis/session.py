@@ -31,7 +31,7 @@ _LONGEST_OPENING = 100_000
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
-    """What all requests of a conversation have in common.
+    """The name that all requests of a conversation share.
 
     `headers` with names in lower case; `opening` is the text of the request's first user turn.
     """

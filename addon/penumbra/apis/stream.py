@@ -26,11 +26,11 @@ class Framing:
         self._new_reader = reader
 
     def reader(self) -> Reader:
-        """What reads the next turn."""
+        """A reader for the next turn."""
         return self._new_reader()
 
     def write(self, event: Event) -> bytes:
-        """What goes on the wire."""
+        """The bytes on the wire."""
         return event.bytes()
 
 
@@ -50,7 +50,7 @@ class Stream:
         self.keep_alive = keep_alive
         self._reader = framing.reader()
         self._rest: list[Event] = []
-        """What came of the last bytes of a turn, until it is clear what follows."""
+        """Output of the last bytes of a turn, until it is clear what follows."""
 
     def attach(self, filter: Filter) -> None:
         self._filters.append(filter)
@@ -103,7 +103,7 @@ class Stream:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """What the filters hold back; that of one still goes through those behind it."""
+        """Events that filters hold back; those of one filter still go through later ones."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -114,7 +114,7 @@ class Stream:
 
 
 def _edited(filter: Filter, event: Event) -> Iterable[Event]:
-    """What a filter makes of an event. Never raises: what can't be read goes on as it is."""
+    """Filters an event. Never raises: an event that can't be read goes on as it is."""
     event.settle()
     try:
         events = list(filter.event(event))

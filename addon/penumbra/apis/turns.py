@@ -111,7 +111,7 @@ class Turns(ABC):
         self.continued = False
         """At least one turn is hidden."""
         self.hidden_usage: Metrics = {}
-        """Of the turns that were continued."""
+        """Usage of the turns that were continued."""
         self.hidden_names = HiddenNames()
         self.state = State.READING
         self.restart()
@@ -162,9 +162,9 @@ class Turns(ABC):
         self.finished = False
         """The provider said that the turn is over."""
         self.failed = False
-        """It has reported an error."""
+        """The provider has reported an error."""
         self.failure: Failure | None = None
-        """That error, if the client has not got it."""
+        """The error, if the client has not got it."""
         self.begin_turn()
 
     def finish(self) -> list[Event]:
@@ -230,7 +230,7 @@ class Turns(ABC):
 
     @abstractmethod
     def turn(self) -> Turn:
-        """What was said; errors and figures are added to it."""
+        """The turn's content; the caller adds errors and usage."""
 
     @abstractmethod
     def is_error(self, event: Event) -> bool:
@@ -253,7 +253,7 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """What a held event still has to say when the response goes on."""
+        """The part of a delayed event that still counts when the response goes on."""
         return None
 
     def hide_turn(self) -> None:
@@ -269,7 +269,7 @@ _log = logging.getLogger(__name__)
 
 
 class WholeTurns(ABC):
-    """What of an API's documents the client does not see."""
+    """Hides the parts of an API's documents that the client does not see."""
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
@@ -277,11 +277,11 @@ class WholeTurns(ABC):
     def __init__(self, injected_tool: str) -> None:
         self.injected_tool = injected_tool
         self.hidden_usage: Metrics = {}
-        """Of the turns that were continued."""
+        """Usage of the turns that were continued."""
 
     @abstractmethod
     def turn(self, document: Document) -> Turn:
-        """What a document says; its figures are added to it."""
+        """A document's content; the caller adds its usage."""
 
     @abstractmethod
     def hide_turn(self, document: Document) -> None:
@@ -382,7 +382,7 @@ class WholeResponse:
 
 
 def _filtered(document: Document, filters: Sequence[Filter]) -> bytes:
-    """What goes to the client. Never raises: what can't be read goes on as it is."""
+    """The filtered bytes of a document. Never raises: a document that can't be read stays as it is."""
     for filter in filters:
         document = Document(document.render()) if document.edits else document
         try:

@@ -1,4 +1,4 @@
-"""What the client gets to know of an error for a request that it did not make.
+"""Errors for requests that the client did not make, as it gets to know them.
 
 Its words speak of that request, and may name what stands there alone, so none of them go on. What
 clients act by does: the status, the names of the kind of error, and how long to wait.
@@ -98,7 +98,7 @@ def status(failure: Failure) -> int | None:
 
 
 def words(failure: Failure) -> str:
-    """What the provider itself said, in one line and not all of it; nobody has looked for secrets yet."""
+    """The provider's own message, in one line and cut; not yet searched for secrets."""
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""

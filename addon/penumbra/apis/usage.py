@@ -33,7 +33,7 @@ class UsageTable:
     inputs: tuple[str, ...]
     """Members that count input tokens, or hold such counts by kind."""
     outputs: tuple[str, ...]
-    """What is summed over turns: beginnings of flat names."""
+    """Beginnings of the flat names that are summed over turns."""
     holders: tuple[str, ...] = ("usage",)
     """The members that hold figures; an empty one stands for the object itself."""
     within: tuple[str, ...] = ("",)
@@ -63,7 +63,7 @@ class UsageTable:
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Those of a turn that the client sees the sum of."""
+        """Figures of a turn of which the client sees the sum."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
@@ -92,7 +92,7 @@ class UsageTable:
 
 
 def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:
-    """The same where figures stand among other members."""
+    """Adds to figures that stand among other members."""
     for name in extra.keys() & members.keys():
         number = document.plain(members[name])
         if extra[name] and isinstance(number, int):
@@ -205,12 +205,12 @@ class BilledTokens:
 
     @property
     def prompt(self) -> int:
-        """All that went in."""
+        """All input tokens."""
         return self.uncached + self.cached + self.written
 
     @classmethod
     def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
-        """Of a turn's figures, flat, by the provider's names; None: they don't say what went in."""
+        """Billed tokens of a turn's flat figures, by the provider's names; None: no input is given."""
         if not any(name in usage for name in _INPUTS):
             return None
         within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
@@ -226,7 +226,7 @@ _MOST_REASONS = 16
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Of one turn. What is not known is empty."""
+    """The end of one turn; unknown fields are empty."""
 
     model: str = ""
     reasons: tuple[str, ...] = ()
@@ -256,7 +256,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """What an object says; later words of one choice count."""
+        """Takes in an object; of one choice, the last reason counts."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):
@@ -267,13 +267,13 @@ class EndingReader:
                     break
 
     def ending(self) -> Ending:
-        """What is known now."""
+        """The ending as far as it was read."""
         return Ending(self._model, tuple(reason for _, reason in sorted(self._reasons.items())))
 
     def _holders(
         self, document: Document, owner: Raw | None, members: dict[str, Raw]
     ) -> Iterator[tuple[int, Raw | None]]:
-        """What has a reason, by the number of its choice."""
+        """Objects with a reason, by the number of their choice."""
         if not self._table.choices:
             yield 0, owner
             return

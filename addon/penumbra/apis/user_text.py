@@ -25,7 +25,7 @@ _TEXTS = (None, "text", "input_text", "output_text")
 _SAID = 100_000
 """Characters of the model's message that are looked at, from its end."""
 _COMMAND = "<bash-input>"
-"""What stands in front of a command that the user ran."""
+"""Beginning of a command that the user ran."""
 _MOST = 64
 """Results in one text that may be shortened one by one."""
 
@@ -46,7 +46,7 @@ class Passage:
     """The arguments of its call, as the model wrote them."""
 
     def arguments(self) -> str | None:
-        """What is known of its call, as a call's arguments."""
+        """The passage's command, as a call's arguments."""
         if self.said:
             return self.said
         return encode({"command": self.command}).decode("utf-8") if self.command else None
@@ -93,7 +93,7 @@ def carries_transcript(texts: Iterable[str]) -> bool:
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Of these, one stands in each text that matters."""
+    """Literals of which each text that matters has one."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -104,10 +104,10 @@ class Passages:
     _said: Raw | None = None
     """The model's message in front."""
     _command: str = ""
-    """What was run, as the last text that says so has it."""
+    """The command, as the last text with one has it."""
 
     def copy(self) -> Passages:
-        """The same, which goes on by itself."""
+        """An independent copy; later texts don't touch the original."""
         return Passages(self._said, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
@@ -127,7 +127,7 @@ class Passages:
 
 
 class _Said(Enum):
-    """What a message is to who looks for results in the user's texts."""
+    """Kinds of messages for a search of results in the user's texts."""
 
     NOTHING = auto()
     BY_MODEL = auto()
@@ -174,7 +174,7 @@ class _Reader:
     """The model's message in front of it."""
     turn: int
     command: str
-    """What was run, as the last text that says so has it."""
+    """The command, as the last text with one has it."""
 
     def read(self, texts: list[tuple[Raw, str]]) -> Iterator[Passage]:
         known, commands = _rules()

@@ -46,7 +46,7 @@ _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
 _CONVERSATIONS = 32
 _CHARACTERS = 10_000_000
-"""Of all texts that are noted. Their lines take seven bytes of memory for each character; what was
+"""Characters of all texts that are noted. Their lines take seven bytes of memory for each character; what was
 dropped is noted anew, in about 35 milliseconds for each million."""
 _NEAR = 9
 """Lines behind hidden ones in which a mark may count those."""
@@ -405,7 +405,7 @@ class _Matcher:
         return not self.staying().positions
 
     def _within(self, part: _Part) -> Iterator[_Part]:
-        """What of a repeated part becomes references, in order.
+        """The pieces of a repeated part that become references, in order.
 
         The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
         """

@@ -125,7 +125,7 @@ class CallName(NamedTuple):
 
 
 class ShownTexts:
-    """What names show of paths and commands, remembered: the same calls come with every request. It is known
+    """Remembered names of paths and commands: the same calls come with every request. It is known
     by hashes, since what may hold secrets is not to stay in memory."""
 
     def __init__(self) -> None:

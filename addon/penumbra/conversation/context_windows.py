@@ -52,7 +52,7 @@ def table() -> Mapping[str, Any]:
 
 
 def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
-    """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
+    """The window of a model. `headers` of the request, with names in lower case; `path`: its
     path, for APIs that name the model there."""
     name = (model or model_in(path)).lower()
     if (entry := _entry(name)) is None:

@@ -356,7 +356,7 @@ class Engine:
         whole: bool,
         cold: float,
     ) -> bool:
-        """What was decided is final, but for what depends on whether the provider takes it this time. False
+        """Records decisions as final, except those that wait for the provider to accept a retry. False
         if another proxy was first, or nobody knows."""
         rewritten, planned = accepted.rewritten, retry.decisions if retry is not None else {}
         new = {key: made for key, made in rewritten.decisions.items() if key not in planned}

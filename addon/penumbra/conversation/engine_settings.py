@@ -1,4 +1,4 @@
-"""What an engine is made with: all that it reads of the settings before any request, and nothing else.
+"""The settings of an engine: all that it reads before any request, and nothing else.
 
 Requests bring their own settings. Where one of these values changes, another engine is made.
 """

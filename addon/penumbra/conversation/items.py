@@ -275,7 +275,7 @@ def read_searched(
     passages: Iterable[Passage],
     scope: bytes,
 ) -> tuple[Searched, ...]:
-    """What is to be searched in a conversation beside the texts of its results.
+    """Values to be searched in a conversation beside the texts of its results.
 
     `blocks`: what stands in results, each with the index of its message; `passages`: what may be results in
     the user's text.

@@ -111,7 +111,7 @@ class Carried:
 
     @cached_property
     def _entries(self) -> dict[str, Shown]:
-        """By reference."""
+        """Results by reference."""
         return {entry.facts.ref: entry for entry in self._shown if entry.facts.ref}
 
     @property

@@ -279,7 +279,7 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """What has a key under which nothing was decided. Nothing is done for each by itself: there are
+    """Items without a decision under their key. Nothing is done for each by itself: there are
     thousands."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 

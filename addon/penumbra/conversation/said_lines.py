@@ -135,7 +135,7 @@ class SaidLines:
         staying_of: Callable[[], StayingLines],
         key: bytes | None = None,
     ) -> Iterator[Said]:
-        """What of a text was shown before, in order. `gaps`: (start, end) of what may become a marker;
+        """Stretches that were shown before, in order. `gaps`: (start, end) of what may become a marker;
         `staying_of` tells which of its lines stay; `key`: of the only text in which they count as shown."""
         self._read()
         for start, end in gaps:

@@ -1,9 +1,13 @@
-"""What to shorten, and how far, so that a request that was refused fits.
+"""Chooses results to shorten, and how far, so that a request fits; and shortens one of them.
 
 Each step allows less than the one before it: old results keep their head, tail and critical lines, then
-less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved. What
-a later result has made useless makes room first, then the fattest results that the model has answered, those
-that later results refer to behind the others. Ties: the older one.
+less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved.
+Superseded results shrink first, then the largest ones that the model has answered; results that others refer
+to come after those, and older ones before later ones of the same size.
+
+One result keeps its head, its tail, and windows around its critical lines. JSON stays JSON: an object keeps
+its keys, with `truncated` and `originalLength`; an array keeps its first items and its last one. Markers
+count characters exactly: those of a text, or of the JSON of all else.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 from penumbra.wire.json_values import encode as encode_json
 
+SLACK = 0.85
+"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
 _SHORT = 80
 """A value this small (bytes) is not worth a marker."""
 _TRIES = 4
@@ -173,10 +179,6 @@ def _array_of(first: list[str], missing: list[str], tail: list[str]) -> str:
         return "[" + ",".join([*first, *tail]) + "]"
     marker = encode_json(omitted(sum(map(len, missing)))).decode("utf-8")
     return "[" + ",".join([*first, marker, *tail]) + "]"
-
-
-SLACK = 0.85
-"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
 
 
 @dataclass(frozen=True, slots=True)

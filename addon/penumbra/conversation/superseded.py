@@ -137,7 +137,7 @@ def form(
     *,
     written: bool = False,
 ) -> str | None:
-    """What stands for a superseded result; None if that would not be smaller.
+    """The form of a superseded result; None if that would not be smaller.
 
     A JSON object keeps its keys; of all else, what says how a command ended stays. `written`: the newer
     call wrote the file that was read, and its result does not show it.
