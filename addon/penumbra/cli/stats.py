@@ -113,7 +113,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     unpriced = (
         f"; {counted(week.unpriced, 'request')} without a known price not counted" if week.unpriced else ""
     )
-    yield f"money       at list prices ({amounts.as_of()}){unpriced}"
+    yield f"money       at list {amounts.as_of()}{unpriced}"
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
