@@ -36,7 +36,7 @@ def test_no_shape_reaches_the_provider_with_a_secret(
 ) -> None:
     api, body = SHAPES[name]
     running = proxy("reverse")
-    headers = {"x-api-key": f"k {name}", "authorization": f"Bearer {name}", "anthropic-version": "1"}
+    headers = {"x-api-key": f"k {name}", "authorization": f"Bearer {name}", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}{PATHS[api]}", json=body, headers=headers)
     received = upstream.requests[-1].body.decode()
     assert GITHUB not in received
@@ -47,7 +47,7 @@ def test_no_shape_reaches_the_provider_with_a_secret(
 def test_a_conversation_keeps_its_prefix(clients: Any, proxy: Any, upstream: Any) -> None:
     """Also where what was said is an agent's result in the user's text."""
     running = proxy("reverse")
-    headers = {"x-api-key": "k turns", "anthropic-version": "1"}
+    headers = {"x-api-key": "k turns", "anthropic-version": "2023-06-01"}
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": GITHUB}}
     body = messages(tool_result(document))
     said = body["messages"]

@@ -16,7 +16,7 @@ from support.upstream import Raw, decode, encode
 
 TEXT = f"GITHUB_TOKEN={GITHUB}\n"
 BODY = json.dumps(anthropic(TEXT)).encode()
-KEYS = {"x-api-key": "k", "anthropic-version": "1", "content-type": "application/json"}
+KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 
 
 @pytest.fixture

@@ -390,16 +390,16 @@ def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):
 
 def test_a_bundle_that_cannot_be_written_is_no_hindrance(home):
     """Nor need it be, if it is there already."""
-    from penumbra.cli import certificates
+    from penumbra.cli import start
 
     folder = home / "kept"
-    first = certificates.prepare(str(folder))
+    first = start.prepare_ca(str(folder))
     before = first.bundle.stat().st_mtime_ns
-    assert certificates.prepare(str(folder)) == first
+    assert start.prepare_ca(str(folder)) == first
     assert first.bundle.stat().st_mtime_ns == before
     first.bundle.unlink()
     first.bundle.mkdir()
-    again = certificates.prepare(str(folder))
+    again = start.prepare_ca(str(folder))
     assert (again.ca, again.bundle) == (first.ca, None)
     assert "penumbra-ca-bundle.pem can't be written" in again.problem
 

@@ -73,15 +73,21 @@ def test_it_plays_without_what_only_the_tests_need(runs):
     assert after == received.rstrip("\n")
 
 
-def test_the_page_shows_its_table(runs):
-    def rows(text):
-        """All but the figures, of which some differ with the key of an installation."""
-        return [re.sub(r"[\d,%]+", "", " ".join(line.split())) for line in text.split("\n")]
-
-    page = (ROOT / "docs/use.md").read_text(encoding="utf-8")
-    shown = rows("tool  call " + page.partition("tool  call ")[2].partition("\n```")[0])
-    assert len(shown) > 20
-    assert set(shown) <= set(rows(runs["played"][1]))
+def test_the_readme_has_its_figures(runs):
+    said = re.search(
+        r"demo: (\d+) results, ([\d,]+) tokens before and about ([\d,]+) after; (\d+) secrets, none",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+    )
+    results, before, about, secrets = said.groups()
+    printed = runs["played"][1]
+    was, after = re.search(r"results, each once +([\d,]+) -> ([\d,]+) tokens", printed).groups()
+    assert was == before
+    # Tokens of ids and of redacted values differ with the key of an installation.
+    assert abs(int(after.replace(",", "")) - int(about.replace(",", ""))) < 250
+    assert f"Secrets in the session: {secrets}; that reached the provider: 0." in printed
+    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in printed
+    table = printed.partition("tool  call ")[2].split("\n---")[1]
+    assert len(table.strip("-\n").split("\n")) == int(results)
 
 
 @pytest.mark.parametrize("number", NOT_THERE)

@@ -61,7 +61,7 @@ def test_a_placeholder_in_a_call(
 ) -> None:
     running = proxy("reverse", penumbra_enable_expand_context=expand)
     running.command("tests.forget")
-    headers = {"x-api-key": api_key, "authorization": f"Bearer {api_key}", "anthropic-version": "1"}
+    headers = {"x-api-key": api_key, "authorization": f"Bearer {api_key}", "anthropic-version": "2023-06-01"}
     arguments = {"path": ".env", "content": f"DB_PASSWORD={MARK}\nDEBUG=false\n"}
     path, body = request(api, RESULT, stream=stream)
     before = running.log().count(WRITTEN)
@@ -87,7 +87,7 @@ def test_the_legend_is_sent_from_the_first_request_on(
     running = proxy("reverse", penumbra_enable_expand_context="true")
     path, body = request("anthropic", "nothing", stream=False)
     first = {**body, "messages": body["messages"][:1]}
-    client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "1"}
+    client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
     for each in (first, body):
         client.post(f"{running.url}{path}", json=each, headers=headers)
     tools = [received.json["tools"] for received in upstream.requests[-2:]]

@@ -25,7 +25,12 @@ from penumbra.store.key_file import Seal
 from support.mitm import Mitmdump
 from support.upstream import Raw, ToolCall, decode, encode, turn
 
-KEYS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "1"}
+KEYS = {
+    "x-api-key": "k",
+    "authorization": "Bearer k",
+    "x-goog-api-key": "k",
+    "anthropic-version": "2023-06-01",
+}
 PATHS = {
     "anthropic": "/v1/messages",
     "anthropic count": "/v1/messages/count_tokens",

@@ -15,7 +15,7 @@ from support.planted import GITHUB, PASSWORD, anthropic
 def test_off_by_default(proxy: Any, clients: Any, upstream: Any) -> None:
     running = proxy("reverse")
     body = {**anthropic("nothing"), "system": SAYS}
-    headers = {"x-api-key": "k", "anthropic-version": "1"}
+    headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
     assert upstream.requests[-1].json == body
 
@@ -55,7 +55,11 @@ def test_end_to_end(api: str, proxy: Any, clients: Any, upstream: Any) -> None:
                 {"type": "function_call_output", "call_id": "call_1", "output": f"DB_PASSWORD={PASSWORD}\n"},
             ],
         }
-    headers = {"x-api-key": f"all {api}", "authorization": f"Bearer all {api}", "anthropic-version": "1"}
+    headers = {
+        "x-api-key": f"all {api}",
+        "authorization": f"Bearer all {api}",
+        "anthropic-version": "2023-06-01",
+    }
     for _ in range(2):
         answer = clients.http(running).post(f"{running.url}{path}", json=body, headers=headers)
         assert answer.status_code == 200, answer.text

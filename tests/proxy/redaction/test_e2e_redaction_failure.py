@@ -14,7 +14,7 @@ SIZE = len(LONG)
 
 
 def ask(running: Any, clients: Any, **more: Any) -> Any:
-    headers = {"x-api-key": "k", "anthropic-version": "1"}
+    headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     return clients.http(running).post(
         f"{running.url}/v1/messages", json=anthropic(LONG, **more), headers=headers
     )
@@ -40,7 +40,7 @@ def test_masked(scope: str, proxy: Any, clients: Any, upstream: Any) -> None:
     )
     body = anthropic(LONG)
     body["messages"][1]["content"][0]["input"] = {"command": "x" * 2000}
-    headers = {"x-api-key": f"k {scope}", "anthropic-version": "1"}
+    headers = {"x-api-key": f"k {scope}", "anthropic-version": "2023-06-01"}
     for _ in range(2):
         answer = clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
         assert answer.status_code == 200

@@ -130,7 +130,7 @@ def test_not_for_other_conversations(
     for key, words in ((api_key, "Another conversation."), (f"{api_key} other", "Add a name.")):
         arguments = {"file_path": PATH, "content": written}
         play(upstream, (ToolCall("Write", arguments),))
-        headers = {"x-api-key": key, "anthropic-version": "1"}
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
         body = BY_NAME["anthropic"].body(f"{words} {written}", False)
         answer = clients.http(running).post(
             "https://api.anthropic.com/v1/messages", json=body, headers=headers

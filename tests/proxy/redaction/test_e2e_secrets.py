@@ -60,7 +60,7 @@ def test_no_secret_reaches_the_provider(
     form: str, mode: str, clients: Any, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("reverse", penumbra_mode=mode)
-    client, keys = clients.http(running), {"x-api-key": f"k {form}", "anthropic-version": "1"}
+    client, keys = clients.http(running), {"x-api-key": f"k {form}", "anthropic-version": "2023-06-01"}
     answer = client.post(f"{running.url}/v1/messages", json=anthropic_body(FORMS[form]), headers=keys)
     assert answer.status_code == 200
     received = upstream.requests[-1]
@@ -75,7 +75,7 @@ def test_no_secret_is_kept(own_proxy: Any, clients: Any, upstream: Any, tmp_path
     proxy = own_proxy("reverse", penumbra_events=str(events), termlog_verbosity="debug")
     client = clients.http(proxy)
     for key in ("a", "b"):
-        headers = {"x-api-key": key, "anthropic-version": "1"}
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
         client.post(f"{proxy.url}/v1/messages", json=anthropic_body(*FORMS.values()), headers=headers)
     stats = proxy.command("penumbra.stats")
     flows = json.dumps(proxy.flows())
@@ -93,6 +93,6 @@ def test_other_text_is_not_searched(clients: Any, proxy: Any, upstream: Any) -> 
     body = anthropic_body("nothing of note")
     body["messages"][0]["content"] = ENV
     body["messages"][1]["content"][0]["input"] = {"command": ENV}
-    headers = {"x-api-key": "k", "anthropic-version": "1"}
+    headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
     assert upstream.requests[-1].json == body

@@ -35,7 +35,7 @@ UNREADABLE = {
 @pytest.fixture
 def ask(proxy: Any, clients: Any) -> Any:
     def ask(coding: str, body: bytes, *, path: str = PATHS["anthropic-messages"], **more: Any) -> Any:
-        headers = {"x-api-key": "k", "anthropic-version": "1", "content-type": "application/json"}
+        headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
         headers |= {"content-encoding": coding} if coding else {}
         running = proxy("reverse", penumbra_max_body_bytes="280k", **more.pop("options", {}))
         answer = clients.http(running).post(running.url + path, content=body, headers={**headers, **more})

@@ -21,7 +21,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_end_to_end(config: Path, own_proxy: Any, clients: Any, upstream: Any) -> None:
     proxy = own_proxy("reverse", penumbra_gitleaks_config=str(config))
-    client, headers = clients.http(proxy), {"x-api-key": "k", "anthropic-version": "1"}
+    client, headers = clients.http(proxy), {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     for _ in range(2):
         answer = client.post(f"{proxy.url}/v1/messages", json=anthropic(TEXT), headers=headers)
         assert answer.status_code == 200
