@@ -350,9 +350,11 @@ class DatabaseFile:
     def _create(self, connection: sqlite3.Connection) -> None:
         with connection:
             for name in (*self._tables,):
+                # Rows lie in the order of their writing, and only the index in that of the keys, which are
+                # random: many new rows change few pages.
                 connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {name} "
-                    "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID"
+                    "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)"
                 )
                 connection.execute(f"CREATE INDEX IF NOT EXISTS {name}_used ON {name} (used)")
                 self._created.add(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -84,9 +85,15 @@ def _news(decision: Decision) -> News:
     return News.KEY if is_made_again else News.VALUE
 
 
+_NAMES = tuple(field.name for field in fields(Facts))
+_VALUES = attrgetter(*_NAMES)
+_DEFAULTS = _VALUES(Facts())
+
+
 def _pack(decision: Decision) -> bytes:
-    """The size of the facts, the facts, and the form if it has one of its own."""
-    facts = orjson.dumps(decision.facts)
+    """The size of the facts, those that are not the default, and the form if it has one of its own."""
+    known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
+    facts = orjson.dumps({name: value for name, value, default in known if value != default})
     form = b"" if decision.text is None else pack_text(decision.text)
     return len(facts).to_bytes(4, "big") + facts + form
 
@@ -99,11 +106,10 @@ def _unpack(record: bytes) -> Decision:
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
     """Read facts of any release: unknown members are ignored, missing ones get defaults."""
-    names = {field.name for field in fields(Facts)}
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()
-        if name in names
+        if name in _NAMES
     }
     facts = Facts(**known)
     return replace(facts, stages=tuple(_FORMER_STAGES.get(stage, stage) for stage in facts.stages))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from penumbra.store.database import Database
-from penumbra.store.database_file import MOVED_ID, WARNING_ID
+from penumbra.store.database_file import APPLICATION, MOVED_ID, VERSION, WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import existing_key, installation_key
@@ -35,6 +35,38 @@ def run(coroutine):
 
 def close(book):
     book._database.close()
+
+
+def test_many_new_rows_change_few_pages(tmp_path):
+    book = opened(tmp_path / "x.sqlite")
+    facts = replace(KEPT.facts, bytes_before=9, bytes_after=9, characters_before=9, lines_before=1)
+
+    def log_pages(mode):
+        checkpoint = f"PRAGMA wal_checkpoint({mode})"
+        return run(book._database.run(lambda connection: connection.execute(checkpoint).fetchone()))[1]
+
+    run(book.put({os.urandom(16): Decision(None, facts) for _ in range(4_000)}))
+    log_pages("TRUNCATE")
+    run(book.put({os.urandom(16): Decision(None, facts) for _ in range(500)}))
+    assert 20 < log_pages("PASSIVE") < 100
+    close(book)
+
+
+def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE decisions (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)"
+            " WITHOUT ROWID"
+        )
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.close()
+    for earlier, decision in (({}, SHORT), ({b"a": SHORT}, KEPT), ({b"a": KEPT}, SHORT)):
+        book = opened(path)
+        assert run(book.get([b"a"])) == earlier
+        run(book.put({b"a": decision}))
+        close(book)
 
 
 def test_decisions_survive_a_restart(tmp_path):
