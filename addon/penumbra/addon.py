@@ -17,21 +17,15 @@ from penumbra.apis import recognise
 from penumbra.config.settings import Settings, SettingsError, declare
 from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_frames
+from penumbra.flow import destination, explainer, hidden_requests, listening, websocket_frames
 from penumbra.flow.certificate_names import CertificateNames
-from penumbra.flow.commands import Commands, FlowCommands
-from penumbra.flow.current_settings import CurrentSettings
-from penumbra.flow.engines import Engines, Lease
-from penumbra.flow.explainer import Explainer
+from penumbra.flow.current_settings import CurrentSettings, Engines, Lease
+from penumbra.flow.explainer import Commands, Explainer, FlowCommands
 from penumbra.flow.guarded import Guarded
-from penumbra.flow.history_writer import HistoryWriter
-from penumbra.flow.observation import Observation
 from penumbra.flow.only_http import OnlyHttp
-from penumbra.flow.page.contents import Contents
-from penumbra.flow.page.proxied import ProxiedPage
-from penumbra.flow.page.server import PageServer
-from penumbra.flow.page.texts import Texts
-from penumbra.flow.report import Reports
+from penumbra.flow.page.contents import Contents, Texts
+from penumbra.flow.page.server import PageServer, ProxiedPage
+from penumbra.flow.report import HistoryWriter, Observation, Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
@@ -41,7 +35,7 @@ from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics, Metrics
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice_hooks import Refused, TurnEnd
+    from penumbra.flow.splice import Refused, TurnEnd
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +100,7 @@ class Penumbra(Guarded):
         """Declare the options; `configure` reads them."""
         declare(loader)
         websocket_frames.bound_messages()
-        content_view.install(self.explainer)
+        explainer.install(self.explainer)
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""

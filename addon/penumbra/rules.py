@@ -14,9 +14,48 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from penumbra import yaml_bounds
 from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
+
+# Bounds of a user's YAML file: deep nesting ends a parser, and with it the process.
+
+MOST_BYTES = 4_000_000
+DEEPEST = 100
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class TooMuch(yaml.YAMLError):
+    """Beyond these bounds."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises OSError, UnicodeDecodeError, and YAMLError where it goes beyond the bounds or is no YAML.
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise TooMuch(f"more than {MOST_BYTES:,} bytes")
+    text = data.decode().replace("\r\n", "\n")
+    depth = 0
+    try:
+        # Events come one by one, from a parser that does not call itself.
+        for event in yaml.parse(text, Loader=LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise TooMuch(f"nested deeper than {DEEPEST}")
+    except yaml.MarkedYAMLError as error:
+        # PyYAML has a bound of its own since 6.0.4, and reads ahead of the events.
+        if "nesting depth" in str(error):
+            raise TooMuch(f"nested deeper than {DEEPEST}") from None
+        raise
+    return text
+
 
 _PACKAGE = Path(__file__).resolve().parent
 _Struct = TypeVar("_Struct", bound=Strict)
@@ -84,10 +123,8 @@ def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[R
 def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
     """The content of a YAML file; `name` stands for it in errors. Raises RuleError."""
     try:
-        text = (
-            path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else yaml_bounds.read(path)
-        )
-        return yaml.load(without.sub("", text) if without else text, Loader=yaml_bounds.LOADER)
+        text = path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else read(path)
+        return yaml.load(without.sub("", text) if without else text, Loader=LOADER)
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(f"{name}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -72,5 +72,5 @@ def test_each_step_raises(kind: Any, breaker: Breaker) -> None:
 def test_whatever_is_raised(error: str, breaker: Breaker) -> None:
     for kind in KINDS:
         if kind.searched:
-            for step in (WHOLE, "flow/request_bodies.py:decoded"):
+            for step in (WHOLE, "flow/bodies.py:decoded"):
                 assert breaker.outcome(kind, step, error) in GOOD

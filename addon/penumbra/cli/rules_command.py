@@ -292,7 +292,7 @@ def _check(arguments: Sequence[str]) -> int:
 
 def _of_ours() -> Iterator[str]:
     """Problems of our own rules, in the order of file names."""
-    from penumbra.rule_examples import failing
+    from penumbra.user_rules import failing
 
     user_rules.use(None)
     contents: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from penumbra import rules, yaml_bounds
+from penumbra import rules
 from penumbra.compress.result import Mode
 from penumbra.config import parsers
 from penumbra.config.options import OPTIONS, PREFIX, VARIABLE, Option, read_value
@@ -150,12 +150,12 @@ def read_yaml(
 
 def _document(path: Path) -> Any:
     try:
-        document = yaml.safe_load(yaml_bounds.read(path))
+        document = yaml.safe_load(rules.read(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise SettingsError(f"penumbra_config: got {str(path)!r}: {reason}") from None
     except (yaml.YAMLError, RecursionError) as error:
-        if isinstance(error, yaml_bounds.TooMuch):
+        if isinstance(error, rules.TooMuch):
             raise SettingsError(f"penumbra_config: {str(path)!r}: {error.problem}") from None
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

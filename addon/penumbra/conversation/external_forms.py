@@ -28,7 +28,7 @@ from penumbra.store.stores import Stores
 if TYPE_CHECKING:
     from penumbra.external.dispatch import Reader, Work
     from penumbra.external.selection import ExternalCompressors, OpenResult
-    from penumbra.external.strategy import Credential
+    from penumbra.external.strategies import Credential
 
 
 _log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class AskedCompressors:
 
     def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
         """The request's credential, where an external compressor may use it."""
-        from penumbra.external.strategy import Credential
+        from penumbra.external.strategies import Credential
 
         if not request.settings.allow_captured_credentials:
             return None
@@ -115,8 +115,8 @@ class AskedCompressors:
     def _compressors(self) -> ExternalCompressors:
         if self._made is None:
             from penumbra.external.dispatch import Dispatcher, of_process
-            from penumbra.external.http import Http
             from penumbra.external.selection import ExternalCompressors
+            from penumbra.external.strategies import Http
 
             shared = of_process(self._settings.calls_at_once, self._settings.calls_per_second)
             dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)

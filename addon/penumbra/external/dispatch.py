@@ -24,8 +24,7 @@ from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.compress.size import size
-from penumbra.external.strategies import strategy_rules
-from penumbra.external.strategy import Failure, Response, Strategy, Task
+from penumbra.external.strategies import Failure, Response, Strategy, Task, strategy_rules
 from penumbra.linear import LinearText
 from penumbra.metrics.amounts import MILLION, price, table
 from penumbra.metrics.totals import ExternalMetrics

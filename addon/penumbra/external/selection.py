@@ -27,9 +27,16 @@ from penumbra.config.settings import Settings
 from penumbra.errors import one_line
 from penumbra.expand.reference import References
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Reader, Work
-from penumbra.external.http import Http
-from penumbra.external.strategies import ExternalProvider, chosen, first_words, strategy_rules
-from penumbra.external.strategy import Credential, Strategy, Task
+from penumbra.external.strategies import (
+    Credential,
+    ExternalProvider,
+    Http,
+    Strategy,
+    Task,
+    chosen,
+    first_words,
+    strategy_rules,
+)
 from penumbra.redaction.shown_names import ShowName
 from penumbra.wire.document import Document
 

@@ -20,20 +20,232 @@ result it is; that one goes to no host but the one that the client itself sent i
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import logging
+import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import secrets
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies
+
+import certifi
+import httpx
+import orjson
 
 from penumbra import rules
 from penumbra.compress import token_estimate
 from penumbra.config.settings import Api as ApiSettings
 from penumbra.config.settings import Provider, Settings, provider, service
-from penumbra.external.http import Call, Http
-from penumbra.external.strategy import Failure, Response, Strategy, Task
+from penumbra.wire import content_encoding, request_path
+from penumbra.wire.request_path import is_this_machine
+
+# Calls go through the operator's proxies but never through this one. Every call carries a header with a
+# number of its own, so that a call that comes back to us over any way (a transparent proxy, a proxy in front)
+# is recognised and left alone. The number means nothing as soon as the call is over.
+
+Listening = Callable[[], Collection[int]]
+"""The ports that this process listens on."""
+# They would write addresses and keys into the log.
+for _name in ("httpx", "httpcore", "hpack", "h2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A POST with a JSON body."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+class Http:
+    """One client for all calls, made when the first one is. `listening` is asked for every new client."""
+
+    def __init__(self, listening: Listening = tuple) -> None:
+        self._listening = listening
+        self._client: httpx.AsyncClient | None = None
+        self._ports: frozenset[int] = frozenset()
+
+    async def post(self, call: Call, timeout: float, limit: int) -> Any:
+        """The decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
+
+        Raises Failure.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                body = await self._post(call, limit)
+        except TimeoutError:
+            raise Failure("timeout", f"{timeout:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise Failure("connection", type(error).__name__) from None
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise Failure("malformed", "not JSON") from None
+
+    async def _post(self, call: Call, limit: int) -> bytes:
+        number = secrets.token_hex(16)
+        accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_encoding.SUPPORTED)}
+        headers = {**call.headers, request_path.HEADER: number, **accepted}
+        client = self._connected()
+        request = client.build_request("POST", call.url, json=call.body, headers=headers)
+        request_path.under_way.add(number)
+        try:
+            return await self._received(await client.send(request, stream=True), limit)
+        finally:
+            request_path.under_way.discard(number)
+
+    async def _received(self, response: httpx.Response, limit: int) -> bytes:
+        try:
+            if response.status_code != 200:
+                raise Failure("status", str(response.status_code))
+            # Raw: httpx would decode a small piece into as much memory as it takes.
+            decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
+            body, received = bytearray(), 0
+            async for piece in response.aiter_raw():
+                received += len(piece)
+                if received > limit:
+                    raise content_encoding.TooLarge("before decoding")
+                body += decoder.feed(piece)
+            return bytes(body)
+        except content_encoding.TooLarge:
+            raise Failure("larger", f"over {limit} bytes") from None
+        except content_encoding.NotDecodable:
+            raise Failure("malformed", "content coding") from None
+        finally:
+            await response.aclose()
+
+    def _connected(self) -> httpx.AsyncClient:
+        ports = frozenset(self._listening())
+        if self._client is None or ports != self._ports:
+            ours = leads_here(getproxies().values(), ports)
+            self._client = httpx.AsyncClient(
+                http2=True,
+                verify=trust(),
+                trust_env=not ours,
+                timeout=None,
+                # How many calls there are at once is bounded before they come here.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=60),
+            )
+            self._ports = ports
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Public CAs, and those of `SSL_CERT_FILE`."""
+    context = ssl.create_default_context(cafile=certifi.where())
+    extra = os.environ.get("SSL_CERT_FILE")
+    if extra and os.path.isfile(extra):
+        context.load_verify_locations(extra)
+    return context
+
+
+def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
+    """Whether one of these proxy URLs is an address that this process listens on."""
+    for url in proxies:
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            continue
+        if port in ports and is_this_machine(parts.hostname or ""):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a client's own request was authorised with: good for the host that the client sent it to."""
+
+    host: str
+    """Name and port, `api.example.com:443`."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Names in lower case."""
+    owner: bytes = b""
+    """Keyed hash of the account: responses paid with it are nobody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One text to be shortened. Every text in it is without secrets already."""
+
+    text: str
+    tool: str = ""
+    """Name of the tool that printed the text; empty if unknown."""
+    intent: str = ""
+    """What the call was for: its arguments, in one line."""
+    question: str = ""
+    """What the user wants to know; empty if unknown."""
+    ratio: float | None = None
+    """Wanted size of the response, relative to the text."""
+    scope: bytes = b""
+    """Who is asking: nobody else gets the response."""
+    credential: Credential | None = None
+    """Of the very client whose request it is; None unless the operator allows its use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A shorter text, and the tokens that it cost as the service counts them (0: not told)."""
+
+    text: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Failure(Exception):
+    """No response. `kind` is one of a few constant words for figures; nothing in it quotes anybody."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(f"{kind} ({detail})" if detail else kind)
+        self.kind = kind
+
+
+class Strategy(Protocol):
+    """Who shortens a text."""
+
+    @property
+    def name(self) -> str:
+        """As the settings spell it."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Whose price it has; empty: it costs nothing."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """All that its responses depend on beside the task."""
+        ...
+
+    @property
+    def protects(self) -> bool:
+        """Reads are left whole and critical lines are put back."""
+        ...
+
+    def fits(self, task: Task) -> bool:
+        """Whether it may be asked about this task at all: it has what it needs."""
+        ...
+
+    async def shorten(self, task: Task) -> Response:
+        """The shorter text. Raises Failure."""
+        ...
+
 
 WORDS = 50
 _WORD = re.compile(r"\S+")

@@ -1,13 +1,19 @@
-"""Flows as text for people: what is asked of `explain`, from what a flow holds and what is remembered."""
+"""Explanations of flows: the texts themselves, the view "Penumbra" of mitmproxy's programs, and the commands
+`:penumbra.*`, which only an addon can have."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mitmproxy import http
+from mitmproxy import command, contentviews, ctx, exceptions, flow, http, types
 from mitmproxy.websocket import WebSocketMessage
 
 from penumbra.apis import recognise
@@ -15,19 +21,23 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
-from penumbra.errors import place
+from penumbra.errors import one_line, place
 from penumbra.explain import request_text, response_text
 from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
-from penumbra.explain.text_lines import Line, Search, head, note, said
+from penumbra.explain.text_lines import Line, Mark, Search, head, note, said
 from penumbra.flow import destination
-from penumbra.flow.engines import Lease
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.current_settings import Lease
+from penumbra.flow.page.contents import Contents, Texts
 from penumbra.flow.signing import headers_of
+from penumbra.metrics.totals import ExpansionMetrics, Metrics
 from penumbra.redaction.shown_names import shown_names
 from penumbra.wire import framing
 from penumbra.wire.json_values import NotJson
+
+if TYPE_CHECKING:
+    from mitmproxy.contentviews import Metadata
 
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; here stands what was sent."
 PRIORITY = 3.0
@@ -220,3 +230,232 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
         hidden.append(f"hidden from the client, a flow for each round: {', '.join(map(str, flows))}")
     line = "Penumbra: made of several turns, as the client got it" if hidden else ""
     return ResponseContext(line, hidden, _word(described.get("declared")))
+
+
+# mitmproxy 12 asks its views for a text, mitmproxy 11 for lines of marked texts: each has a class of its own,
+# without the base that the other version does not have.
+
+NAME = "Penumbra"
+_EMPTY = " "
+"""mitmweb gives a line with nothing in it no height."""
+_STYLES = {
+    Mark.HEAD: "header",
+    Mark.TEXT: "text",
+    Mark.NOTE: "offset",
+    Mark.REMOVED: "error",
+    Mark.ADDED: "Token_Name_Tag",
+}
+"""By names that mitmproxy 11 has colours for."""
+
+
+class TextView:
+    """For mitmproxy 12. State: who makes its texts."""
+
+    name = NAME
+    syntax_highlight = "none"
+
+    def __init__(self, explainer: Explainer) -> None:
+        self.explainer = explainer
+
+    def render_priority(self, data: bytes, metadata: Metadata) -> float:
+        """Above all others for calls of LLMs, below all for everything else."""
+        return self.explainer.priority(metadata.flow, _message(vars(metadata))) if data else NOT_OURS
+
+    def prettify(self, data: bytes, metadata: Metadata) -> str:
+        """The text. Never raises."""
+        lines = self.explainer.lines(metadata.flow, _message(vars(metadata)), data)
+        return "\n".join(line.text or _EMPTY for line in lines)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.name < other.name)
+
+
+class LinesView:
+    """For mitmproxy 11. State: who makes its texts."""
+
+    name = NAME
+
+    def __init__(self, explainer: Explainer) -> None:
+        self.explainer = explainer
+
+    def render_priority(self, data: bytes, **metadata: Any) -> float:
+        """Above all others for calls of LLMs, below all for everything else."""
+        return self.explainer.priority(metadata.get("flow"), _message(metadata)) if data else NOT_OURS
+
+    def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
+        """What it is, and its lines. Never raises."""
+        return NAME, _styled(self.explainer.lines(metadata.get("flow"), _message(metadata), data))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.name < other.name)
+
+
+def _message(metadata: dict[str, Any]) -> Any:
+    return metadata.get("websocket_message") or metadata.get("http_message")
+
+
+def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:
+    for line in lines:
+        yield [(_STYLES[line.mark], line.text or _EMPTY)]
+
+
+# Of the process, as mitmproxy's list of views: a reload of the script makes a new addon.
+_VIEWS: list[TextView | LinesView] = []
+
+
+def install(explainer: Explainer) -> None:
+    """Have the view, with the texts of this one."""
+    if _VIEWS:
+        _VIEWS[0].explainer = explainer
+        return
+    is_new = hasattr(contentviews, "Contentview")
+    _VIEWS.append(TextView(explainer) if is_new else LinesView(explainer))
+    add: Any = contentviews.add
+    add(_VIEWS[0])
+
+
+_EVERYTHING = "everything"
+_TABLES = ("days", "conversations", "turns", "results")
+_NONE_HELD = "none is, and there are some only where penumbra_page_originals=on, of results since then"
+_log = logging.getLogger(__name__)
+
+
+class Commands:
+    """A child addon: pause, resume, stats, expansions."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        expansions: ExpansionMetrics,
+        changed: Callable[[], None],
+        is_paused: Callable[[], bool],
+    ) -> None:
+        """`changed` is called when there is something new to be told."""
+        self._metrics = metrics
+        self._expansions = expansions
+        self._changed = changed
+        self._is_paused = is_paused
+
+    def running(self) -> None:
+        """From now on, signals do what commands do; not on systems that have none, or in another thread."""
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError, AttributeError):
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGUSR1, self._toggle)
+            loop.add_signal_handler(signal.SIGUSR2, self.resume)
+
+    @command.command("penumbra.pause")
+    def pause(self) -> None:
+        """Have requests go through as they come, but for secrets."""
+        self.switch(is_on=True)
+
+    @command.command("penumbra.resume")
+    def resume(self) -> None:
+        """End a pause."""
+        self.switch(is_on=False)
+
+    def switch(self, *, is_on: bool) -> None:
+        """Begin or end a pause."""
+        ctx.options.update(penumbra_pause="true" if is_on else "false")
+        _log.warning("Penumbra pauses: only secrets are taken out." if is_on else "Penumbra goes on.")
+        self._changed()
+
+    def _toggle(self) -> None:
+        self.switch(is_on=not self._is_paused())
+
+    @command.command("penumbra.stats")
+    def stats(self) -> str:
+        """What Penumbra has done since it was started."""
+        return "\n".join(self._metrics.lines())
+
+    @command.command("penumbra.expansions")
+    def expansions(self) -> str:
+        """How often the model asked for what was left out, and what that cost."""
+        return "\n".join(self._expansions.lines(self._metrics.journal))
+
+
+class FlowCommands:
+    """A child addon, about flows and what is remembered: explain, expand, export, forget."""
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        memory: ResultMemory,
+        texts: Texts,
+        contents: Contents,
+        forget: Callable[[], None],
+    ) -> None:
+        """`forget` empties the store, or raises CommandError."""
+        self._explainer = explainer
+        self._memory = memory
+        self._texts = texts
+        self._contents = contents
+        self._forget = forget
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @command.command("penumbra.explain")
+    def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
+        """What was made of the requests of flows, and what came back: the text of the view Penumbra."""
+        text: list[str] = []
+        for each in flows:
+            if isinstance(each, http.HTTPFlow):
+                text += [*([""] if text else ()), *(line.text for line in self._explainer.of_flow(each))]
+        return text
+
+    @command.command("penumbra.references")
+    def references(self) -> Sequence[str]:
+        """The references whose originals penumbra.expand can show: none unless penumbra_page_originals=on."""
+        numbers = self._memory.references()
+        return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
+
+    @command.command("penumbra.expand")
+    def expand(self, reference: str) -> Sequence[str]:
+        """The original behind a reference, without its secrets."""
+        # No choice of mitmproxy's: of another one it says nothing but that it is none.
+        pair = self._texts.get(self._memory.references().get(reference, 0))
+        if pair is None:
+            held = len(self.references())
+            where = f"penumbra.references lists the {held:,} that are" if held else _NONE_HELD
+            raise exceptions.CommandError(f"no original is held for {one_line(reference)!r}: {where}")
+        return [one_line(line.replace("\t", "    ")) for line in pair[0].split("\n")]
+
+    @command.command("penumbra.tables")
+    def tables(self) -> Sequence[str]:
+        """What penumbra.export can write."""
+        return [_EVERYTHING, *_TABLES]
+
+    @command.command("penumbra.export")
+    @command.argument("table", type=types.Choice("penumbra.tables"))
+    def export(self, table: str, path: types.Path) -> None:
+        """Write figures to a file: everything as JSON, or one of penumbra.tables as CSV."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        except OSError as error:
+            raise exceptions.CommandError(f"{path}: {error.strerror}") from None
+        task = asyncio.get_running_loop().create_task(self._export(table, path, descriptor))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _export(self, table: str, path: str, descriptor: int) -> None:
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if table == _EVERYTHING:
+                    data = await self._contents.everything()
+                else:
+                    data = (await self._contents.table(table) or "").encode("utf-8", "replace")
+                await asyncio.to_thread(file.write, data)
+        except Exception as error:
+            _log.error(f"Penumbra: {table} is not written to {path}: {place(error)}")
+        else:
+            _log.info(f"Penumbra: {table} written to {path}")
+
+    @command.command("penumbra.forget")
+    def forget(self) -> None:
+        """Forget all that is kept of conversations, in memory and on disk, but for their figures."""
+        self._forget()
+        self._texts.clear()
+        self._memory.clear()
+        _log.warning(
+            "Penumbra has forgotten what it kept of conversations. One that goes on sends earlier results "
+            "as they come: the provider's cache is written again once, and thinking that is bound to the "
+            "earlier forms may be refused."
+        )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mitmproxy import connection, ctx, http
 from mitmproxy.addons.clientplayback import ReplayHandler
 
-from penumbra.flow import response_bodies
+from penumbra.flow import bodies
 from penumbra.flow import state as states
 from penumbra.flow.state import FlowState
 
@@ -94,8 +94,8 @@ def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> Non
     """The response to a hidden request begins."""
     if flow.response is None or flow.response.status_code != 200:
         return
-    if response_bodies.is_stream(flow):
-        response_bodies.stream_continuation(flow.response, hidden.body, state)
+    if bodies.is_stream(flow):
+        bodies.stream_continuation(flow.response, hidden.body, state)
 
 
 def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:

@@ -20,7 +20,7 @@ from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
-from penumbra.flow.engines import Lease
+from penumbra.flow.current_settings import Lease
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.state import FlowState, Step
 from penumbra.flow.tool_loop import ToolLoopStep
@@ -32,7 +32,7 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice_hooks import Refused
+    from penumbra.flow.splice import Refused
 
 _PATIENCE = 1.0
 """Seconds that a stream's head and announcements wait at most for its first content."""

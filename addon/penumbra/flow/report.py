@@ -11,7 +11,8 @@ import logging
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
@@ -24,21 +25,23 @@ from penumbra import errors
 from penumbra.apis import prefix_hash
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.prompt import declarations
+from penumbra.config.settings import Settings
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
+from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request, Shown
 from penumbra.expand import reference
 from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed
 from penumbra.flow import destination
 from penumbra.flow import state as states
-from penumbra.flow.engines import Lease
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.page.contents import Texts
 from penumbra.flow.state import FlowState
 from penumbra.metrics import amounts, events
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
 from penumbra.metrics.events import Summary, Totals
-from penumbra.metrics.journal import NewResult, SentRequest
+from penumbra.metrics.journal import Journal, NewResult, SentRequest
 from penumbra.metrics.sessions import Rates, ResultRecord, TurnRecord
 from penumbra.metrics.tool_use import DeclaredTool
 from penumbra.metrics.totals import Metrics
@@ -485,3 +488,115 @@ def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
     # What stands last in an exchange is the client's own, too.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
+
+
+SECONDS = 5.0
+"""It is written at most this often."""
+
+
+class HistoryWriter:
+    """Writes what the journal has counted into the store from time to time. State: when it writes next."""
+
+    def __init__(self, journal: Journal, lease: Callable[[], Lease], written: Callable[[], None]) -> None:
+        """`written` is called when something was handed to the store."""
+        self._journal = journal
+        self._lease = lease
+        self._written = written
+        self._due: asyncio.TimerHandle | None = None
+
+    def changed(self) -> None:
+        """There is something to be written."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
+
+    def _write_if_it_answers(self) -> None:
+        """While the disk hangs, what is counted is added up here."""
+        self._due = None
+        with self._lease() as lease:
+            hangs = lease.engine.database.hangs
+        if hangs:
+            self.changed()
+        else:
+            self.write()
+
+    def write(self) -> None:
+        """Write it now; the database does so behind what it has to do already."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        pending = self._journal.take()
+        sums = pending.all.record()
+        if not sums:
+            return
+        conversations = {
+            name: {
+                **amounts.record(),
+                "agent": pending.agents.get(name, ""),
+                "project": pending.projects.get(name, ""),
+            }
+            for name, amounts in pending.conversations.items()
+        }
+        with self._lease() as lease:
+            lease.engine.history.add(sums, conversations, pending.tools.take()).add_done_callback(_report)
+        self._written()
+
+
+def _report(written: Future[None]) -> None:
+    if (error := written.exception()) is not None:
+        # Nobody's request waits for this.
+        _log.debug("Penumbra could not write its history: %s", error)
+
+
+_MOST = 32
+"""Requests that are worked out at once; those beyond are not."""
+
+_MEMORY_BYTES = 64_000_000
+"""Of decisions and originals, which lie in memory here."""
+
+
+class Observation:
+    """Works out what would have become of requests that go through as they come, beside them.
+
+    No request waits for it, and nothing of it outlives the process: a form that was never sent must not be
+    taken for the first one of its result. State: an engine whose database is in memory, and the requests that
+    it works on.
+    """
+
+    def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
+        """`made_with`: what the engine that changes requests is made with now."""
+        self._engines = engines
+        self._made_with = made_with
+        self._reports = reports
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, flow: http.HTTPFlow, incoming: Incoming, settings: Settings) -> None:
+        """Work it out. The request may be on its way meanwhile."""
+        if len(self._tasks) >= _MOST:
+            return
+        # Asking others would send them what the provider alone is to see, and cost money for nothing.
+        alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
+        made_with = self._made_with()
+        room = min(made_with.database_max_bytes, _MEMORY_BYTES)
+        made_with = replace(made_with, database=None, shared=None, database_max_bytes=room)
+        task = asyncio.create_task(self._work(flow, incoming, self._engines.lease(alone, made_with)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, flow: http.HTTPFlow, incoming: Incoming, lease: Lease) -> None:
+        with lease:
+            try:
+                outcome = await lease.engine.process(incoming, lease.settings)
+                if isinstance(outcome, Accepted):
+                    self._reports.observed(flow, incoming, outcome, lease)
+            except Exception as error:
+                _log.warning("Penumbra can't say what a request would have become: %s", errors.place(error))
+
+    def forget(self) -> None:
+        """What was worked out before is forgotten."""
+        self._engines.forget()
+
+    def close(self, *, at_once: bool) -> None:
+        """There will be no more requests."""
+        for task in self._tasks:
+            task.cancel()
+        self._engines.close(at_once=at_once)

@@ -23,20 +23,11 @@ from penumbra.config.per_request import (
 from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, workers
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
-from penumbra.flow import (
-    destination,
-    guarded,
-    refusal,
-    request_bodies,
-    signing,
-    websocket_frames,
-)
+from penumbra.flow import bodies, destination, guarded, refusal, signing, websocket_frames
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import CurrentSettings
-from penumbra.flow.engines import Lease
-from penumbra.flow.observation import Observation
+from penumbra.flow.current_settings import CurrentSettings, Lease
 from penumbra.flow.refusal import leave
-from penumbra.flow.report import Reports
+from penumbra.flow.report import Observation, Reports
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.signing import Signing, headers_of, sign
 from penumbra.flow.state import FlowState
@@ -91,7 +82,7 @@ class RequestWay:
             most = settings.max_body_bytes
             refused = refusal.of_failure(flow, api, TooLarge(f"its body: more than {most:,} bytes"))
             refuse = partial(refusal.refuse, flow, refused, self.journal)
-            request_bodies.BOUNDS[flow] = request_bodies.Bound(most, refuse)
+            bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
@@ -173,7 +164,7 @@ class RequestWay:
         if api is None or settings.pause:
             return
         try:
-            body = await request_bodies.decoded(flow.request, settings.max_body_bytes)
+            body = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable:
             return
         self._observation.begin(flow, described(flow, api, body), settings)
@@ -199,7 +190,7 @@ class RequestWay:
         RedactionError."""
         request, settings = flow.request, state.lease.settings
         try:
-            body = await request_bodies.decoded(request, settings.max_body_bytes)
+            body = await bodies.decoded(request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             says_json = recognise.claims_json(request.headers.get("content-type", ""))
             if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
@@ -221,7 +212,7 @@ class RequestWay:
         if accepted.betas:
             request.headers[adoption.HEADER] = accepted.betas
         if changed:
-            await request_bodies.put(request, body)
+            await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
             # Behind everything that may change a header, for headers are signed too.
@@ -418,7 +409,7 @@ class OtherRequests:
         if why and not files:
             raise Unreadable(why)
         try:
-            data = await request_bodies.decoded(flow.request, settings.max_body_bytes)
+            data = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             too_large = isinstance(error, content_encoding.TooLarge)
             if too_large and files:
@@ -433,7 +424,7 @@ class OtherRequests:
             if settings.unknown_paths == "refuse":
                 raise Unreadable("its path is not known")
         if changed:
-            await request_bodies.put(flow.request, searched.body)
+            await bodies.put(flow.request, searched.body)
             sign(flow.request, settings)
             self._report(flow, searched)
 

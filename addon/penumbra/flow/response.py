@@ -17,11 +17,11 @@ from penumbra import errors
 from penumbra.apis.base import Response, Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import guarded, response_bodies, websocket_frames
+from penumbra.flow import bodies, destination, guarded, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
-from penumbra.flow.placeholder_warning import PlaceholderWarning
+from penumbra.flow.report import add_note
 from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState, Step
 from penumbra.flow.tool_loop import ToolLoopStep
@@ -31,6 +31,51 @@ from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.totals import ExpansionMetrics
 from penumbra.redaction import placeholder
+
+MARK = ":warning:"
+METADATA = "penumbra_placeholders_written"
+_ON_SOCKETS = "openai_responses"
+
+
+class PlaceholderWarning(Step):
+    """State: none."""
+
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """Only a model that sees placeholders can write them."""
+        format_name = incoming.api.format
+        if format_name in FORMATS and placeholder.stands_in(accepted.rewritten.body):
+            state.placeholder_format = format_name
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+        if not state.placeholder_format or response.status_code != 200:
+            return
+        try:
+            wire, stream = FORMATS[state.placeholder_format], bodies.is_stream(flow)
+            count = placeholder.calls(wire, bodies.content(flow), stream=stream)
+        except Exception as error:
+            _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
+            return
+        _warn(flow, count)
+
+
+def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
+    """A response of several on one connection is complete, as the model wrote it."""
+    try:
+        _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
+    except Exception as error:
+        _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
+
+
+def _warn(flow: http.HTTPFlow, count: int) -> None:
+    if not count:
+        return
+    note = f"{count} calls write a [REDACTED] placeholder instead of a value"
+    flow.marked = MARK
+    flow.metadata[METADATA] = count
+    add_note(flow, note)
+    _log.warning(f"Penumbra: {destination.shown(flow)}: {note}")
+
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +151,7 @@ class ResponseWay:
                     await step.complete(flow, state, flow.response)
         # No step of bodies, and the last one, since it may put a response of ours into the flow.
         websocket_frames.opening_answered(flow, state)
-        response_bodies.let_go(flow)
+        bodies.let_go(flow)
         if flow.websocket is None:
             states.forget(flow)
 
@@ -117,7 +162,7 @@ class ResponseWay:
         for step in self._steps:
             with _contained():
                 await step.failed(flow, state)
-        response_bodies.let_go(flow)
+        bodies.let_go(flow)
         states.forget(flow)
 
     def abandoned(self, flow: http.HTTPFlow, *, must_search: Callable[[http.HTTPFlow], bool]) -> None:
@@ -255,11 +300,11 @@ def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
     """A whole response, with its figures; what its client is told differently counts as the provider said
     it."""
     try:
-        body = response_bodies.content(flow)
+        body = bodies.content(flow)
         if len(body) > _MOST_BYTES:
             return Turn()
         wire = FORMATS[state.response_format]
-        response = wire.stream("") if response_bodies.is_stream(flow) else wire.body("")
+        response = wire.stream("") if bodies.is_stream(flow) else wire.body("")
         response.feed(body)
         real = state.usage_scaling.usage.real if state.usage_scaling is not None else {}
         turn = response.end_turn()

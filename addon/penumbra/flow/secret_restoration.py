@@ -17,7 +17,7 @@ from penumbra.apis.base import Filter, PassedResponse, Response
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
-from penumbra.flow import destination, response_bodies
+from penumbra.flow import bodies, destination
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
@@ -55,7 +55,7 @@ class SecretRestoration(Step):
         """The response to this request may get values."""
         if accepted.restoration is not None:
             state.secret_restoration = RestoredResponse(accepted.restoration)
-            response_bodies.ask_for_codings(flow.request)
+            bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, with values in it."""
@@ -71,7 +71,7 @@ class SecretRestoration(Step):
         if (restored := state.secret_restoration) is None:
             return
         restored.live = None
-        is_stream = response.status_code == 200 and response_bodies.is_stream(flow)
+        is_stream = response.status_code == 200 and bodies.is_stream(flow)
         if restored.looped is response or not is_stream:
             return
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
@@ -79,14 +79,14 @@ class SecretRestoration(Step):
             return
         shown = restored.live = bytearray()
         edited = restored.edited(stream=True)
-        decoded = response_bodies.LiveDecoding(decode, state)
+        decoded = bodies.LiveDecoding(decode, state)
 
         def take(data: bytes) -> bytes | list[bytes]:
             out = decoded.feed(data, edited.feed) if data else decoded.end(edited.close)
             shown.extend(out)
             return out or []
 
-        response_bodies.stream_plainly(flow, response)
+        bodies.stream_plainly(flow, response)
         response.stream = take
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
@@ -123,10 +123,10 @@ class SecretRestoration(Step):
             return
         if restored.looped is response or response.status_code != 200:
             return
-        plain = response_bodies.plain_body(flow, response.raw_content or b"")
+        plain = bodies.plain_body(flow, response.raw_content or b"")
         if plain is None:
             return
-        edited = restored.edited(stream=response_bodies.is_stream(flow))
+        edited = restored.edited(stream=bodies.is_stream(flow))
         if (body := edited.feed(plain) + edited.close()) != plain:
             response.raw_content = body
-            response_bodies.replace_document(flow, Done(body))
+            bodies.replace_document(flow, Done(body))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mitmproxy import http
 
 from penumbra.config.settings import Settings
-from penumbra.flow.engines import Lease
+from penumbra.flow.current_settings import Lease
 from penumbra.metrics.events import Summary
 from penumbra.metrics.sessions import TurnRecord
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penumbra.apis.base import Response
     from penumbra.conversation.incoming import Accepted, Incoming
     from penumbra.flow.hidden_requests import HiddenRequest
-    from penumbra.flow.looped_response import LoopedResponse
+    from penumbra.flow.loop_turns import LoopedResponse
     from penumbra.flow.overflow_retry import WatchedRequest
     from penumbra.flow.secret_restoration import RestoredResponse
     from penumbra.flow.usage_scaling import ScaledResponse

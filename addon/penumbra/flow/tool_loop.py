@@ -21,15 +21,14 @@ from penumbra.apis.base import Failure, Response
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.expand.loop import Broken, Continue, Done, ToolLoop
-from penumbra.flow import hidden_requests, response_bodies
+from penumbra.flow import bodies, hidden_requests
 from penumbra.flow import state as states
-from penumbra.flow.loop_turns import MOST_RETRIES, Turns, beside
-from penumbra.flow.looped_response import LoopedResponse
+from penumbra.flow.loop_turns import MOST_RETRIES, LoopedResponse, Turns, beside
 from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice_hooks import TurnEnd
+    from penumbra.flow.splice import TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 _log = logging.getLogger(__name__)
@@ -81,18 +80,18 @@ class ToolLoopStep(Step):
         state.tool_loop = LoopedResponse.of(accepted, state.lease)
         if state.tool_loop is not None:
             hidden_requests.watch(flow.client_conn)
-            response_bodies.ask_for_codings(flow.request)
+            bodies.ask_for_codings(flow.request)
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Decide how a response is read."""
         if state.hidden_request is not None:
             hidden_requests.headers(flow, state.hidden_request, state)
             return
-        looped, is_stream = state.tool_loop, response_bodies.is_stream(flow)
+        looped, is_stream = state.tool_loop, bodies.is_stream(flow)
         stream = response.status_code == 200 and is_stream
         if looped is None:
             if stream and (state.is_untouched or "penumbra" in flow.metadata):
-                response_bodies.pass_live(response)
+                bodies.pass_live(response)
             return
         if response.status_code != 200 or not (stream or "json" in response.headers.get("content-type", "")):
             state.tool_loop = None
@@ -103,8 +102,8 @@ class ToolLoopStep(Step):
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if stream and looped.spliceable and decode is not None:
             looped.live = True
-            response_bodies.stream_plainly(flow, response)
-            decoded = response_bodies.LiveDecoding(decode, state)
+            bodies.stream_plainly(flow, response)
+            decoded = bodies.LiveDecoding(decode, state)
             response.stream = lambda data: (decoded.feed(data, looped.feed) if data else b"") or []
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
@@ -159,8 +158,8 @@ class ToolLoopStep(Step):
             await self._turns.keep(looped, step)
             if looped.plain is not None and step.out != looped.plain:
                 turn.body = step.out
-                response_bodies.replace_document(turn.flow, step)
-                response_bodies.tell_when(turn.flow, turn.continuation)
+                bodies.replace_document(turn.flow, step)
+                bodies.tell_when(turn.flow, turn.continuation)
         else:
             turn.following = step
         looped.shown += turn.out
@@ -171,7 +170,7 @@ class ToolLoopStep(Step):
         """What follows; a flow: the same request once more."""
         if turn.continuation is None:
             if not looped.live:
-                plain = looped.plain = response_bodies.plain_body(turn.flow, turn.body)
+                plain = looped.plain = bodies.plain_body(turn.flow, turn.body)
                 if plain is None:
                     return Done(turn.body, sound=False)
                 await beside(partial(loop.feed, plain), len(plain))
@@ -179,8 +178,8 @@ class ToolLoopStep(Step):
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
         # What the flow shows may be something else.
         answered = turn.continuation.response is not None
-        body = response_bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
-        failure, pause = response_bodies.failure(turn.continuation, turn.error, looped.live, body)
+        body = bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
+        failure, pause = bodies.failure(turn.continuation, turn.error, looped.live, body)
         if failure is None:
             if not looped.live:
                 await beside(partial(loop.feed, body), len(body))
@@ -188,7 +187,7 @@ class ToolLoopStep(Step):
             if not isinstance(step, Broken):
                 looped.retries = 0
                 return step
-            failure, pause = step.failure, response_bodies.pause(step.failure)
+            failure, pause = step.failure, bodies.pause(step.failure)
         if not turn.shown and (smaller := await self._turns.smaller(turn.flow, looped, loop, failure)):
             return _continuation(turn.flow, state, smaller, looped)
         if pause is None or turn.shown or looped.retries >= MOST_RETRIES:
@@ -203,7 +202,7 @@ class ToolLoopStep(Step):
     ) -> None:
         """The same for a response that is complete before any of it is sent."""
         assert flow.response is not None
-        plain = response_bodies.plain_body(flow, flow.response.raw_content or b"")
+        plain = bodies.plain_body(flow, flow.response.raw_content or b"")
         if plain is None:
             return
         shown = [loop.feed(plain)]
@@ -212,8 +211,8 @@ class ToolLoopStep(Step):
             shown.append(step.out)
             continuation = _continuation(flow, state, step.request, looped)
             error = await hidden_requests.run(continuation)
-            body = response_bodies.content(continuation)
-            failure, _ = response_bodies.failure(continuation, error, response_bodies.is_stream(flow), body)
+            body = bodies.content(continuation)
+            failure, _ = bodies.failure(continuation, error, bodies.is_stream(flow), body)
             if failure is None:
                 shown.append(loop.feed(body))
                 step = await self._turns.advance(looped, loop)
@@ -225,14 +224,14 @@ class ToolLoopStep(Step):
                 step = Continue(b"", smaller)
         if isinstance(step, Broken):
             looped.done = await self._turns.give_up(flow, looped, loop, step.failure)
-            response_bodies.refuse(flow, looped.prepared, step.failure)
+            bodies.refuse(flow, looped.prepared, step.failure)
             return
         looped.done = step
         await self._turns.keep(looped, step)
         shown.append(step.out)
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
-            response_bodies.replace_document(flow, step)
+            bodies.replace_document(flow, step)
 
 
 def _continuation(

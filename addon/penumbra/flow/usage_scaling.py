@@ -18,7 +18,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import ScaledUsage
 from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import destination, response_bodies
+from penumbra.flow import bodies, destination
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState, Step
 from penumbra.wire import content_encoding
@@ -53,7 +53,7 @@ class UsageScaling(Step):
             return
         usage = FORMATS[name].responses.scaled_usage(scale.count)
         state.usage_scaling = ScaledResponse(scale, name, usage)
-        response_bodies.ask_for_codings(flow.request)
+        bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, told differently."""
@@ -70,20 +70,20 @@ class UsageScaling(Step):
             return
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if decode is not None:
-            decoded = response_bodies.LiveDecoding(decode, state)
+            decoded = bodies.LiveDecoding(decode, state)
             response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
-            response_bodies.stream_plainly(flow, response)
+            bodies.stream_plainly(flow, response)
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete; of a stream, the client has got it already."""
         scaled = state.usage_scaling
         if scaled is None or response.status_code != 200:
             return
-        if not response.stream and not response_bodies.is_stream(flow):
-            plain = response_bodies.content(flow)
+        if not response.stream and not bodies.is_stream(flow):
+            plain = bodies.content(flow)
             passed = scaled.passed(stream=False)
             if (body := passed.feed(plain) + passed.close()) != plain:
-                response_bodies.put_document(flow, body)
+                bodies.put_document(flow, body)
         if scaled.usage.real:
             _report(flow, scaled)
 
@@ -95,7 +95,7 @@ class UsageScaling(Step):
 
 def _edited(
     inner: Callable[[bytes], Iterable[bytes] | bytes],
-    decoded: response_bodies.LiveDecoding,
+    decoded: bodies.LiveDecoding,
     edited: PassedResponse,
 ) -> Callable[[bytes], bytes | list[bytes]]:
     """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""

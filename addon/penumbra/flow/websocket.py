@@ -23,14 +23,12 @@ from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelop
 from penumbra.conversation.incoming import Accepted, Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.flow import hidden_requests, refusal, response_bodies, websocket_frames
+from penumbra.flow import bodies, hidden_requests, refusal, websocket_frames
 from penumbra.flow import state as states
-from penumbra.flow.engines import Lease
-from penumbra.flow.loop_turns import MOST_RETRIES, Turns
-from penumbra.flow.looped_response import LoopedResponse
-from penumbra.flow.placeholder_warning import look_at_message
+from penumbra.flow.current_settings import Lease
+from penumbra.flow.loop_turns import MOST_RETRIES, LoopedResponse, Turns
 from penumbra.flow.request import RequestWay, described
-from penumbra.flow.response import ResponseWay
+from penumbra.flow.response import ResponseWay, look_at_message
 from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_lanes import (
     Describe,
@@ -324,7 +322,7 @@ class WebSockets:
         self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting, broken: Broken
     ) -> bool:
         """Ask for a continuation once more, if that may help."""
-        pause = response_bodies.pause(broken.failure)
+        pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
         request = lane.transcript.whole(waiting.loop.request)

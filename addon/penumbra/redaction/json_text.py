@@ -1,4 +1,5 @@
-"""Keeps JSON valid: in a JSON document, what is replaced lies inside of strings."""
+"""Redaction of JSON: replacements keep it valid, and texts that are members of one value are searched as
+that value."""
 
 from __future__ import annotations
 
@@ -101,11 +102,10 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
     return start, end
 
 
-# Texts that are members of one JSON value, as the results of some APIs are, and such values as a whole.
-#
-# A lone `9vTq2-LmX4wRk7` tells nothing; `{"password": "9vTq2-LmX4wRk7"}` does. So the value is searched as
-# the JSON that it is, and each of its texts that holds one line takes over what became of it there; texts
-# of several lines tell by themselves what is secret in them.
+# The results of some APIs are members of one JSON value. A lone `9vTq2-LmX4wRk7` tells nothing; `{"password":
+# "9vTq2-LmX4wRk7"}` does. So the value is searched as the JSON that it is, and each of its texts that holds
+# one line takes over what became of it there; texts of several lines tell by themselves what is secret in
+# them.
 
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")

@@ -29,12 +29,11 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
-# Secrets in JSON of which nothing is known but that it may carry results of tools.
-#
-# Inside of what looks like a result every string is searched that is not known to be something else;
-# outside, every string that is text. The names that tell one from the other are in `rules/results.yaml`.
-# What becomes of a string depends on it and on what stands around it in its own item alone, so an item that
-# is sent again has the same bytes again; and what became of an item is remembered.
+# JSON of an unknown shape may carry results of tools. Inside of what looks like a result every string is
+# searched that is not known to be something else; outside, every string that is text. The names that tell one
+# from the other are in `rules/results.yaml`. What becomes of a string depends on it and on what stands around
+# it in its own item alone, so an item that is sent again has the same bytes again; and what became of an item
+# is remembered.
 
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")

@@ -1,4 +1,4 @@
-"""What stands in a text where a secret was."""
+"""Placeholders: the text that replaces a secret, and those that a model writes into its calls."""
 
 from __future__ import annotations
 
@@ -138,8 +138,7 @@ class Gaps:
         return _GLUED.fullmatch(self._data, end, until) is not None
 
 
-# Placeholders that a model writes into the arguments of its calls: there, a tool would take them for
-# the values that they stand for.
+# In the arguments of a call a tool would take a placeholder for the value that it replaces.
 
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "

@@ -1,4 +1,5 @@
-"""The engine: finds secrets in a text and puts placeholders in their place."""
+"""The redactor: finds secrets in a text, with hints from the call that printed it, and replaces them with
+placeholders."""
 
 from __future__ import annotations
 
@@ -41,8 +42,6 @@ from penumbra.redaction.rule import NOTHING, Allowed, Rule, read
 from penumbra.redaction.span import Finder, Rank, Span, elsewhere
 from penumbra.redaction.view import View, without
 from penumbra.short_texts import LONGEST, remembered
-
-# What the call that produced a text says about the secrets in it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -398,9 +398,7 @@ def compile_pattern(regex: str) -> Linear:
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
-# What the operator says is no secret: single values, rules, files.
-#
-# An entry is one of
+# Exceptions of the operator's (`penumbra_redact_allow`): single values, rules, files. An entry is one of
 #
 # - `id:k3f7qa`, the id in a value's placeholder `[REDACTED:label:k3f7qa]`: this value, on this installation;
 # - `sha256:<64 hexadecimal digits>`, of a value's UTF-8 bytes: this value, everywhere;

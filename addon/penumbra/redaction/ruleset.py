@@ -19,11 +19,9 @@ from penumbra.redaction.rule import Allow, Allowed, Rule, compile_pattern, read
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import reason
 
-# Rules of a user's `gitleaks.toml`, beside ours or instead of them.
-#
-# Supported: id, regex, keywords, entropy, secretGroup, allowlists of values (regexes with
-# regexTarget secret, match or line; stopwords; condition), at the top and in rules. A rule that only
-# names paths, and a pattern that is not linear, are left out; `warnings` says so.
+# Keys of `gitleaks.toml` that are supported: id, regex, keywords, entropy, secretGroup, allowlists of values
+# (regexes with regexTarget secret, match or line; stopwords; condition), at the top and in rules. A rule that
+# only names paths, and a pattern that is not linear, are left out; `warnings` says so.
 
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40

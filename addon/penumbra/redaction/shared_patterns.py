@@ -1,6 +1,6 @@
-"""Patterns of `re` that are compiled when they are asked first, and the parts that many of them share.
+"""Parts that many patterns share, and patterns of `re` that are compiled when they are first used.
 
-Compiling them all took a third of a start, and most texts ask few of those behind an anchor.
+Compiling all of them took a third of a start, and most texts need few of those that follow an anchor.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-# What tools put in front of lines: numbers, files, signs of diffs and comments, times, who says it.
+# Prefixes that tools write before lines: numbers, files, signs of diffs and comments, times, services.
 
 NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
 FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"

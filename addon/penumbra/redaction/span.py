@@ -1,4 +1,4 @@
-"""A stretch of a text that is a secret, as the finders report it."""
+"""Secrets in a text, as the finders report them, and the other places of the values that they found."""
 
 from __future__ import annotations
 
@@ -51,8 +51,6 @@ class Finder:
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
     """(text, text in lower case, places of the anchors) -> secrets."""
 
-
-# A secret that is known from one place is taken out wherever else it stands.
 
 _LEAST = 8
 """Bytes: a shorter value may be part of something else."""

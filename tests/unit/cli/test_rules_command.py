@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penumbra import rule_examples, user_rules
+from penumbra import user_rules
 from penumbra.cli import rules_command
 from penumbra.cli.command import Failure
 from penumbra.compress.families.examples import problems
@@ -190,11 +190,9 @@ def test_check_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """Examples of a third of the files, since each file's have tests of their own."""
     if examples.FEW:
         pytest.skip("each file's rules and examples have tests of their own")
-    failing = rule_examples.failing
+    failing = user_rules.failing
     step = 1 if examples.ALL else 3
-    monkeypatch.setattr(
-        rule_examples, "failing", lambda contents: failing(dict(list(contents.items())[::step]))
-    )
+    monkeypatch.setattr(user_rules, "failing", lambda contents: failing(dict(list(contents.items())[::step])))
     assert rules_command.main(["check"]) == 0, capsys.readouterr().out
     assert capsys.readouterr().out == "All is well: our rules, and no folder of yours.\n"
 

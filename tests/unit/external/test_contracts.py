@@ -10,9 +10,7 @@ import pytest
 from penumbra.config.settings import Api as ApiSettings
 from penumbra.config.settings import Provider
 from penumbra.external import strategies
-from penumbra.external.http import Http, trust
-from penumbra.external.strategies import ExternalProvider
-from penumbra.external.strategy import Credential, Failure, Response, Task
+from penumbra.external.strategies import Credential, ExternalProvider, Failure, Http, Response, Task, trust
 from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn

@@ -12,9 +12,7 @@ import pytest
 
 from penumbra.config.settings import Api as ApiSettings
 from penumbra.external.dispatch import Ask, Dispatcher, Limits, Outcome, Reader, Shared, response_key
-from penumbra.external.http import Http
-from penumbra.external.strategies import Api, Simple
-from penumbra.external.strategy import Credential, Task
+from penumbra.external.strategies import Api, Credential, Http, Simple, Task
 from penumbra.redaction import RedactionError
 from penumbra.store.database import Database
 from penumbra.store.records import COMPRESSED as SCHEMA

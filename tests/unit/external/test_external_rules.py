@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
 from penumbra.external import dispatch
-from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.selection import LIMIT, question, without_injected
-from penumbra.external.strategies import CONTRACTS, first_words
-from penumbra.external.strategy import Failure
+from penumbra.external.strategies import CONTRACTS, Failure, first_words, is_this_machine, leads_here
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document
 from support.cases import each

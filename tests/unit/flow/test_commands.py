@@ -11,10 +11,8 @@ import pytest
 from mitmproxy import exceptions, types
 
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow.commands import FlowCommands
-from penumbra.flow.explainer import Explainer
-from penumbra.flow.page.contents import Contents
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.explainer import Explainer, FlowCommands
+from penumbra.flow.page.contents import Contents, Texts
 
 FULL = Path("/dev/full")
 

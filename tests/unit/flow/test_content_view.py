@@ -15,9 +15,8 @@ from mitmproxy.websocket import WebSocketData, WebSocketMessage
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.explain.result_facts import ResultFacts, ResultMemory
-from penumbra.flow import content_view
-from penumbra.flow.explainer import Explainer
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.explainer import Explainer, install
+from penumbra.flow.page.contents import Texts
 
 MESSAGES = "https://api.anthropic.com/v1/messages"
 BODY = {
@@ -39,7 +38,7 @@ def explainer(monkeypatch: pytest.MonkeyPatch) -> Any:
     engine = SimpleNamespace(rules=SimpleNamespace(redact_now=lambda text, hint="": Redacted(text)))
     lease: Any = lambda: nullcontext(SimpleNamespace(engine=engine))  # noqa: E731
     made = Explainer(ResultMemory(), Texts(), lease, lambda: Settings(page_originals="on"))
-    content_view.install(made)
+    install(made)
     with taddons.context():
         yield made
 
@@ -202,6 +201,6 @@ def test_frames_of_a_websocket(explainer: Explainer) -> None:
 
 def test_a_reload_makes_no_second_view(explainer: Explainer) -> None:
     other = Explainer(ResultMemory(), Texts(), lambda: 1 / 0, Settings)  # type: ignore[arg-type, return-value]
-    content_view.install(other)
+    install(other)
     flow = flow_of()
     assert "Penumbra can't show this: ZeroDivisionError" in seen(flow.request, flow)[1]

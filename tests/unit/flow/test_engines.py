@@ -17,7 +17,7 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.flow.engines import Engines, Lease
+from penumbra.flow.current_settings import Engines, Lease
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded
 from support.engines import APIS, Incoming, apis

@@ -11,15 +11,15 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.expand.hidden_exchanges import Answered
-from penumbra.flow import history_writer
-from penumbra.flow.engines import Engines, Lease
-from penumbra.flow.history_writer import HistoryWriter
+from penumbra.flow import report
+from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.report import HistoryWriter
 from penumbra.metrics.totals import ExternalMetrics, Metrics
 from support.engines import database
 
 
 def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_writer, "SECONDS", 0.01)
+    monkeypatch.setattr(report, "SECONDS", 0.01)
     settings = Settings(database=database(tmp_path))
     engines, journal, free = Engines(ExternalMetrics(), tuple), Metrics().journal, threading.Event()
     written: list[None] = []

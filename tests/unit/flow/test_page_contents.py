@@ -6,8 +6,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from penumbra.flow.page.contents import Contents
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.page.contents import Contents, Texts
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.sessions import Rates, TurnRecord
 from penumbra.metrics.totals import Metrics

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.flow.page.texts import Texts
+from penumbra.flow.page.contents import Texts
 
 
 class Lease:

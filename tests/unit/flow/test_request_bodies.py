@@ -12,7 +12,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.proxy.utils import ReceiveBuffer
 from mitmproxy.test import tflow
 
-from penumbra.flow import request_bodies
+from penumbra.flow import bodies
 from penumbra.flow.splice import SpliceStream
 
 
@@ -27,7 +27,7 @@ def stream(flow: http.HTTPFlow) -> Any:
 @pytest.mark.parametrize(("pieces", "is_refused"), [(10, False), (11, True), (40, True)])
 def test_no_more_is_kept_than_may_be_searched(pieces: int, is_refused: bool) -> None:
     flow, refused, most = tflow.tflow(), [], 0
-    request_bodies.BOUNDS[flow] = request_bodies.Bound(100, lambda: refused.append(True))
+    bodies.BOUNDS[flow] = bodies.Bound(100, lambda: refused.append(True))
     made = stream(flow)
     for _ in range(pieces):
         assert not list(made.state_consume_request_body(RequestData(1, b"x" * 10)))

@@ -14,7 +14,7 @@ from mitmproxy.test import tflow, tutils
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow import state as states
-from penumbra.flow.engines import Engines
+from penumbra.flow.current_settings import Engines
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
 from penumbra.metrics.journal import Journal

@@ -7,9 +7,9 @@ import random
 from penumbra import rules
 from penumbra.redaction import rule, view
 from penumbra.redaction.finders.tokens import Glance, at_anchor
-from penumbra.rule_examples import plain
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile
+from penumbra.user_rules import plain
 
 
 def test_what_begins_with_an_anchor_is_worth_a_look() -> None:

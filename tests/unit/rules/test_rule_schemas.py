@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penumbra import rules, yaml_bounds
+from penumbra import rules
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.family_rules import families
 from penumbra.compress.families.family import family
@@ -196,15 +196,15 @@ def test_what_is_nested_too_deep(tmp_path: Path, text: str) -> None:
 
 def test_what_is_too_large(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
-    path.write_text("#" * (yaml_bounds.MOST_BYTES + 1))
+    path.write_text("#" * (rules.MOST_BYTES + 1))
     with pytest.raises(RuleError, match="more than 4,000,000 bytes"):
         rules.parse(path, "x")
-    path.write_text("#" * yaml_bounds.MOST_BYTES)
+    path.write_text("#" * rules.MOST_BYTES)
     assert rules.parse(path, "x") is None
 
 
 def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
     path = tmp_path / "usual.yaml"
-    depth = yaml_bounds.DEEPEST - 1
+    depth = rules.DEEPEST - 1
     path.write_text("a: " + "[" * depth + "]" * depth + "\r\nb: '[[[['\n")
     assert rules.parse(path, "x")["b"] == "[[[["

@@ -42,9 +42,7 @@ from penumbra.store.records import Restorations, Stretch, Stretches
 from penumbra.wire.document import Document, Edit, edited
 from penumbra.wire.json_values import NotJson
 
-# Where values stand in the arguments of past calls, and how placeholders come back into their place.
-#
-# Clients send what they got again: the text itself, or the same JSON in a spelling of their own. A value
+# Past calls: clients send their arguments again, as text or as the same JSON spelled in another way. A value
 # is exchanged where it stands, byte by byte, so that the arguments become what the client would have sent
 # had it got the placeholder.
 

@@ -27,12 +27,11 @@ from penumbra.compress.calls.classify import classify
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.short_texts import remembered
 
-# Which file a value was read from, and which one a call edits: only what is beyond doubt.
-#
-# Paths are compared as text: nothing here looks at a disk, since it is the client's. So only a path in its
-# simplest spelling names a file at all. A relative path starts from the folder that the call names, or that
-# the conversation says it works in; without either it equals only the same relative path, and after a
-# change of folder nothing.
+# Files: where a value was read and where a call edits, only as far as there is no doubt. Paths are compared
+# as text: nothing here looks at a disk, since it is the client's. So only a path in its simplest spelling
+# names a file at all. A relative path starts from the folder that the call names, or that the conversation
+# says it works in; without either it equals only the same relative path, and after a change of folder
+# nothing.
 
 Kind = Literal["path", "patch", ""]
 """How a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
