@@ -1,10 +1,8 @@
-"""Anthropic Messages: requests, and the injected tool and hidden exchanges in them.
+"""Anthropic Messages: requests with the injected tool and hidden exchanges in them, and responses.
 
-A tool result is a `tool_result` block of a user message; its content is a string or a list of
-blocks, of which only `text` blocks are ours. Results of server tools stand in assistant messages
-and are never touched.
-
-Anthropic Messages: responses, as streams and as JSON. See `content_blocks.py`.
+A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
+which only `text` blocks are ours. Results of server tools stand in assistant messages and are never touched.
+Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 """
 
 from __future__ import annotations

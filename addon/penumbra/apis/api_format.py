@@ -1,10 +1,8 @@
-"""One API: what each has to say of itself, and what follows from that.
+"""One API: the facts that each format states, and the conversation that is derived from them.
 
-An API says where the parts of a prompt stand (`message` and a few facts beside it). What the conversation is,
-what was said outside of results, which calls were made, and by what a hidden exchange is recognised is
-derived here, once for all.
-
-The results of a conversation, and the calls that they answer, read message by message.
+A format says where the parts of a prompt stand (`message` and a few facts beside it). The results of a
+conversation and the calls that they answer, texts outside of results, and the marks by which a hidden
+exchange is recognised are derived here, once for all formats.
 """
 
 from __future__ import annotations

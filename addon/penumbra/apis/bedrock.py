@@ -1,12 +1,9 @@
-"""Amazon Bedrock's Converse: requests, and the injected tool and hidden exchanges in them.
+"""Requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's models.
 
-Messages are built like Anthropic's, of other blocks.
-
-A tool result is a `toolResult` block of a user message; its content is a list of blocks, each with one
-member that says what it is. Texts, and the strings within `json`, are ours; images, documents, videos
-and search results are not.
-
-Amazon Bedrock's InvokeModel with Anthropic's models: their own requests, Bedrock's own errors.
+Converse builds messages as Anthropic does, of other blocks. A tool result is a `toolResult` block of a user
+message; its content is a list of blocks, each with one member that says what it is. Texts, and the strings
+within `json`, are ours; images, documents, videos and search results are not. InvokeModel takes Anthropic's
+own requests; its errors are Bedrock's.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Amazon Bedrock's Converse: responses, as event streams and as JSON. See `content_blocks.py`.
+"""Responses of Amazon Bedrock, as event streams and as JSON: Converse, and InvokeModel with Anthropic's
+models.
 
-Only calls and the like have a start, texts and reasoning begin with their first piece. The API knows no
-keep-alive.
-
-Amazon Bedrock's Converse: one content block of a stream, put together from its pieces.
-
-Amazon Bedrock's InvokeModel with Anthropic's models: their own responses, in Bedrock's framing.
-
-Each message of a stream carries one of Anthropic's events in base64, beside some padding. The last one
-has Bedrock's own figures in it. Bedrock knows no keep-alive, and errors are its own.
+In a stream of Converse, calls and the like have a start; texts and reasoning begin with their first piece.
+Each message of a stream of InvokeModel carries one of Anthropic's events in base64, beside some padding; the
+last one has Bedrock's own figures. Neither knows a keep-alive, and both have Bedrock's errors. See
+`content_blocks.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The arguments of a client's tool calls within a response, read and changed on their way to the client.
 
-A filter hands the arguments of each call to whoever `Open` gives for it, and puts into their place what
-comes back. What that one holds back travels in a copy of the call's last event, as soon as it is given
-free. Calls that the provider runs itself are left alone. Where calls stand is said by each API.
-
-The arguments of calls in OpenAI's two APIs.
+`Open` gives an editor for each call or none. A filter hands the arguments to the editor, and puts its output
+in their place. Output that the editor has kept back travels in a copy of the call's last event, as soon as
+the editor gives it. Calls that the provider runs itself are left alone. Each API says where its calls stand.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Google Gemini: requests, as AI Studio, Vertex and Code Assist take them, and the injected tool and hidden
-exchanges in them.
+"""Google Gemini, as AI Studio, Vertex and Code Assist speak it: requests with the injected tool and hidden
+exchanges in them, and responses.
 
-A tool result is a `functionResponse` part; its response is an object of any shape, of which every
-string may be replaced where it stands. Ids are optional: a response without one answers the first
-call of its name that has none yet. Code Assist wraps the request in another object. The API takes
-names of members in camel and in snake case.
+A tool result is a `functionResponse` part; its response is an object of any shape, of which every string may
+be replaced where it stands. Ids are optional: a result without one answers the first call of its name that
+has none yet. The API takes names of members in camel and in snake case. An assistant message is a run of the
+model's contents, since some clients keep a response that came in pieces as several. Results of parallel calls
+have to stand together in one content.
 
-What stands for an assistant message here is a run of contents of the model: some clients keep a response
-that came in pieces as several. Results of parallel calls have to stand together in one content.
-
-Google Gemini: responses, as streams (server-sent events or one JSON array) and as JSON.
-
-A response is a list of parts, and a stream is a list of responses with some of them each: see
-`message_pieces.py`. Code Assist wraps every response in another object. The API knows no keep-alive.
+A response is a list of parts; a stream (server-sent events or one JSON array) is a list of responses with
+some of the parts each (`message_pieces.py`). Code Assist wraps requests and responses in another object. The
+API knows no keep-alive.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Ollama's own chat API: requests, and the injected tool and hidden exchanges in them.
+"""Ollama's own chat API: requests with the injected tool and hidden exchanges in them, and responses.
 
-A tool result is a message of role `tool` with a string as its content. Most results name no call:
-they answer the calls of the message before, by tool name if there is one and in order otherwise.
-
-Ollama's own chat API: responses, as JSON lines and as one JSON document. See `message_pieces.py`.
-
-The last line says that the turn is done and has its figures. The API knows no keep-alive.
+A tool result is a message of role `tool` with a string as its content. Most results name no call: they answer
+the calls of the message before, by tool name if there is one and in order otherwise. Responses are JSON lines
+or one JSON document (`message_pieces.py`); the last line says that the turn is done and has its figures. The
+API knows no keep-alive.
 """
 
 from __future__ import annotations

@@ -1,25 +1,20 @@
-"""OpenAI Chat Completions, also as the many compatible APIs write it: requests, and the injected tool and
-hidden exchanges in them.
+"""OpenAI Chat Completions, also as the many compatible APIs write it: requests with the injected tool and
+hidden exchanges in them, and responses.
 
-A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string
-or a list of parts, of which only `text` parts are ours. A result without an id answers the first
-call that has none yet.
+A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string or a list
+of parts, of which only `text` parts are ours. A result without an id answers the first call that has none
+yet.
 
-An assistant message of Chat Completions, put together so that a request can carry it.
+A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an index; the
+injected tool's fragments are taken out and the other calls numbered anew. A call whose name is only a
+beginning of the injected tool's name is held back until its next fragment decides. Everything that ends a
+turn (finish reason, usage, `[DONE]`) is held back once a call of the injected tool was seen. Only a response
+with one choice can be continued. Where the client sees the text of several turns as one text, an empty line
+stands between them.
 
-Compatible APIs add members of their own (`reasoning_content`, `reasoning_details`, thought
-signatures in tool calls) and want them back: everything that a delta says is kept. Only what an
-response has and no request may have is left out.
-
-OpenAI Chat Completions: responses, as streams and as JSON, also as the many compatible APIs write them.
-
-A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an
-index; the injected tool's fragments are taken out and the other calls numbered anew. A call whose name is
-only a beginning of the injected tool's name is held until its next fragment decides. Everything that ends
-a turn (finish reason, usage, `[DONE]`) is held back once a call of the injected tool was seen.
-
-Only a response with one choice can be continued. Where the client sees the text of several turns as
-one text, an empty line stands between them.
+An assistant message is put together from its deltas so that a request can carry it. Compatible APIs add
+members of their own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and want
+them back, so everything that a delta says is kept, except for members that no request may have.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""OpenAI Responses: requests, and the injected tool and hidden exchanges in them.
+"""OpenAI Responses: requests with the injected tool and hidden exchanges in them, and responses.
 
-The input is a string or a list of items. Results of the client's tools are items of their own; what
-the provider's tools returned, reasoning, compaction and everything encrypted is never touched. With
+The input is a string or a list of items. Results of the client's tools are items of their own; results of the
+provider's tools, reasoning, compaction and everything encrypted are never touched. With
 `previous_response_id` the history is at the provider and only new items travel: the request names the last
-response by the id that the client has got; the one to go on from may be another.
-
-OpenAI Responses: what comes back, as streams and as JSON.
+response by the id that the client has got, and may have to go on from another.
 
 A response is a list of output items. Events of a stream name their item by its place; the injected tool's
-items are taken out and the rest is numbered anew, and so is the sequence of events. The last event
-repeats the whole response, and the first ones repeat the request's tools: both are put right for what
-the client knows. A stream keeps the id of its first turn, which the client has got, to its end.
+items are taken out, and the other items and the sequence of events are numbered anew. The last event repeats
+the whole response, and the first ones repeat the request's tools: both are changed to what the client knows.
+A stream keeps the id of its first turn, which the client has got, to its end.
 """
 
 from __future__ import annotations

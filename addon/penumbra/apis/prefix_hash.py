@@ -1,10 +1,10 @@
-"""Hashes of the prefix before each message of a request.
+"""Hashes of the prefix before each message of a request, and of the prompt's beginning.
 
-What was hidden of a response, and how a result was sent, is remembered under the history in front of it,
-so only who sends that history again finds it. Clients write the same history in more than one way; what
-counts as the same is data (`rules/history.yaml`). What counts of a message follows from its bytes alone.
+Forms of results and hidden parts of responses are remembered under the history before them, so only a request
+with that history finds them. Clients write the same history in more than one way; `rules/history.yaml` says
+what counts as the same. A message's share follows from its bytes alone.
 
-What stands in front of all messages, as two hashes: a cached prompt begins with it.
+`PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """Which requests are LLM calls: by host, method, path and content type first, then by body shape.
 
-The knowledge is `rules/providers.yaml`. A request that is not recognised is nobody's business here.
+`rules/providers.yaml` has the knowledge, also of what else LLM hosts take, by path: what passes, what is
+searched for secrets, which sockets there are, and how an error looks there.
 
-What LLM hosts take beside LLM calls, by path: what passes, what is searched for secrets, which sockets
-there are, and how an error looks there.
-
-The knowledge is `rules/providers.yaml`.
-
-Responses over WebSocket: how a client asks for it, and how it may be sent back to HTTP.
-
-Clients that are refused the upgrade with status 426 go on over HTTP at once, with the whole history in
-every request; other refusals are retried for seconds.
+A client whose upgrade to a WebSocket is refused with status 426 goes on over HTTP at once, with the whole
+history in every request; after other refusals it tries again for seconds.
 """
 
 from __future__ import annotations

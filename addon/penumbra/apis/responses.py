@@ -1,9 +1,8 @@
-"""The response side of an API: what it says of its own, and what is made of that.
+"""The response side of an API: the facts that each format states, and what is derived from them.
 
-The input tokens that a response reports, changed on their way to the client.
-
-Only figures of the input change: what was read from the cache, what was written to it, and the rest,
-and totals by as much. Output tokens, prices and all else stay to the byte.
+Usage scaling changes the input tokens that a response reports on their way to the client: tokens read from
+the cache, tokens written to it, the remaining input, and totals by as much. Output tokens, prices and all
+else stay to the byte.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """OpenAI Responses over WebSocket: the same requests and events, one to a frame.
 
-The provider keeps the last response of a connection for as long as the connection lives, whatever
-`store` says, and forgets what came before: a hidden turn is continued from its own id, and nothing
-but results travel. Requests of one lane (`stream_id`) are answered one after the other.
+The provider keeps the last response of a connection for as long as the connection lives, whatever `store`
+says, and forgets what came before: a hidden turn is continued from its own id, and nothing but results
+travel. Requests with the same `stream_id` (a lane) are answered one after the other.
 
-What a client has said and got on a socket: where only new items travel, the whole of it in one request.
-
-A provider that refuses a request on a socket forgets the response that it was to go on from, unless it has
-stored that. So what is sent instead must carry the history itself, as a client sends it on a new socket.
+Frames carry new items only, so all that a client has said and got is kept here, as one request. A provider
+that refuses a request on a socket forgets the response that the request was to go on from, unless it has
+stored that response: the request that is sent instead carries the history itself, as on a new socket.
 """
 
 from __future__ import annotations

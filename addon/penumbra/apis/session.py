@@ -1,10 +1,10 @@
-"""Which conversation a request belongs to, as far as the request itself tells.
+"""Which conversation a request belongs to, as far as the request itself tells, and the folder that it works
+in.
 
-Clients that name their conversations are believed; of the others, a conversation is known by how it
-begins. Where the history is at the provider and nothing names it, all conversations of a caller that
-may live there count as one. The result is only ever hashed together with the caller.
-
-The folder in which a client says that it works, in its words in front of the model's first ones.
+Clients that name their conversations are believed; of the others, a conversation is known by how it begins.
+Where the history is at the provider and nothing names it, all conversations of a caller that may live there
+count as one. The result is only ever hashed together with the caller. The folder is read from the client's
+words before the model's first ones.
 """
 
 from __future__ import annotations

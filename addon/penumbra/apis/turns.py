@@ -8,12 +8,11 @@
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
 READING and CONTINUED: what is the client's goes on as it comes. HOLDING: the end of the turn is held back,
-since it may not be the end of the response. ASKING: the turn is over, somebody else fetches the results.
+since it may not be the end of the response. ASKING: the turn is over, and the tool loop fetches the results.
 FAILED: behind an error that the client has not got nothing goes on any more.
 
-What differs from API to API is in the subclasses: what an event says, and how it is edited.
-
-A response that is one JSON document; several turns of them become one.
+Subclasses know what an event of their API says, and how it is edited. `WholeTurns` does the same for
+responses that are one JSON document each.
 """
 
 from __future__ import annotations
@@ -65,14 +64,14 @@ class HiddenNames:
             elif not hidden:
                 self._names.pop(name, None)
 
-    def stand_in(self, data: bytes) -> bool:
+    def are_in(self, data: bytes) -> bool:
         """Return True if JSON text contains one of the ids."""
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
         """Remove what names one of the ids from a value: members whose key or string it is, and items of
         arrays that are such a string or have such a member."""
-        if not self.stand_in(document.source(value)):
+        if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)
         kept = [item for item in items if not self._is_named(document, item)]
@@ -192,7 +191,7 @@ class Turns(ABC):
         """Events for the client without what names a hidden call."""
         events = list(events)
         for event in events:
-            if event.document is not None and self.hidden_names.stand_in(event.document.data):
+            if event.document is not None and self.hidden_names.are_in(event.document.data):
                 event.settle()
                 self.hidden_names.take_out(event.document, event.document.root)
         return events
@@ -367,7 +366,7 @@ class WholeResponse:
         if self._turns is not None and self._touched:
             self._turns.usage.add(document, self._turns.owner(document), self._turns.hidden_usage, {})
             self._turns.put_right(document)
-            if self._hidden_names.stand_in(document.data):
+            if self._hidden_names.are_in(document.data):
                 document = Document(document.render())
                 self._hidden_names.take_out(document, document.root)
         return _filtered(document, self._filters)

@@ -1,8 +1,7 @@
-"""Token figures of responses: where each API writes them, and what they are of several turns.
+"""Token figures of responses: where each API writes them, how those of several turns add up, and their bill.
 
-What a provider bills for a turn: its figures, whatever their names, by what they cost.
-
-What a response says of itself: the model that made it, and why it stopped. Names, never content.
+Beside the figures, `Ending` holds the model that made a response and the reason why it stopped: names, no
+content.
 """
 
 from __future__ import annotations
