@@ -31,9 +31,8 @@ from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Responses
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.result_blocks import reads_result
-from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -542,8 +541,6 @@ def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | 
 
 
 class AnthropicArguments(BlockArguments):
-    """The arguments of calls."""
-
     index = "index"
 
     def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
@@ -579,8 +576,6 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 
 class AnthropicResponses(Responses):
-    """Anthropic Messages."""
-
     usage = USAGE
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     arguments = AnthropicArguments

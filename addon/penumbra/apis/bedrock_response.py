@@ -23,8 +23,7 @@ from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, MadeCall, Said
 from penumbra.apis.bedrock import RUN_BY_PROVIDER, error, said
 from penumbra.apis.call_arguments import BlockArguments, Made
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
-from penumbra.apis.responses import Responses
-from penumbra.apis.stream import Framing
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -215,8 +214,6 @@ class ConverseWhole(WholeBlocks):
 
 
 class ConverseArguments(BlockArguments):
-    """The arguments of calls."""
-
     index = "contentBlockIndex"
 
     def begun(self, document: Document, members: dict[str, Raw]) -> str | None:

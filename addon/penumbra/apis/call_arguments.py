@@ -333,8 +333,6 @@ class _Item:
 
 
 class ResponsesArguments(CallArguments):
-    """Responses."""
-
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
         self._items: dict[int, _Item] = {}
@@ -425,7 +423,6 @@ class ResponsesArguments(CallArguments):
 
 
 def _made(document: Document, item: Raw | None) -> Iterator[Made]:
-    """The call that an item is."""
     members = document.members(item)
     kind = document.string(members.get("type")) or ""
     if kind in CALLS:

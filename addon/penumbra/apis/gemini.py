@@ -26,8 +26,7 @@ from penumbra.apis.call_arguments import Made, WholeArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Responses
-from penumbra.apis.stream import Framing
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -323,8 +322,6 @@ def ends_array(piece: Piece) -> bool:
 
 @dataclass
 class GeminiReading(Reading):
-    """One turn."""
-
     parts: list[bytes] = field(default_factory=list)
     single: bool = True
 
@@ -472,8 +469,6 @@ class GeminiWhole(WholeTurns):
 
 
 class GeminiArguments(WholeArguments):
-    """The arguments of calls."""
-
     def made(self, document: Document) -> Iterator[Made]:
         for part in parts(document):
             call = document.members(member(document.members(part), "functionCall"))
@@ -500,12 +495,10 @@ def arrays(document: Document) -> Iterator[Raw]:
 
 
 def parts(document: Document) -> list[Raw]:
-    """The parts of all candidates."""
     return [part for array in arrays(document) for part in document.items(array)]
 
 
 def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
-    """Whether a part is a call of the injected tool."""
     call = document.members(member(document.members(part), "functionCall"))
     return bool(call) and document.string(call.get("name")) == injected_tool
 
@@ -519,7 +512,6 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 
 def _text(document: Document, part: dict[str, Raw]) -> str:
-    """The visible text of a part."""
     thought = document.plain(part.get("thought")) is True
     return "" if thought else document.string(part.get("text")) or ""
 
@@ -548,8 +540,6 @@ def _message(sources: Sequence[bytes]) -> bytes | None:
 
 
 class GeminiResponses(Responses):
-    """Google Gemini."""
-
     usage = USAGE
     arguments = GeminiArguments
 

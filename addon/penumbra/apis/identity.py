@@ -142,8 +142,6 @@ def _cookies(value: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _CredentialRules:
-    """The rule file."""
-
     headers: frozenset[str]
     queries: frozenset[str]
     words: frozenset[str]

@@ -95,7 +95,6 @@ class Reading(ABC):
         """Results can be put behind the turn."""
 
     def turn(self) -> Turn:
-        """The turn as far as it was read."""
         calls = bool(self.injected or self.real_calls)
         return Turn(
             # What would have come beside a call, nobody knows.
@@ -111,8 +110,6 @@ class Reading(ABC):
 
 
 class PieceTurns(Turns):
-    """A stream of pieces."""
-
     def __init__(self, injected_tool: str) -> None:
         self._seam = Seam()
         super().__init__(injected_tool)

@@ -20,8 +20,7 @@ from penumbra.apis.call_arguments import Made, WholeArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Responses
-from penumbra.apis.stream import Framing
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -123,8 +122,6 @@ _KEPT = ("model", "created_at", "message")
 
 @dataclass
 class OllamaReading(Reading):
-    """One turn."""
-
     thinking: list[str] = field(default_factory=list)
     calls: list[bytes] = field(default_factory=list)
 
@@ -237,8 +234,6 @@ class OllamaWhole(WholeTurns):
 
 
 class OllamaArguments(WholeArguments):
-    """The arguments of calls."""
-
     def made(self, document: Document) -> Iterator[Made]:
         for call in document.items(_message(document).get("tool_calls")):
             function = document.members(document.members(call).get("function"))
@@ -250,7 +245,6 @@ def _message(document: Document) -> dict[str, Raw]:
 
 
 def is_hidden(document: Document, call: Raw, injected_tool: str) -> bool:
-    """Whether a call is one of the injected tool."""
     function = document.members(document.members(call).get("function"))
     return document.string(function.get("name")) == injected_tool
 

@@ -32,8 +32,7 @@ from penumbra.apis.call_arguments import ChatArguments
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Responses
-from penumbra.apis.stream import Framing
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -646,7 +645,6 @@ class ChatWhole(WholeTurns):
 
 
 def _text(document: Document) -> str:
-    """The text of a document."""
     items = document.items(document.members(document.root).get("choices"))
     choices = [document.members(item) for item in items]
     return document.string(_one_message(document, choices).get("content")) or "" if choices else ""
@@ -706,8 +704,6 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 
 class ChatResponses(Responses):
-    """Chat Completions."""
-
     usage = USAGE
     keep_alive = b": keep-alive\n\n"
     arguments = ChatArguments

@@ -38,9 +38,8 @@ from penumbra.apis.base import (
 from penumbra.apis.call_arguments import CALLS, ResponsesArguments
 from penumbra.apis.parts import PastCall, joined_text, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
-from penumbra.apis.responses import Responses
+from penumbra.apis.responses import Framing, Responses
 from penumbra.apis.result_blocks import reads_result
-from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
@@ -556,13 +555,11 @@ class ResponsesWhole(WholeTurns):
 
 
 def _name(event: Event) -> str:
-    """The type of an event."""
     said = event.document.string(event.members.get("type")) if event.document is not None else ""
     return said or (event.piece.name if isinstance(event.piece, SseEvent) else "")
 
 
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
-    """Whether an item is a call of the injected tool."""
     members = document.members(item)
     is_call = document.string(members.get("type")) == "function_call"
     return is_call and document.string(members.get("name")) == injected_tool
@@ -701,8 +698,6 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
 
 
 class ResponsesResponses(Responses):
-    """OpenAI Responses."""
-
     usage = USAGE
     keep_alive = b": keep-alive\n\n"
     arguments = ResponsesArguments

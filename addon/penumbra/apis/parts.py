@@ -62,15 +62,12 @@ class OpenCalls:
             self._by_name.setdefault(call.name, OrderedDict())[id(call)] = call
 
     def first(self) -> ToolCall | None:
-        """The first of all."""
         return next(iter(self._all.values()), None)
 
     def first_with_id(self, call_id: str) -> ToolCall | None:
-        """The first that has this id."""
         return next(iter(self._by_id.get(call_id, {}).values()), None)
 
     def first_named(self, name: str) -> ToolCall | None:
-        """The first to this tool."""
         return next(iter(self._by_name.get(name, {}).values()), None)
 
     def close(self, call: ToolCall | None) -> None:

@@ -75,7 +75,6 @@ class Links:
     """Text and calls of the unfinished response."""
 
     def __len__(self) -> int:
-        """Hashes."""
         return len(self._history) + len(self._calls)
 
     def copy(self) -> Links:
@@ -188,8 +187,6 @@ def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _HistoryRules:
-    """The rule file."""
-
     transparent: frozenset[str]
     ignored: frozenset[str]
     texts: frozenset[str]

@@ -1,24 +1,139 @@
-"""The response side of an API: the facts that each format states, and what is derived from them.
+"""Responses of an API on their way to the client, and how they are read.
 
-Usage scaling changes the input tokens that a response reports on their way to the client: tokens read from
-the cache, tokens written to it, the remaining input, and totals by as much. Output tokens, prices and all
-else stay to the byte.
+    bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
+
+Turns take the injected tool's calls out and make one response of several turns; filters edit what is left.
+Each reads the event as the one before it has edited it. `ScaledUsage` is a filter that changes the reported
+input tokens, those of the cache included, and totals by as much; output tokens stay to the byte.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import Event, Filter
+from penumbra.apis.base import Event, Failure, Filter, Turn
 from penumbra.apis.call_arguments import CallArguments, Open
-from penumbra.apis.stream import Framing, Stream
 from penumbra.apis.turns import Turns, WholeResponse, WholeTurns
 from penumbra.apis.usage import UsageTable
+from penumbra.errors import place
 from penumbra.wire.document import Document
+from penumbra.wire.framing import Piece, Reader
+
+_log = logging.getLogger(__name__)
+
+
+class Framing:
+    """How the events of a stream are cut out of its bytes, and written again."""
+
+    def __init__(self, reader: Callable[[], Reader]) -> None:
+        self._new_reader = reader
+
+    def reader(self) -> Reader:
+        """A reader for the next turn."""
+        return self._new_reader()
+
+    def write(self, event: Event) -> bytes:
+        """The bytes on the wire."""
+        return event.bytes()
+
+
+class Stream:
+    """See `base.Response`. Without turns, a response in which nothing is hidden."""
+
+    def __init__(
+        self,
+        framing: Framing,
+        turns: Turns | None = None,
+        filters: Iterable[Filter] = (),
+        keep_alive: bytes = b"",
+    ) -> None:
+        self._framing = framing
+        self._turns = turns
+        self._filters = list(filters)
+        self.keep_alive = keep_alive
+        self._reader = framing.reader()
+        self._rest: list[Event] = []
+        """Output of the last bytes of a turn, until it is clear what follows."""
+
+    def attach(self, filter: Filter) -> None:
+        self._filters.append(filter)
+
+    @property
+    def holding(self) -> bool:
+        return self._turns is not None and self._turns.holding
+
+    def feed(self, data: bytes) -> bytes:
+        return self._write(self._read(self._reader.feed(data)))
+
+    def end_turn(self) -> Turn:
+        self._rest = self._read(self._reader.close())
+        return self._turns.end_turn() if self._turns is not None else Turn()
+
+    def go_on(self) -> bytes:
+        rest, self._rest = self._rest, []
+        events = [*rest, *self._turns.go_on()] if self._turns is not None else rest
+        self._reader = self._framing.reader()
+        return self._write(events)
+
+    def restart(self) -> None:
+        self._rest, self._reader = [], self._framing.reader()
+        if self._turns is not None:
+            self._turns.restart()
+
+    def finish(self) -> bytes:
+        rest, self._rest = self._rest, []
+        events = [*rest, *self._turns.finish()] if self._turns is not None else rest
+        return self._write(events) + self._close()
+
+    def fail(self, failure: Failure) -> bytes:
+        event = self._turns.fail(failure) if self._turns is not None and failure.reported else None
+        return self._write([event] if event is not None else []) + self._close()
+
+    def close(self) -> bytes:
+        """The end of a response that nobody continues."""
+        self.end_turn()
+        return self.finish()
+
+    def _read(self, pieces: Iterable[Piece]) -> list[Event]:
+        events = [Event.read(piece) for piece in pieces]
+        if self._turns is None:
+            return events
+        return [out for event in events for out in self._turns.event(event)]
+
+    def _write(self, events: Iterable[Event]) -> bytes:
+        for filter in self._filters:
+            events = [out for event in events for out in _edited(filter, event)]
+        return b"".join([self._framing.write(event) for event in events])
+
+    def _close(self) -> bytes:
+        """Events that filters hold back; those of one filter still go through later ones."""
+        out = b""
+        for number, filter in enumerate(self._filters):
+            events: Iterable[Event] = filter.close()
+            for later in self._filters[number + 1 :]:
+                events = [out for event in events for out in _edited(later, event)]
+            out += b"".join([self._framing.write(event) for event in events])
+        return out
+
+
+def _edited(filter: Filter, event: Event) -> Iterable[Event]:
+    """Filters an event. Never raises: an event that can't be read goes on as it is."""
+    event.settle()
+    try:
+        events = list(filter.event(event))
+        for edited in events:
+            # Edits that contradict one another are found here.
+            edited.data()
+        return events
+    except Exception as error:
+        _log.warning("Penumbra passes an event on as it came: %s", place(error))
+        return (event.copy(),)
+
 
 Count = Callable[[int], int]
 """Maps a number of tokens to the number that is reported."""

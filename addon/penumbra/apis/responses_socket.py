@@ -18,7 +18,7 @@ import msgspec
 
 from penumbra.apis.base import Tools, Turn
 from penumbra.apis.openai_responses import ResponsesFormat, ResponsesResponses, ResponsesTurns, storable
-from penumbra.apis.stream import Framing
+from penumbra.apis.responses import Framing
 from penumbra.apis.turns import Turns
 from penumbra.wire.document import Document
 from penumbra.wire.framing import SseEvent

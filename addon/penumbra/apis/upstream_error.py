@@ -78,7 +78,6 @@ def described(failure: Failure, hidden: str) -> DescribedError:
 
 
 def _described(failure: Failure, hidden: str) -> DescribedError:
-    """The error as it is."""
     error = _error(failure.body)
     kind, state = (_name(error.get(key), hidden) for key in ("type", "status"))
     number = error.get("code")

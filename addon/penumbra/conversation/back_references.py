@@ -37,8 +37,7 @@ from penumbra.compress.stages import folding, line_numbers, new_facts
 from penumbra.conversation import earlier_lines, said_lines
 from penumbra.conversation.call_names import CallName, Name, NamedCalls
 from penumbra.conversation.earlier_lines import LinePlaces, is_telling
-from penumbra.conversation.said_lines import From, Said, SaidLines
-from penumbra.conversation.staying_lines import ShownFile, StayingLines
+from penumbra.conversation.said_lines import From, Said, SaidLines, ShownFile, StayingLines
 
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""

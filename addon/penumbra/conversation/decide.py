@@ -23,7 +23,7 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
-from penumbra.conversation import adoption, dedup, earlier_texts, provider_history, staying_lines
+from penumbra.conversation import adoption, dedup, earlier_texts, provider_history, said_lines
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
@@ -282,7 +282,7 @@ class Decider:
         head, body, tail = split_envelope(output.text)
         if output.is_error or tells_failure(head, tail):
             return None
-        if not staying_lines.quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
+        if not said_lines.quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
             return None
         if token_estimate.estimate(shortened.text) < dedup.LEAST:
             return None

@@ -7,11 +7,17 @@
 What a screen showed a minute ago, or a run that is made again, is mostly known by then; what is new stays.
 Only for what programs tell of a run: in states, lists, hits and differences it matters which lines are there
 again. Where nobody knows what a command tells, only what it told the last time counts.
+
+Some lines stay in each result (`StayingLines`): failures with the lines around them and the headings above
+them, locations, endings, acknowledged changes. A heading stays wherever a line below it stays: hits are never
+read under another file's name. Of a file, the units around a change stay whole (`EditUnits`), because an edit
+mostly quotes the unit that it changes from its first line or to its last one.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -22,10 +28,274 @@ import re2
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call, printing_parts
 from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.family_rules import prints
+from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.failure_lines import failing
 from penumbra.compress.size import counted, encode
-from penumbra.conversation.staying_lines import StayingLines, quotes
+from penumbra.compress.stages import search_hits
 from penumbra.short_texts import forgettable
+
+_CONTAINER = re.compile(
+    r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
+    r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
+)
+"""A line at the left border within which the units are indented by one level."""
+_LONGEST_CONTAINER = 200
+"""Characters of such a line that are looked at."""
+_LEAST_MARGIN = 6
+_MOST_MARGIN = 40
+"""Lines that stand on each side of a change, at least and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditUnits:
+    """Units of one file, or of a part of it."""
+
+    beginnings: Sequence[int]
+    """Positions of the lines with which units begin, in order."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> EditUnits:
+        """`lines`: without line numbers."""
+        found: list[int] = []
+        level, is_container, is_below_blank = 0, False, True
+        for position, line in enumerate(lines):
+            bare = line.lstrip()
+            if not bare:
+                is_below_blank = True
+                continue
+            indentation = len(line) - len(bare)
+            if not indentation:
+                is_container, level = _CONTAINER.match(line[:_LONGEST_CONTAINER]) is not None, 0
+            elif is_container and not level:
+                level = indentation
+            if is_below_blank and indentation <= level:
+                found.append(position)
+            is_below_blank = False
+        return cls(found)
+
+    def behind(self, change: int) -> int:
+        """Position behind what stays below a change: `change` is that of the first line below it."""
+        at = bisect_left(self.beginnings, change + _LEAST_MARGIN)
+        most = change + _MOST_MARGIN
+        return min(self.beginnings[at], most) if at < len(self.beginnings) else most
+
+    def before(self, change: int) -> int:
+        """Position of the first line that stays above a change, which begins at `change`."""
+        at = bisect_right(self.beginnings, change - _LEAST_MARGIN)
+        most = change - _MOST_MARGIN
+        return max(self.beginnings[at - 1], most) if at else most
+
+
+@dataclass(slots=True)
+class ShownFile:
+    """A file, or a part of it, as its reader shows it."""
+
+    text: str
+    lines: Sequence[str]
+    """Without their numbers."""
+    numbers: Sequence[int]
+    """Number of each line, 0 for lines that are not the file's; empty where none are shown."""
+    path: str
+    _units: EditUnits | None = None
+    _own: tuple[int, int] = (0, 0)
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """(start, end) of what need not stay of lines that were shown before: their borders stay, wide ones
+        towards what is new. Where the file's lines begin or end there, nothing of it is."""
+        if self._units is None:
+            self._units, self._own = EditUnits.of(self.lines), self._own_lines()
+        first, behind = self._own
+        return (
+            first + 1 if start <= first else max(start + 1, self._units.behind(start)),
+            behind - 1 if end >= behind else min(end - 1, self._units.before(end)),
+        )
+
+    def _own_lines(self) -> tuple[int, int]:
+        """(start, end) of the lines that are the file's: those with numbers, or what stands in an envelope
+        up to the last line end."""
+        if self.numbers:
+            numbered = [position for position, number in enumerate(self.numbers) if number]
+            return numbered[0], numbered[-1] + 1
+        head, _, tail = split_envelope(self.text)
+        start, end = head.count("\n"), len(self.lines) - tail.count("\n")
+        while end > start and not self.lines[end - 1].strip():
+            end -= 1
+        return start, end
+
+
+_AROUND = 3
+"""Lines of a paragraph on both sides of a failure that belong to it."""
+_LEVELS = 3
+"""Lines of less indentation above a failure that belong to it."""
+_ABOVE = 40
+"""Lines in which they are looked for."""
+_LONGEST_HEADING = 400
+"""Characters of a line that may be a heading or an acknowledgement."""
+_PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
+_HEADINGS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
+        r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
+        r"<(?:file|document|path|source)\b[^>]*>.*",
+        r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
+        r"@@ -[0-9].*",
+    )
+)
+"""Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+_FIRST = frozenset("=#_*~-FPSD<dI+@")
+"""First characters of headings."""
+_OPENING = re.compile(rf"\S.*:|{_PATH}")
+"""A title that ends in a colon, or a path: headings of what is listed below them in another form."""
+_BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
+"""How lines begin that are listed below such a heading."""
+_DONE = re.compile(
+    r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
+    r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
+    r"|replaced|inserted|added|reverted)\b"
+    r"|\W*(?:success\b|successfully |done\b|(?:updated|edited|modified|created|wrote|deleted|removed|renamed"
+    r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
+    r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
+    r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
+)
+"""A line that acknowledges a change, or sums up what was done: `Fixed 3 files`, `2 files left unchanged`."""
+_DONE_WORD = re2.compile(
+    "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
+    "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
+    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
+)
+"""Words of which every acknowledging line has one: most texts have none."""
+_QUOTING = frozenset({"glob", "list", "web"})
+"""Categories of what quotes texts, beside reads and searches."""
+_QUOTING_FAMILIES = frozenset(
+    {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
+)
+
+
+def quotes(call: Call) -> bool:
+    """Whether a result quotes texts, and nothing else: an error that stands there has not happened."""
+    if call.shows_files or search_hits.is_search(call):
+        return True
+    return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class StayingLines:
+    """Lines of one text that stay, and its headings."""
+
+    positions: Sequence[int] = ()
+    """Lines that stay, in order."""
+    headings: Sequence[Sequence[int]] = ()
+    """Headings of each form, in order."""
+    filled: Sequence[int] = ()
+    """Lines that are not blank, in order."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
+        """`lines`: without line numbers of a file."""
+        if call.shows_files and call.path:
+            return cls()
+        headings = _headings(lines)
+        staying: set[int] = set()
+        if not call.shows_files:
+            staying.update(_acknowledging(lines))
+        if not quotes(call):
+            critical = list(critical_lines(lines))
+            staying.update(critical)
+            for position in failing(lines, critical):
+                staying.update(_belonging(lines, headings, position))
+        filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
+        return cls(sorted(staying), headings, filled)
+
+    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of what lies between the lines that stay, in order."""
+        for position in self.positions[bisect_left(self.positions, start) : bisect_left(self.positions, end)]:
+            if start < position:
+                yield start, position
+            start = position + 1
+        if start < end:
+            yield start, end
+
+    def heading(self, start: int, end: int) -> int | None:
+        """The last heading from `start` to `end` of which not all lines lie there; None if there is none."""
+        needed = (self._heading(form, start, end) for form in self.headings)
+        return max((position for position in needed if position is not None), default=None)
+
+    def _heading(self, form: Sequence[int], start: int, end: int) -> int | None:
+        behind = bisect_left(form, end)
+        if not behind or form[behind - 1] < start:
+            return None
+        rest = bisect_left(self.filled, end)
+        if rest == len(self.filled) or (behind < len(form) and form[behind] <= self.filled[rest]):
+            return None
+        return form[behind - 1]
+
+
+def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
+    """Positions of the lines that acknowledge a change."""
+    data = encode("\n".join([line[:_LONGEST_HEADING] for line in lines]))
+    position = start = 0
+    for word in _DONE_WORD.finditer(data):
+        at = word.start()
+        if at < start:
+            continue
+        position += data.count(b"\n", start, at)
+        if _DONE.match(lines[position][:_LONGEST_HEADING]):
+            yield position
+        end = data.find(b"\n", at)
+        if end < 0:
+            return
+        position, start = position + 1, end + 1
+
+
+def _headings(lines: Sequence[str]) -> list[list[int]]:
+    """Positions of the headings of each form that occurs."""
+    places: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
+    for position, line in enumerate(lines):
+        if not line or len(line) > _LONGEST_HEADING or line[0] in " \t":
+            continue
+        form = None
+        if line[0] in _FIRST:
+            form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
+        if form is not None:
+            places[form].append(position)
+        elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
+            places[-1].append(position)
+    return [form for form in places if form]
+
+
+def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
+    """The lines of a failure's paragraph next to it, and the headings above it."""
+    for step in (-1, 1):
+        for distance in range(1, _AROUND + 1):
+            beside = position + step * distance
+            if not 0 <= beside < len(lines) or not lines[beside].strip():
+                break
+            yield beside
+    for form in headings:
+        above = bisect_left(form, position)
+        if above:
+            yield form[above - 1]
+    yield from _enclosing(lines, position)
+
+
+def _enclosing(lines: Sequence[str], position: int) -> Iterator[int]:
+    """The lines above a line that enclose it by their indentation."""
+    indentation, levels = _indentation(lines[position]), 0
+    for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
+        if not indentation or levels == _LEVELS:
+            return
+        if lines[above].strip() and _indentation(lines[above]) < indentation:
+            indentation = _indentation(lines[above])
+            levels += 1
+            yield above
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
 
 MARKER = re.compile(r"\[[0-9]+ lines? said before(?:, but for times)?\]")
 _TELLING = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penumbra.conversation.staying_lines import EditUnits
+from penumbra.conversation.said_lines import EditUnits
 
 BODY = [f"        step({n})" for n in range(12)]
 METHODS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.conversation.staying_lines import StayingLines
+from penumbra.conversation.said_lines import StayingLines
 
 RUN = classify("Bash", {"command": "make check"})
 SEARCH = classify("Grep", {"pattern": "x"})
