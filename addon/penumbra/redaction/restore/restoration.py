@@ -406,12 +406,10 @@ class Restoring:
             return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
         # Away from the event loop: after a restart it may be a whole history.
-        leaves = await asyncio.to_thread(work)
-        past = await self._past.get(
-            _key(conversation, leaf.text) for each in leaves.values() for leaf in each
-        )
+        found = await asyncio.to_thread(work)
+        past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
-        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, leaves, past, hide)
+        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, found, past, hide)
         await self._past.put(fresh)
         return edits
 
