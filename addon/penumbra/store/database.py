@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import TypeVar
 
 from penumbra import errors
@@ -25,51 +24,6 @@ from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005
 """Seconds. A request goes out before its decisions are packed: both need the interpreter."""
-Write = Callable[[sqlite3.Connection], object]
-
-
-class WriteBehind:
-    """State: waiting writes, and those being written."""
-
-    def __init__(self, submit: Callable[[Sequence[Write]], Future[None]]) -> None:
-        """`submit` runs writes in another thread, in order."""
-        self._submit = submit
-        self._waiting: list[Write] = []
-        self._writing: Future[None] | None = None
-        self._lock = Lock()
-        self._size = 0
-        self.bytes = 0
-        """Approximate bytes of all unfinished writes."""
-
-    def add(self, write: Write, size: int = 0) -> None:
-        """Add a write that holds `size` bytes. For the event loop."""
-        with self._lock:
-            self._waiting.append(write)
-            self._size += size
-            self.bytes += size
-            is_first = len(self._waiting) == 1
-        if is_first:
-            asyncio.get_running_loop().call_later(_PAUSE, self.begin)
-
-    def begin(self) -> Future[None] | None:
-        """Begin all waiting writes; return an awaitable of their end, or None if there never were any."""
-        with self._lock:
-            if self._waiting:
-                waiting, self._waiting = self._waiting, []
-                size, self._size = self._size, 0
-                self._writing = self._submit(waiting)
-                written = self._writing
-            else:
-                return self._writing
-        # It may be done already, and then this is called at once: not under the lock.
-        written.add_done_callback(lambda done: self._done(size))
-        return written
-
-    def _done(self, size: int) -> None:
-        with self._lock:
-            self.bytes -= size
-
-
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
@@ -117,7 +71,13 @@ class Database:
         """Rows dropped for want of memory before they were written."""
         self._overdue: Future[None] | None = None
         """Work that took too long; everything behind it waits for it."""
-        self._behind = WriteBehind(lambda works: self._thread.submit(self._write, works))
+        self._waiting: list[Work[object]] = []
+        """Writes that nobody waits for and that are not begun."""
+        self._writing: Future[None] | None = None
+        """The latest that were begun."""
+        self._added = self._done = 0
+        """Approximate bytes of all such writes so far, changed on the event loop only, and of those that are
+        done, changed in the database's thread only."""
 
     def share(self, max_bytes: int) -> None:
         """Count another user, which will call `close`, too. Both are called on the event loop.
@@ -156,22 +116,25 @@ class Database:
         raise DiskAway
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Like `run`, for callers outside of the event loop and without a time limit."""
-        self._behind.begin()
+        """Like `run`, without a time limit. For the thread of the event loop."""
+        self._begin_waiting()
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
         """Have a piece of work done that nobody waits for, in one transaction with others that come soon.
         Whatever is run or submitted later finds it done. It holds so many bytes, and writes so many rows,
         which are forgotten where too much waits already."""
-        if self._behind.bytes + size > _MOST_WAITING:
+        if self._unwritten + size > _MOST_WAITING:
             self.forgotten += rows
-        else:
-            self._behind.add(work, size)
+            return
+        self._waiting.append(work)
+        self._added += size
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_later(_PAUSE, self._begin_waiting)
 
     async def written(self) -> None:
         """Return when all `later` work so far is done, or the disk takes too long."""
-        writing = self._behind.begin()
+        writing = self._begin_waiting()
         if writing is None or writing.done() or self.hangs:
             return
         # Whoever waits no longer takes nothing from the others: `wait` cancels nothing.
@@ -182,13 +145,13 @@ class Database:
     @property
     def is_whole(self) -> bool:
         """Whether present decisions will be written: the disk answers, and not too much is waiting."""
-        return not self.hangs and self._behind.bytes <= _MUCH_WAITING
+        return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
         """Figures by name, as Prometheus has them; counters end in `_total`."""
         return {
             "up": float(not (self.hangs or self.file.failed)),
-            "waiting_bytes": self._behind.bytes,
+            "waiting_bytes": self._unwritten,
             "failures_total": self.failures,
             "forgotten_rows_total": self.forgotten,
         }
@@ -219,7 +182,7 @@ class Database:
     def forget(self, kept: Collection[str]) -> None:
         """Delete all rows except those of some tables, beyond recovery."""
         self.filled.intersection_update(kept)
-        self._behind.begin()
+        self._begin_waiting()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])
 
     def begin(self) -> None:
@@ -233,9 +196,21 @@ class Database:
         if self._holders:
             return
         self._is_closing = True
-        self._behind.begin()
+        self._begin_waiting()
         self._thread.submit(self.file.end)
         self._thread.shutdown(wait=True)
+
+    @property
+    def _unwritten(self) -> int:
+        """Approximate bytes of all unfinished writes that nobody waits for."""
+        return self._added - self._done
+
+    def _begin_waiting(self) -> Future[None] | None:
+        """Begin all waiting writes, and return the latest that were begun, if any were."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._writing = self._thread.submit(self._write, waiting, self._added)
+        return self._writing
 
     def _forget(self, names: list[str]) -> None:
         def delete(connection: sqlite3.Connection) -> None:
@@ -259,8 +234,9 @@ class Database:
                 if not self.file.was_replaced(error):
                     raise
 
-    def _write(self, works: Sequence[Work[object]]) -> None:
-        """Run work that nobody waits for. Never raises; a failing piece does not stop the others."""
+    def _write(self, works: Sequence[Work[object]], added: int) -> None:
+        """Run work that nobody waits for. Never raises; a failing piece does not stop the others. `added`:
+        bytes of all such work up to here."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:
@@ -275,6 +251,8 @@ class Database:
             self._run(all_of_it)
         except Exception as error:
             _log.error("penumbra: something could not be remembered: %s", errors.place(error))
+        finally:
+            self._done = added
 
     def _transact(self, connection: sqlite3.Connection, work: Work[T]) -> T:
         before = connection.total_changes

@@ -106,33 +106,29 @@ def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
         raise Foreign("it is another program's")
     if version > VERSION:
         raise Readable("it is a later release's")
-    if there and version < _SEALED:
-        _empty(connection, there)
-    elif version < VERSION:
-        _drop_others(connection, there)
+    if version < VERSION:
+        _empty(connection, {name for name in there if version < _SEALED or _is_other(connection, name)})
     if pragma(connection, "page_count") * pragma(connection, "page_size") <= _CHECKED_BYTES:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise Readable("it is damaged")
 
 
-def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
-    """Make tables of an earlier release unreadable."""
+def _is_other(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether a table has not got the columns of this release."""
+    return tuple(row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')) != COLUMNS
+
+
+def _empty(connection: sqlite3.Connection, names: Collection[str]) -> None:
+    """Drop tables of an earlier release, and make their rows unreadable."""
+    if not names:
+        return
     connection.execute("PRAGMA secure_delete = ON")
     with connection:
-        for name in tables:
+        for name in names:
             connection.execute(f'DROP TABLE "{name}"')
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _drop_others(connection: sqlite3.Connection, names: set[str]) -> None:
-    """Drop tables of an earlier release that this one can't read."""
-    with connection:
-        for name in names:
-            columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
-            if columns != COLUMNS:
-                connection.execute(f"DROP TABLE {name}")
 
 
 T = TypeVar("T")

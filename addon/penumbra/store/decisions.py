@@ -7,7 +7,7 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
@@ -22,8 +22,6 @@ KNOWN_VALUE = "known-value"
 """Counts secrets that only an earlier text of the caller has shown to be secret."""
 PLACEHOLDER_NOTE = "placeholder_note"
 """The stage that notes at a result's end that its call contained placeholders."""
-_FORMER_STAGES = {"restate": "back_references"}
-"""Names of stages as earlier releases wrote them, with the present ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +109,7 @@ def _read_facts(written: Mapping[str, Any]) -> Facts:
         for name, value in written.items()
         if name in _NAMES
     }
-    facts = Facts(**known)
-    return replace(facts, stages=tuple(_FORMER_STAGES.get(stage, stage) for stage in facts.stages))
+    return Facts(**known)
 
 
 SCHEMA = Schema("decisions", _pack, _unpack, _MEMORY_CHARACTERS, _weigh, leaves_last=True, news=_news)

@@ -80,11 +80,6 @@ def test_decisions_survive_a_restart(tmp_path):
     close(second)
 
 
-def test_a_stage_that_was_renamed_has_its_present_name():
-    former = replace(SHORT, facts=replace(SHORT.facts, stages=("command_family", "restate")))
-    assert SCHEMA.unpack(SCHEMA.pack(former)).facts.stages == ("command_family", "back_references")
-
-
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
     first, second = opened(tmp_path / "p"), opened(tmp_path / "p")
     assert run(second.get([b"a"])) == {}
