@@ -172,7 +172,7 @@ class Penumbra(Guarded):
         self.observation.forget()
 
     def _lease(self) -> Lease:
-        """What a request that begins now works with."""
+        """Return what a request that begins now works with."""
         if self.current.read_changed_file():
             self._applied()
         return self.engines.lease(self.settings, self.current.made_with)
@@ -184,7 +184,7 @@ class Penumbra(Guarded):
         return recognise.is_provider(host, self.settings.hosts)
 
     def _process(self) -> dict[str, Any]:
-        """What is said of this process wherever its figures are."""
+        """Return what is said of this process wherever its figures are."""
         return {
             "pid": os.getpid(),
             "started": self._since,

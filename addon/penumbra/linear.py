@@ -89,11 +89,11 @@ class Found:
         return self._spans[group]
 
     def start(self, group: int = 0) -> int:
-        """Where a group begins."""
+        """Return where a group begins."""
         return self._spans[group][0]
 
     def end(self, group: int = 0) -> int:
-        """Where a group ends."""
+        """Return where a group ends."""
         return self._spans[group][1]
 
 
@@ -154,7 +154,7 @@ _Ask = Callable[[Any, bytes, int, int], _Spans]
 
 
 def _has_engine() -> bool:
-    """Whether the engine is where it was, and answers as it did."""
+    """Return whether the engine is where it was, and answers as it did."""
     try:
         ask, anchors = re2.compile(b"(b)c")._regexp.Match, re2._Anchor
         return bool(

@@ -116,7 +116,7 @@ class UserRules:
 
 
 def read_folder(folder: Path) -> UserRules:
-    """What a folder holds; examples are not run. Never raises for what a file holds."""
+    """Return what a folder holds; examples are not run. Never raises for what a file holds."""
     read = UserRules()
     for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
         name = path.relative_to(folder).as_posix()
@@ -210,7 +210,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
 
 
 def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
-    """What a valid rule lacks to be used: groups of its patterns, and a label."""
+    """Yield what a valid rule lacks to be used: groups of its patterns, and a label."""
     from penumbra.compress.families.family import Family
     from penumbra.compress.families.patterns import LinearPattern
     from penumbra.redaction import rule as secret_rule

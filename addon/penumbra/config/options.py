@@ -210,9 +210,8 @@ class Settings:
         "How long a request waits for its strategy, all results together; default: the timeout of a call, "
         "and 15 seconds at least.",
     )
-    chain_bytes: int = row(
-        8_192, size(0), "In a chain, what the pipeline leaves smaller before it would cut is sent to nobody."
-    )
+    chain_bytes: int = 8_192
+    """In a chain, results that the pipeline makes smaller than this without a cut are sent to no strategy."""
     calls_at_once: int = row(10, count(1, 1_000), "Calls to a strategy that may be under way at once.")
     calls_per_second: int = row(20, count(1, 10_000), "Calls to a strategy that may begin in a second.")
     compressed_ttl: float = row(
@@ -247,11 +246,8 @@ class Settings:
         pipe=True,
         per_request=True,
     )
-    stage_budget: float = row(
-        2.0,
-        TIME_LIMIT,
-        "Processor time for the stages of one result, after which the others are passed over; 0: any.",
-    )
+    stage_budget: float = 2.0
+    """Processor time for the stages of one result, after which the others are passed over; 0: any."""
     request_budget: float = row(
         5.0,
         TIME_LIMIT,
@@ -466,11 +462,8 @@ class Settings:
         size(1024),
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
     )
-    offload_bytes: int = row(
-        32 * 1024,
-        size(0),
-        "Bodies with more new bytes than this, or eight times as large, are worked on beside the event loop.",
-    )
+    offload_bytes: int = 32 * 1024
+    """Bodies with more new bytes than this, or eight times as large, are worked on beside the event loop."""
     page: PagePlace = row(
         PagePlace(),
         PAGE_PLACE,
@@ -530,12 +523,13 @@ class Settings:
 
     @property
     def shortens(self) -> bool:
-        """Whether anything may be left out of results."""
+        """Return whether anything may be left out of results."""
         return self.mode is not Mode.DISABLED and self.strategy != "passthrough"
 
     @property
     def rewrites_history(self) -> bool:
-        """Whether what was sent before may get smaller, though the provider would take it as it was."""
+        """Return whether what was sent before may get smaller, though the provider would take it as it
+        was."""
         return self.shortens and self.mode is not Mode.SAFE
 
     @property
@@ -545,12 +539,12 @@ class Settings:
 
     @property
     def must_search(self) -> bool:
-        """Whether what can't be searched for secrets is not sent."""
+        """Return whether what can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"
 
     @property
     def restores_secrets(self) -> bool:
-        """Whether values are put back into edits."""
+        """Return whether values are put back into edits."""
         return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:

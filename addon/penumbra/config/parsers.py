@@ -63,7 +63,7 @@ _OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
 
 
 def store_problem(text: str) -> str:
-    """What can't be so, in words that quote none of it; empty: nothing."""
+    """Return what can't be so, in words that quote none of it; empty: nothing."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -444,7 +444,7 @@ def read_secrets_allow(value: Any) -> tuple[str, ...]:
 
 
 def read_tool_compaction(value: Any) -> ToolCompaction:
-    """What is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
+    """Return what is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -117,7 +117,7 @@ def apply_switch(settings: Settings, value: str) -> Settings:
 
 
 def is_observed(value: str) -> bool:
-    """Whether what such a request would have become is to be shown."""
+    """Return whether what such a request would have become is to be shown."""
     return value.strip().lower() == "observe"
 
 

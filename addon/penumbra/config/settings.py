@@ -198,7 +198,7 @@ def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ..
 
 
 def _wrong_value(name: str, value: Any) -> str:
-    """What is wrong with the value of an option, whose place stands first; empty: it can be read."""
+    """Return what is wrong with the value of an option, whose place stands first; empty: it can be read."""
     option = _BY_NAME.get(name)
     if option is None or value is None or value == "":
         return ""
@@ -341,7 +341,8 @@ def _missing_of_provider(settings: Settings) -> str:
 
 
 def _is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this machine."""
+    """Return whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this
+    machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
@@ -552,7 +553,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def database_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the database lies; None for `memory`."""
+    """Return where the database lies; None for `memory`."""
     if settings.database in ("memory", ":memory:"):
         return None
     if settings.database:

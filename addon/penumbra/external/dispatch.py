@@ -148,7 +148,7 @@ def saving(reader: Reader, saved: int) -> float | None:
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
-    """Whether shortening a text is expected to save more than it costs.
+    """Return whether shortening a text is expected to save more than it costs.
 
     `compressor` is a model's name. Where a price is not known, the operator's choice stands.
     """
@@ -298,7 +298,7 @@ _bounds = (0, 0)
 
 
 def of_process(at_once: int, a_second: int) -> Shared:
-    """What all dispatchers of this process have in common, with these bounds from now on."""
+    """Return what all dispatchers of this process have in common, with these bounds from now on."""
     global _bounds
     if (at_once, a_second) != _bounds:
         _bounds = (at_once, a_second)
@@ -325,7 +325,7 @@ class Dispatcher:
     async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
-        """What came of each, in order, after at most `deadline` seconds."""
+        """Return what came of each, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)

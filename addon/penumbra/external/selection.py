@@ -203,7 +203,7 @@ class _Selector:
         return "quoted later" if classify(output.tool, output.arguments).category in _QUOTED else ""
 
     def _base(self, result: OpenResult) -> Shortened | str:
-        """What a strategy is given of a result, or why nobody is asked. Raises RedactionError."""
+        """Return what a strategy is given of a result, or why nobody is asked. Raises RedactionError."""
         base = self._shorten(result)
         if "binary" in base.stages:
             return "binary"
@@ -227,7 +227,7 @@ class _Selector:
 
     @property
     def overhead(self) -> str:
-        """What stands in front of a text that lost something."""
+        """Return what stands in front of a text that lost something."""
         return self.references.overhead() if self.references is not None else ""
 
     def _may_lose(self) -> bool:
@@ -240,7 +240,7 @@ class _Selector:
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: Pending, outcome: Outcome) -> Asked:
-        """What came of asking about a result."""
+        """Return what came of asking about a result."""
         if outcome.text is not None:
             return Asked(outcome.how, self._lossy(pending, outcome.text, self.strategy.name))
         if self.settings.fallback_strategy == "simple" and not self._in_chain:
@@ -271,7 +271,7 @@ class ExternalCompressors:
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(self, asking: Asking, results: Callable[[], Iterable[OpenResult]]) -> dict[bytes, Asked]:
-        """What comes of asking about the results, by their keys.
+        """Return what comes of asking about the results, by their keys.
 
         `results` is called away from the event loop. Raises RedactionError.
         """
@@ -349,7 +349,7 @@ def _text_of(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """What a call was for, in one line: its arguments, long ones cut."""
+    """Return what a call was for, in one line: its arguments, long ones cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]

@@ -155,7 +155,7 @@ def trust() -> ssl.SSLContext:
 
 
 def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
-    """Whether one of these proxy URLs is an address that this process listens on."""
+    """Return whether one of these proxy URLs is an address that this process listens on."""
     for url in proxies:
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -239,7 +239,7 @@ class Strategy(Protocol):
         ...
 
     def fits(self, task: Task) -> bool:
-        """Whether it may be asked about this task at all: it has what it needs."""
+        """Return whether it may be asked about this task at all: it has what it needs."""
         ...
 
     async def shorten(self, task: Task) -> Response:
@@ -325,13 +325,13 @@ class Api:
 
 
 def service_address(endpoint: str) -> str:
-    """Where the calls go: a base URL without a path gets the contract's own."""
+    """Return where the calls go: a base URL without a path gets the contract's own."""
     url = urljoin(HOME, endpoint)
     return urljoin(url, PATH) if urlsplit(url).path in ("", "/") else url
 
 
 def read_service(response: Any) -> Response:
-    """What a decoded response says. Raises Failure."""
+    """Return what a decoded response says. Raises Failure."""
     if not isinstance(response, dict):
         raise Failure("malformed", "no object")
     if response.get("success") is False:
@@ -516,7 +516,7 @@ class ExternalProvider:
 
     @property
     def host(self) -> str:
-        """Where it is asked: name and port."""
+        """Return where it is asked: name and port."""
         parts = urlsplit(self._endpoint())
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
@@ -571,7 +571,7 @@ def frame(task: Task) -> str:
 
 
 def chosen(settings: Settings, http: Http) -> Strategy | None:
-    """Who is asked beside the pipeline or instead of it; None: nobody."""
+    """Return who is asked beside the pipeline or instead of it; None: nobody."""
     name = settings.external_strategy
     if name == "simple":
         return Simple()

@@ -176,7 +176,7 @@ def put_document(flow: http.HTTPFlow, body: bytes) -> None:
 
 
 def is_stream(flow: http.HTTPFlow) -> bool:
-    """Whether the framing of a flow's response is a stream's."""
+    """Return whether the framing of a flow's response is a stream's."""
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
 

@@ -59,7 +59,7 @@ def _limited(
 
 
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
-    """What a CA may sign for; None: anything."""
+    """Return what a CA may sign for; None: anything."""
     try:
         limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:
@@ -68,7 +68,7 @@ def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | No
 
 
 def is_permitted(name: x509.GeneralName, allowed: Iterable[x509.GeneralName]) -> bool:
-    """Whether a name, or a network, lies within what is allowed."""
+    """Return whether a name, or a network, lies within what is allowed."""
     if isinstance(name, x509.IPAddress):
         network = ipaddress.ip_network(str(name.value))
         networks = [other.value for other in allowed if isinstance(other, x509.IPAddress)]

@@ -95,7 +95,7 @@ class Engines:
         return Lease(self._current, settings)
 
     def _replaced(self, old: _Held | None, made_with: EngineSettings) -> _Held:
-        """What is stored stays within reach: of one place there is one database, also in memory."""
+        """Return what is stored stays within reach: of one place there is one database, also in memory."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared
@@ -193,7 +193,7 @@ class CurrentSettings:
         return True
 
     def select(self, flow: http.HTTPFlow) -> bool:
-        """Whether the operator's filter lets the flow be ours."""
+        """Return whether the operator's filter lets the flow be ours."""
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
     def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:
@@ -221,7 +221,7 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """What the user's gitleaks.toml holds; read again only where the settings name another one."""
+        """Return what the user's gitleaks.toml holds; read again only where the settings name another one."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

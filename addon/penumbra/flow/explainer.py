@@ -178,7 +178,7 @@ def _api(flow: http.HTTPFlow) -> Api | None:
 
 
 def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
-    """What the provider sent before a frame, and the client got, the latest first."""
+    """Yield what the provider sent before a frame, and the client got, the latest first."""
     messages = iter(reversed(flow.websocket.messages if flow.websocket is not None else ()))
     for each in messages:
         if each is message:
@@ -187,7 +187,7 @@ def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
 
 
 def _reader(api: Api) -> ApiFormat | None:
-    """What reads the API's responses, where they are messages."""
+    """Return what reads the API's responses, where they are messages."""
     return FORMATS.get(api.format) if api.kind == "messages" else None
 
 
@@ -200,7 +200,7 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """What we have said of a flow; it may come from a file of anybody's."""
+    """Return what we have said of a flow; it may come from a file of anybody's."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -283,7 +283,7 @@ class LinesView:
         return self.explainer.priority(metadata.get("flow"), _message(metadata)) if data else NOT_OURS
 
     def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
-        """What it is, and its lines. Never raises."""
+        """Return what it is, and its lines. Never raises."""
         return NAME, _styled(self.explainer.lines(metadata.get("flow"), _message(metadata), data))
 
     def __lt__(self, other: Any) -> bool:
@@ -364,12 +364,12 @@ class Commands:
 
     @command.command("penumbra.stats")
     def stats(self) -> str:
-        """What Penumbra has done since it was started."""
+        """Return what Penumbra has done since it was started."""
         return "\n".join(self._metrics.lines())
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """How often the model asked for what was left out, and what that cost."""
+        """Return how often the model asked for what was left out, and what that cost."""
         return "\n".join(self._expansions.lines(self._metrics.journal))
 
 
@@ -394,7 +394,8 @@ class FlowCommands:
 
     @command.command("penumbra.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
-        """What was made of the requests of flows, and what came back: the text of the view Penumbra."""
+        """Return what was made of the requests of flows, and what came back: the text of the view
+        Penumbra."""
         text: list[str] = []
         for each in flows:
             if isinstance(each, http.HTTPFlow):
@@ -420,7 +421,7 @@ class FlowCommands:
 
     @command.command("penumbra.tables")
     def tables(self) -> Sequence[str]:
-        """What penumbra.export can write."""
+        """Return what penumbra.export can write."""
         return [_EVERYTHING, *_TABLES]
 
     @command.command("penumbra.export")

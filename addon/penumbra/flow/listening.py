@@ -71,7 +71,7 @@ class Listening(Guarded):
 
 
 def addresses() -> list[tuple[str, int]]:
-    """What the proxy listens on."""
+    """Return what the proxy listens on."""
     proxyserver = ctx.master.addons.get("proxyserver")
     return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
 
@@ -93,12 +93,12 @@ def proxy() -> str:
 
 
 def is_wide(host: str) -> bool:
-    """Whether other machines can reach what listens on this address."""
+    """Return whether other machines can reach what listens on this address."""
     return is_any(host) or not is_loopback(host)
 
 
 def is_any(host: str) -> bool:
-    """Whether it stands for all addresses of this machine."""
+    """Return whether it stands for all addresses of this machine."""
     return host in ("", "0.0.0.0", "::")
 
 
@@ -108,7 +108,7 @@ def _web_port() -> int | None:
 
 
 async def leads_here(host: str) -> bool:
-    """Whether a host leads to this machine."""
+    """Return whether a host leads to this machine."""
     return any(is_this_machine(address) for address in await _lookup(host, 0))
 
 

@@ -89,8 +89,8 @@ _log = logging.getLogger(__name__)
 
 
 async def beside(work: Callable[[], T], size: int) -> T:
-    """What `work` returns, which is done beside the event loop if it reads or writes many bytes. The splice
-    does nothing about a response meanwhile."""
+    """Return what `work` returns, which is done beside the event loop if it reads or writes many bytes. The
+    splice does nothing about a response meanwhile."""
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 

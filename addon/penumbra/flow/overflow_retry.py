@@ -129,7 +129,7 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: http.Response, body: bytes) -> Retry | None:
-        """What to send instead; None if the response is no refusal, or nothing would help."""
+        """Return what to send instead; None if the response is no refusal, or nothing would help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
             return None

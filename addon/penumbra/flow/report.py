@@ -467,7 +467,8 @@ def _rates(known: amounts.Price | None, prices: Prices) -> Rates:
 
 
 def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> float | None:
-    """What the request costs less by what its results are smaller; None: the model's price is not known."""
+    """Return what the request costs less by what its results are smaller; None: the model's price is not
+    known."""
     if incoming.api.kind != "messages":
         return 0.0
     if not rates.input:

@@ -250,7 +250,7 @@ class RequestWay:
     async def frame(
         self, flow: http.HTTPFlow, api: Api, frame: bytes, lease: Lease
     ) -> Accepted | Refused | None:
-        """What becomes of a request that is a frame of a WebSocket; None: it is left alone."""
+        """Return what becomes of a request that is a frame of a WebSocket; None: it is left alone."""
         settings = lease.settings
         outcome: Accepted | Refused | None
         try:
@@ -271,7 +271,7 @@ class RequestWay:
         return outcome
 
     async def other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
-        """What goes on of a frame of such a WebSocket that asks for nothing. Raises RedactionError."""
+        """Return what goes on of a frame of such a WebSocket that asks for nothing. Raises RedactionError."""
         return await self.others.frame(flow, frame, "", known=True, strict=True)
 
     # Whose it is

@@ -248,7 +248,7 @@ class FlowPrivacy(Step):
 
 
 def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
-    """Whether the flow may have another body than the client gets."""
+    """Return whether the flow may have another body than the client gets."""
     if state.spliced:
         state.body_to_send = body
         return True

@@ -40,7 +40,7 @@ class RestoredResponse:
     """What the client has got of a stream."""
 
     def filter(self) -> Filter:
-        """What puts the values in."""
+        """Return what puts the values in."""
         return FORMATS[self.restoration.format].responses.call_arguments(self.restoration.open)
 
     def edited(self, *, stream: bool) -> PassedResponse:

@@ -139,13 +139,13 @@ SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
-    """Who looks at the flow's response, until it is complete."""
+    """Return who looks at the flow's response, until it is complete."""
     state = states.of(flow)
     return state.overflow_retry if state is not None else None
 
 
 def _session(flow: http.HTTPFlow) -> Session | None:
-    """What stands behind the flow's response, until it is complete."""
+    """Return what stands behind the flow's response, until it is complete."""
     state = states.of(flow)
     return state.tool_loop if state is not None else None
 
@@ -241,7 +241,7 @@ class SpliceStream(HttpStream):
             yield from self._wake_later()
 
     def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """What arrives of a body that is refused for its size is let go at once."""
+        """Return what arrives of a body that is refused for its size is let go at once."""
         bound = self.too_large or bodies.BOUNDS.get(self.flow)
         if bound is not None and isinstance(event, RequestData):
             if self.too_large is None and len(self.request_body_buf) + len(event.data) > bound.most:
@@ -291,7 +291,7 @@ class SpliceStream(HttpStream):
                     yield from self._go_on(event)
 
     def _release(self) -> layer.CommandGenerator[None]:
-        """What was held goes its way after all."""
+        """Return what was held goes its way after all."""
         held, self.held = self.held, []
         yield from super().start_response_stream()
         for event in held:
@@ -361,8 +361,9 @@ class SpliceStream(HttpStream):
             self.session = self.continuation = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """What follows a change of protocol. A WebSocket that breaks off, so without a frame that closes it,
-        breaks off on its other side, too; mitmproxy would close that with the code of a sound end."""
+        """Return what follows a change of protocol. A WebSocket that breaks off, so without a frame that
+        closes it, breaks off on its other side, too; mitmproxy would close that with the code of a sound
+        end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -546,7 +547,7 @@ class SpliceHttpLayer(HttpLayer):
 
 
 def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
-    """Whether a flow's response can be read as it arrives."""
+    """Return whether a flow's response can be read as it arrives."""
     kind = response.headers.get("content-type", "")
     return response.status_code == 200 and framing.is_stream(kind, flow.request.path)
 

@@ -97,7 +97,7 @@ def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
 
 
 def of(flow: http.HTTPFlow) -> FlowState | None:
-    """What is known of a flow; None: it is none of ours, or has ended."""
+    """Return what is known of a flow; None: it is none of ours, or has ended."""
     return _STATES.get(flow.id)
 
 

@@ -167,7 +167,7 @@ class ToolLoopStep(Step):
     async def _step(
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> Continue | Done | http.HTTPFlow:
-        """What follows; a flow: the same request once more."""
+        """Return what follows; a flow: the same request once more."""
         if turn.continuation is None:
             if not looped.live:
                 plain = looped.plain = bodies.plain_body(turn.flow, turn.body)

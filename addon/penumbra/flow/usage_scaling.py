@@ -98,7 +98,7 @@ def _edited(
     decoded: bodies.LiveDecoding,
     edited: PassedResponse,
 ) -> Callable[[bytes], bytes | list[bytes]]:
-    """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
+    """Return what mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
 
     def take(data: bytes) -> bytes | list[bytes]:
         given = inner(data)

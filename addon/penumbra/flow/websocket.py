@@ -114,7 +114,7 @@ class WebSockets:
     async def _sent(
         self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
-        """What goes to the provider; empty: nothing."""
+        """Return what goes to the provider; empty: nothing."""
         lane = socket.lanes.setdefault(envelope.lane, Lane())
         if envelope.type == CREATE and lane.is_busy:
             lane.held.append((frame, is_text))
@@ -124,7 +124,8 @@ class WebSockets:
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """What goes to the provider of a frame that is none of its requests; empty if it is refused."""
+        """Return what goes to the provider of a frame that is none of its requests; empty if it is
+        refused."""
         try:
             return await self._search(flow, frame)
         except RedactionError as error:
@@ -135,7 +136,7 @@ class WebSockets:
     async def _request(
         self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """What goes to the provider for words of the client; empty if they are refused."""
+        """Return what goes to the provider for words of the client; empty if they are refused."""
         said = lane.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
@@ -180,7 +181,7 @@ class WebSockets:
     # From the provider
 
     async def _received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """What goes to the client; empty: nothing."""
+        """Return what goes to the client; empty: nothing."""
         lane = socket.lanes.get(envelope.lane)
         waiting = self._answered(lane, envelope) if lane is not None else None
         if lane is None or waiting is None:
@@ -265,7 +266,7 @@ class WebSockets:
     async def _step(
         self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting
     ) -> Continue | Done | None:
-        """What follows; None: the same request once more, a moment later."""
+        """Return what follows; None: the same request once more, a moment later."""
         loop, looped = waiting.loop, waiting.looped
         sent, turns = loop.request, len(loop.turns)
         step: Ask | Broken | Continue | Done
@@ -365,7 +366,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """How words are read that are put into a response under way: they ask for none."""
+    """Return how words are read that are put into a response under way: they ask for none."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

@@ -18,7 +18,7 @@ _WHOLE = 1 << 40
 
 
 def can_change() -> bool:
-    """Whether mitmproxy shows frames, and lets them be changed without breaking their letters."""
+    """Return whether mitmproxy shows frames, and lets them be changed without breaking their letters."""
     return bool(ctx.options.websocket) and hasattr(layers.Fragmentizer, "FRAGMENT_SIZE")
 
 

@@ -53,7 +53,7 @@ class Sending:
 
     @property
     def asked_from(self) -> str:
-        """What the client wanted to go on from where all of it was sent instead; else empty."""
+        """Return what the client wanted to go on from where all of it was sent instead; else empty."""
         return self.said.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
@@ -72,7 +72,7 @@ class WebSocketRetry:
         self._recovered = recovered
 
     async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
-        """Whether another request is to be sent instead, which is then `sending.accepted`.
+        """Return whether another request is to be sent instead, which is then `sending.accepted`.
 
         `refusal`: the frame that ended the response before it said anything.
         """

@@ -73,7 +73,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
             "look",
             "seconds",
             f"{sums.seconds / sums.requests:.1f} seconds are added to a request",
-            "penumbra_stage_budget and penumbra_request_budget bound them.",
+            "penumbra_request_budget bounds them.",
         )
     if sums.unpriced:
         yield Advice(

@@ -120,8 +120,8 @@ class CallerValues:
     def redacting(
         self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
     ) -> Callable[[str, str], Redacted]:
-        """What redacts texts of a caller by `scan`, learns what it finds and, if it `replaces` them, takes
-        out all that is known. No caller: `scan` alone."""
+        """Return what redacts texts of a caller by `scan`, learns what it finds and, if it `replaces` them,
+        takes out all that is known. No caller: `scan` alone."""
 
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)

@@ -213,7 +213,7 @@ def _in_characters(data: bytes) -> Iterator[View]:
 
 
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
-    """Where the line of a dump ends, or the line of one within a string."""
+    """Return where the line of a dump ends, or the line of one within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
     rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
@@ -364,7 +364,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Whether each cell of a row is empty or goes on where the one above it was full."""
+    """Return whether each cell of a row is empty or goes on where the one above it was full."""
     if len(above) != len(cells):
         return False
     goes_on = False

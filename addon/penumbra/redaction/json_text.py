@@ -29,7 +29,7 @@ _ESCAPE = re.compile(
 
 
 def is_json(data: bytes) -> bool:
-    """Whether the text is one JSON document with an object or array at its top."""
+    """Return whether the text is one JSON document with an object or array at its top."""
     inner = data.strip()
     if inner[:1] not in (b"{", b"[") or inner[-1:] not in (b"}", b"]"):
         return False
@@ -142,8 +142,8 @@ class Structured:
 def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
-    """What becomes of the strings and numbers of a JSON text that hold secrets, as JSON, by their index;
-    and how many secrets there were, by rule. Those without a place are not to be changed.
+    """Return what becomes of the strings and numbers of a JSON text that hold secrets, as JSON, by their
+    index; and how many secrets there were, by rule. Those without a place are not to be changed.
 
     A number becomes a string: nothing else can stand for it. Raises RedactionError.
     """

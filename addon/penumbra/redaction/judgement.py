@@ -110,7 +110,7 @@ _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
-    """Whether a secret can be nothing else, wherever else it stands."""
+    """Return whether a secret can be nothing else, wherever else it stands."""
     value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
@@ -121,7 +121,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
-    """Whether the value beside a name of that strength is to be taken out."""
+    """Return whether the value beside a name of that strength is to be taken out."""
     # What a value is shows in its beginning; a longer look would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
@@ -171,13 +171,14 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Whether a password stands there, whatever it looks like: all of a line, or what is between quotes."""
+    """Return whether a password stands there, whatever it looks like: all of a line, or what is between
+    quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
-    """Whether a program's name stands there and no secret. People choose such words for a password, and
-    between quotes and in front of a sign of equality a secret may be any words."""
+    """Return whether a program's name stands there and no secret. People choose such words for a password,
+    and between quotes and in front of a sign of equality a secret may be any words."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
@@ -186,7 +187,7 @@ def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
 
 
 def is_favourite(value: str) -> bool:
-    """What so many people choose that it is known by itself: `letmein`, `changeme123`, `P@ssw0rd`.
+    """Return what so many people choose that it is known by itself: `letmein`, `changeme123`, `P@ssw0rd`.
 
     The bare name of a password is none, but a placeholder.
     """
@@ -321,7 +322,8 @@ def _is_mixed_phrase(value: str) -> bool:
 
 
 def _is_free(words: list[str]) -> bool:
-    """Whether words that somebody has chosen one by one: none that joins others, few that programs have."""
+    """Return whether words that somebody has chosen one by one: none that joins others, few that programs
+    have."""
     return not any(word in _JOINING for word in words) and sum(map(is_program_word, words)) * 4 <= len(words)
 
 
@@ -354,7 +356,7 @@ def _is_password_in_code(value: str, style: Style) -> bool:
 
 
 def _is_assignment(value: str) -> bool:
-    """Whether it is an argument with its name: `n=1`."""
+    """Return whether it is an argument with its name: `n=1`."""
     name = value.partition("=")[0]
     return _ASSIGNMENT.match(value) is not None and (len(name) < 4 or is_wordy(name))
 

@@ -51,7 +51,8 @@ _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 
 @remembered(2_048)
 def is_program_name(value: str) -> bool:
-    """Whether it is an identifier with words of programs in it, or one with a part such as no word has.
+    """Return whether it is an identifier with words of programs in it, or one with a part such as no word
+    has.
 
     One word alone is none, it may be anything; but one of programs' own with a figure is: `oauth2`.
     """
@@ -88,8 +89,8 @@ def is_program_name(value: str) -> bool:
 
 
 def is_type_name(value: str) -> bool:
-    """Whether it can be nothing but the name of a type or of a function, where a password may stand as well:
-    long words of programs, the last of which types are called by, or what C ends its names with."""
+    """Return whether it can be nothing but the name of a type or of a function, where a password may stand as
+    well: long words of programs, the last of which types are called by, or what C ends its names with."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
     humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]
@@ -100,7 +101,7 @@ def is_type_name(value: str) -> bool:
 
 
 def _is_word(part: str) -> bool:
-    """Whether what stands between two joints can be of a name: no part of one is made by a machine."""
+    """Return whether what stands between two joints can be of a name: no part of one is made by a machine."""
     if _PLAIN.match(part) or _ALGORITHM.match(part):
         return True
     humps = [hump.lower() for hump in _HUMP.findall(part)]
@@ -117,7 +118,7 @@ def _ends_as_chosen(value: str) -> bool:
 
 
 def _has_random_figures(humps: list[str]) -> bool:
-    """Whether several numbers stand in it that are no widths: names have one."""
+    """Return whether several numbers stand in it that are no widths: names have one."""
     return sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps) > 1
 
 
@@ -132,7 +133,7 @@ def _is_versioned(parts: list[str]) -> bool:
 
 
 def is_program_word(word: str) -> bool:
-    """Whether programs call things by it, alone or in the plural."""
+    """Return whether programs call things by it, alone or in the plural."""
     return word in _WORDS or (word[-1] == "s" and word[:-1] in _WORDS)
 
 
@@ -235,7 +236,7 @@ class Names:
         return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
 
     def of_members(self, name: str) -> tuple[Name, bool]:
-        """What the name of a list or map says of its members, and whether it is a plural."""
+        """Return what the name of a list or map says of its members, and whether it is a plural."""
         plural = name[-1:] in ("s", "S") and name[-2:] not in ("ss", "SS")
         judged = self.judge(name)
         if plural and judged.strength is Strength.NONE:
@@ -243,7 +244,8 @@ class Names:
         return judged, plural
 
     def of_key(self, before: str) -> Name:
-        """What a word in front of a bare `key` makes of it: `cache key` is no secret, `API key` is one."""
+        """Return what a word in front of a bare `key` makes of it: `cache key` is no secret, `API key` is
+        one."""
         word = before.lower()
         if word in self._keys_with_ids:
             return Name(Strength.WEAK, "key")

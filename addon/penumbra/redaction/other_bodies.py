@@ -63,7 +63,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """What a member's name tells of what is below it; empty: nothing."""
+    """Return what a member's name tells of what is below it; empty: nothing."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -173,7 +173,7 @@ def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
 
 
 def _has_arrays(document: Document, value: Raw) -> bool:
-    """Whether an object holds arrays of more than strings, however deep."""
+    """Return whether an object holds arrays of more than strings, however deep."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -246,7 +246,7 @@ class _Item:
             waiting += reversed(list(_below(document, members, zone, self.said)))
 
     def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
-        """What a string becomes; None: it stays."""
+        """Return what a string becomes; None: it stays."""
         text = self.document.string(value) or ""
         kind, is_word = _kind(zone.name), not _SPACE.search(text)
         if is_word and (kind == "opaque" or _BINARY.fullmatch(text)):
@@ -329,7 +329,7 @@ class Body:
 
     @property
     def says_json(self) -> bool:
-        """Whether it should be JSON, by its own account or by its beginning."""
+        """Return whether it should be JSON, by its own account or by its beginning."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 
@@ -477,7 +477,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _is_batch(data: bytes) -> bool:
-    """Whether every line is a request of a batch."""
+    """Return whether every line is a request of a batch."""
     try:
         documents = list(_documents(data))
     except NotJson:

@@ -53,19 +53,19 @@ def make(label: str, key: bytes, value: bytes) -> str:
 
 
 def ends(data: bytes, at: int) -> bool:
-    """Whether a placeholder ends at `at`."""
+    """Return whether a placeholder ends at `at`."""
     start = data.rfind(_MARK, max(0, at - MAX_LENGTH), at)
     return start >= 0 and PATTERN_BYTES.fullmatch(data, start, at) is not None
 
 
 def stands_in(data: bytes) -> bool:
-    """Whether there is a placeholder in a text."""
+    """Return whether there is a placeholder in a text."""
     found = _MARKS.find_matches_as_indexes(data)
     return any(PATTERN_BYTES.match(data, start) is not None for _, start, _ in found)
 
 
 def spans(data: bytes) -> list[tuple[int, int]]:
-    """Where placeholders stand already, in order."""
+    """Return where placeholders stand already, in order."""
     if _MARK not in data:
         return []
     return [match.span() for match in PATTERN_BYTES.finditer(data)]
@@ -82,7 +82,7 @@ _NAME_END = re.compile(rb"[\w.-]")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """What is left of the spans when placeholders are cut out of them. `taken` is in order."""
+    """Yield what is left of the spans when placeholders are cut out of them. `taken` is in order."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0
@@ -125,7 +125,7 @@ class Gaps:
         return span._replace(end=rest.end()) if rest else span
 
     def concern(self, span: Span) -> bool:
-        """Whether a span of the text without placeholders was hidden, or cut off, by one of them."""
+        """Return whether a span of the text without placeholders was hidden, or cut off, by one of them."""
         index = bisect_left(self._at, span.start)
         if index < len(self._at) and self._at[index] <= span.end:
             return True
@@ -148,7 +148,7 @@ NOTE = (
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
-    """How many calls of a response have a placeholder in their arguments.
+    """Return how many calls of a response have a placeholder in their arguments.
 
     `body`: the response as the client got it, without content coding.
     """

@@ -91,7 +91,8 @@ class _Words:
         self._can_say_no = "[^" not in self._pattern.pattern
 
     def stand_in(self, text: str) -> bool:
-        """Whether one of them matches in a text. RE2 says in a hundredth of the time that none does."""
+        """Return whether one of them matches in a text. RE2 says in a hundredth of the time that none
+        does."""
         if _ALIKE.fullmatch(text):
             return self._linear.search(utf8(text)) is not None
         if self._can_say_no:
@@ -324,7 +325,7 @@ class Redactor:
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """What the text shows as it is, and in the forms in which tools print."""
+        """Return what the text shows as it is, and in the forms in which tools print."""
         shown = self._signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -338,7 +339,7 @@ class Redactor:
         return found
 
     def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:
-        """What placeholders stand in or beside: anybody may write one, and it protects nothing."""
+        """Return what placeholders stand in or beside: anybody may write one, and it protects nothing."""
         view = without(data, placeholder.PATTERN_BYTES)
         if view is None:
             return []
@@ -368,7 +369,7 @@ class Redactor:
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
-        """What the rules and finders see around their anchors."""
+        """Yield what the rules and finders see around their anchors."""
         done: dict[str, int] = {}
         # Where what an anchor's rules have found ends for all of them.
         over: dict[int, int] = {}

@@ -61,7 +61,8 @@ class _Reading:
         self._wide = self._repeats = 0
 
     def alternatives(self) -> tuple[str, bool]:
-        """What stands up to the end of a group, and whether it is there whole. Empty if it may be empty."""
+        """Return what stands up to the end of a group, and whether it is there whole. Empty if it may be
+        empty."""
         wide = self._wide
         texts: list[str] = []
         whole, most = True, wide
@@ -253,7 +254,7 @@ class Rule:
 
     @cached_property
     def beginning(self) -> bytes:
-        """What every match begins with; empty if that is not always the same."""
+        """Return what every match begins with; empty if that is not always the same."""
         return _beginning(self.regex)
 
     @cached_property
@@ -450,7 +451,7 @@ class Allowed:
         return bool(self.ids or self.hashes or self.patterns or self.rules or self.paths)
 
     def whole(self, hint: str) -> bool:
-        """Whether a text that was read from there is left alone."""
+        """Return whether a text that was read from there is left alone."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
         if _DRIVE.match(hint):
@@ -461,16 +462,16 @@ class Allowed:
         return any(_is_at(hint.split("/"), glob) for glob in self.paths)
 
     def rule(self, identifier: str) -> bool:
-        """Whether what this rule finds is left alone."""
+        """Return whether what this rule finds is left alone."""
         return any(self.names(glob, identifier) for glob in self.rules)
 
     @staticmethod
     def names(glob: str, identifier: str) -> bool:
-        """Whether an entry `rule:glob` means this rule."""
+        """Return whether an entry `rule:glob` means this rule."""
         return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
-        """Whether this value is left alone; `key` makes its placeholder's id."""
+        """Return whether this value is left alone; `key` makes its placeholder's id."""
         if self.hashes and hashlib.sha256(value).hexdigest() in self.hashes:
             return True
         if self.ids and placeholder.fingerprint(key, value) in self.ids:
@@ -487,7 +488,7 @@ class Allowed:
 
 
 def _is_at(parts: Sequence[str], glob: str) -> bool:
-    """Whether a glob matches a path part by part: all of it, or, if the glob is relative, its end."""
+    """Return whether a glob matches a path part by part: all of it, or, if the glob is relative, its end."""
     reached = {0}
     for said in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
         if said == "**":

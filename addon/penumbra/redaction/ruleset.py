@@ -137,7 +137,7 @@ _BY_NAME = ("column", "member", "name", "record")
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
-    """What the file holds; None without a path. `only`: its rules come instead of ours.
+    """Return what the file holds; None without a path. `only`: its rules come instead of ours.
 
     Raises RuleError with one line, which names the setting.
     """
@@ -167,7 +167,8 @@ def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
 
 
 def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
-    """What `penumbra_secrets_allow` leaves alone. Raises RuleError, in one line, where it names no rule."""
+    """Return what `penumbra_secrets_allow` leaves alone. Raises RuleError, in one line, where it names no
+    rule."""
     entries = tuple(entries)
     made = Allowed.of(entries)
     if not made.rules:

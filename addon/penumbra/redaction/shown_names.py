@@ -17,7 +17,7 @@ ShowName = Callable[[str], str]
 
 
 def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
-    """What makes of a name what may be shown: one line, cut, without secrets."""
+    """Return what makes of a name what may be shown: one line, cut, without secrets."""
 
     def show(name: str) -> str:
         try:

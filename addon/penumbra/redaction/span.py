@@ -125,7 +125,7 @@ def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
 
 
 def is_part(data: bytes, start: int, end: int) -> bool:
-    """Whether a value is part of a longer word, escapes aside."""
+    """Return whether a value is part of a longer word, escapes aside."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
     after = end < len(data) and data[end] in _WORD
     return (before and after) if end - start >= _LONG else (before or after)

@@ -61,5 +61,5 @@ def forgiving(redact: Redact, failure: str) -> Redact:
 
 
 def mask(text: str) -> str:
-    """What stands for a text that was not searched."""
+    """Return what stands for a text that was not searched."""
     return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"

@@ -161,17 +161,17 @@ _SHORT = 256
 
 
 def has_digit(value: str) -> bool:
-    """Whether a digit is in it."""
+    """Return whether a digit is in it."""
     return _DIGIT.search(value) is not None
 
 
 def has_letter(value: str) -> bool:
-    """Whether a letter is in it."""
+    """Return whether a letter is in it."""
     return _LETTER.search(value) is not None
 
 
 def kinds(value: str) -> int:
-    """How many of these are in it: digits, capitals, small letters."""
+    """Return how many of these are in it: digits, capitals, small letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
@@ -192,7 +192,7 @@ def _bits_by_count(total: int) -> tuple[float, ...]:
 
 
 def _bits(count: int, total: int) -> float:
-    """What a character that is so many of all adds to their entropy, below zero."""
+    """Return what a character that is so many of all adds to their entropy, below zero."""
     return count / total * math.log2(count / total)
 
 
@@ -208,19 +208,21 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Whether signs of programs stand between its words. Random values have the same signs between theirs."""
+    """Return whether signs of programs stand between its words. Random values have the same signs between
+    theirs."""
     if is_member(value):
         return True
     return _WRITTEN_CODE.search(value) is not None and not (has_digit(value) and is_opaque(value, 12))
 
 
 def is_member(value: str) -> bool:
-    """Whether it is a member of something, called as what it holds."""
+    """Return whether it is a member of something, called as what it holds."""
     return _MEMBER.match(value) is not None
 
 
 def is_crossed(value: str) -> bool:
-    """Whether a bracket in it is closed by one of another kind: no program, and no template, does that."""
+    """Return whether a bracket in it is closed by one of another kind: no program, and no template, does
+    that."""
     return _CROSSED.search(value) is not None
 
 
@@ -253,7 +255,7 @@ def is_number(value: str) -> bool:
 
 
 def is_identifier(value: str) -> bool:
-    """What programs call things: one name, or several with points or arrows between them."""
+    """Return what programs call things: one name, or several with points or arrows between them."""
     return _IDENTIFIER.match(value) is not None
 
 

@@ -85,7 +85,7 @@ class View:
     """Each piece has a line, or a cell, of its own, which stays one."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Whether the text does not show `start` to `end` of the view in one piece."""
+        """Return whether the text does not show `start` to `end` of the view in one piece."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -103,7 +103,8 @@ class View:
         return self._place(start)[0], self._place(end - 1)[1]
 
     def is_quote_in_letters(self, at: int) -> bool:
-        """Whether the byte at `at` is a quote that the text has as several letters: `%22`, `&quot;`."""
+        """Return whether the byte at `at` is a quote that the text has as several letters: `%22`,
+        `&quot;`."""
         if at < 0 or self.data[at] not in b"\"'":
             return False
         return self._lengths[bisect_right(self._starts, at) - 1] > 1
@@ -257,7 +258,8 @@ _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
-    """Whether both quotes are escaped alike: else one of them stands within the text that the other ends."""
+    """Return whether both quotes are escaped alike: else one of them stands within the text that the other
+    ends."""
     closing = len(joint) - len(joint.lstrip(b"\\"))
     behind = joint[:-1]
     return closing == len(behind) - len(behind.rstrip(b"\\"))

@@ -269,9 +269,9 @@ def test_what_gets_no_answer_takes_the_fallback_and_keeps_it(
 def test_a_chain_asks_only_about_what_the_pipeline_left_large(
     start: Start, service: Service, upstream: Any
 ) -> None:
-    _, talk = start("pipeline+api", own={"chain_bytes": 2_000})
+    _, talk = start("pipeline+api")
     repeated = "the same line again and again\n" * 300
-    talk.printed(repeated, prose("large"))
+    talk.printed(repeated, prose("large", 300))
     [asked] = service.asked
     assert "large " in asked.body["tool_output"]
     assert "the same line" not in asked.body["tool_output"]
@@ -280,7 +280,7 @@ def test_a_chain_asks_only_about_what_the_pipeline_left_large(
     assert sent[1].startswith("<<<SHADOW:")
     service.does(status=500)
     talk.said()
-    large = prose("also large") + "\n" + "again and again\n" * 50
+    large = prose("also large", 300) + "\n" + "again and again\n" * 50
     talk.printed(large)
     last = forwarded(upstream)[-1]
     assert len(last) < len(large) - 500

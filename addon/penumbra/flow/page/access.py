@@ -66,7 +66,7 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Where the page listens at all addresses: nobody can point an address at this machine."""
+        """Return where the page listens at all addresses: nobody can point an address at this machine."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False
@@ -77,7 +77,7 @@ class Access:
         return True
 
     def is_proxied(self, asked: Asked) -> bool:
-        """Whether a request came through the proxy, by us."""
+        """Return whether a request came through the proxy, by us."""
         return _same(asked.headers.get(PROOF_HEADER, ""), self._proof)
 
     def _is_known(self, asked: Asked, is_proxied: bool) -> bool:
@@ -94,7 +94,7 @@ def token(key: bytes) -> str:
 
 
 def hosts(host: str, port: int) -> frozenset[str]:
-    """What the page on a port may be called."""
+    """Return what the page on a port may be called."""
     bare = f"[{host}]" if ":" in host else host
     return frozenset(f"{name}:{port}".lower() for name in (bare, *_LOCAL))
 

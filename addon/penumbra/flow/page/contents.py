@@ -224,7 +224,7 @@ _ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
 
 
 def _plain(record: Record) -> Record:
-    """What of a record fits a cell; pairs are two cells."""
+    """Return what of a record fits a cell; pairs are two cells."""
     plain: Record = {}
     for name, value in record.items():
         if isinstance(value, str | int | float):

@@ -53,7 +53,7 @@ class PageServer:
 
     @property
     def link(self) -> str:
-        """Where a browser finds the page; empty: nowhere."""
+        """Return where a browser finds the page; empty: nowhere."""
         if not self._place.is_on:
             return ""
         if not self._place.port:
@@ -64,7 +64,8 @@ class PageServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
 
     def address(self) -> tuple[str, int] | None:
-        """Where requests for the page are led to that come through the proxy; None: there is no page."""
+        """Return where requests for the page are led to that come through the proxy; None: there is no
+        page."""
         if self._place.is_on and self._server is None:
             self._listen()
         host = LOOPBACK if listening.is_any(self._place.host) else self._place.host

@@ -115,7 +115,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Whether a bracket stands where one would begin a list: most names are asked in vain."""
+    """Return whether a bracket stands where one would begin a list: most names are asked in vain."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -359,7 +359,7 @@ class Assignments:
             yield from self._tagged(data, low, rests)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
-        """What the word in front of a bare `key` makes of it; None if there is none."""
+        """Return what the word in front of a bare `key` makes of it; None if there is none."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 
@@ -402,7 +402,7 @@ def _members(data: bytes, end: int, said: _Said) -> list[tuple[Value, Span | Non
 def _values(
     data: bytes, start: int, end: int, written: str, name: Name, strength: Strength, rests: _Rests
 ) -> Iterator[Span]:
-    """What is secret of the value that belongs to the name at `start` to `end`."""
+    """Yield what is secret of the value that belongs to the name at `start` to `end`."""
     for value in chain(values_after(data, start, end), typed(data, start, end)):
         span = _judged(data, value, name, strength, rests)
         if span and (
@@ -424,7 +424,7 @@ def _values(
 
 
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
-    """Where the identifiers stand that may have a value behind them."""
+    """Yield where the identifiers stand that may have a value behind them."""
     length = len(low)
     found, stop = _NAMES.place(low, 0, length)
     while found >= 0:
@@ -445,8 +445,8 @@ def _is_other_name(data: bytes, start: int) -> bool:
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Whether the name is of the file that a line is of, as `grep` puts it, `.pgpass:3:`, or what makes
-    digests: `SHA256 (password.txt) = `."""
+    """Return whether the name is of the file that a line is of, as `grep` puts it, `.pgpass:3:`, or what
+    makes digests: `SHA256 (password.txt) = `."""
     if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
@@ -460,7 +460,8 @@ def _is_option(data: bytes, at: int) -> bool:
 
 
 def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "all files pass `lint`"."""
+    """Return whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "all files pass
+    `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
     if data[end : end + 1] in (b'"', b"'") and data[start - 2 : start] in (b"; ", b": "):
@@ -481,8 +482,8 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Whether the value says words of its name again, or its user's name, as what is set up for tests does:
-    `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
+    """Return whether the value says words of its name again, or its user's name, as what is set up for tests
+    does: `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
@@ -503,7 +504,7 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
 
 
 def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Whether the name is a type's that is declared here, and the value stands on a line below it:
+    """Return whether the name is a type's that is declared here, and the value stands on a line below it:
     `class ApiKey:`. On the same line, `interface password: …` is one."""
     return (
         data[start : start + 1].isupper()
@@ -513,7 +514,7 @@ def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Whether a member that is called `key` and no more holds a SHA-1: what things are found by, as
+    """Return whether a member that is called `key` and no more holds a SHA-1: what things are found by, as
     `"key": "…"` of a component or of a cache."""
     bare = data[start:end] == b"key" and data[end : end + 1] in (b'"', b"\\")
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
@@ -533,7 +534,8 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _R
 
 
 def _is_named_again(data: bytes, value: Value) -> bool:
-    """Whether the value begins with a name that has a value of its own: `--root-password password:…`."""
+    """Return whether the value begins with a name that has a value of its own: `--root-password
+    password:…`."""
     named = _NAMED_AGAIN.match(data, value.start, value.end)
     return named is not None and _NAMES_SAID.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
 

@@ -120,7 +120,7 @@ def _defined(data: bytes, at: int) -> list[bytes]:
 
 
 def _ending(data: bytes, at: int) -> int:
-    """Where the comma or bracket stands that ends a cell or a definition; `at` if none does."""
+    """Return where the comma or bracket stands that ends a cell or a definition; `at` if none does."""
     if data[at : at + 1] in (b",", b")"):
         return at
     depth = 0
@@ -299,7 +299,8 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _may_be_head(data: bytes, at: int) -> bool:
-    """Whether nothing that stands in no head follows in the line: a cheap look, which most places fail."""
+    """Return whether nothing that stands in no head follows in the line: a cheap look, which most places
+    fail."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
     if end < len(data) and data[end] == _BAR_BEGINS:
@@ -309,7 +310,7 @@ def _may_be_head(data: bytes, at: int) -> bool:
 
 
 def _may_be_cells(data: bytes, start: int, end: int) -> bool:
-    """Whether a line holds nothing that stands in no head."""
+    """Return whether a line holds nothing that stands in no head."""
     if _PLAIN_HEAD.fullmatch(data, start, end):
         return True
     has_bars = data.find(b"\xe2\x94", start, end) >= 0 or data.find(b"u250", start, end) >= 0
@@ -334,7 +335,7 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _head(
     data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
 ) -> tuple[int, dict[int, tuple[Strength, str]]] | None:
-    """How many cells a head has, and which of its columns hold secrets; None if it is no head."""
+    """Return how many cells a head has, and which of its columns hold secrets; None if it is no head."""
     cells = _cells(data, start, end, delimiter)
     first, last = cells[-1] if cells else (start, end)
     if data[start : start + 1] in (b" ", b"\t") and delimiter is _COMMA and not data[first:last].strip():
@@ -357,7 +358,7 @@ def _head(
 def _settings_head(
     data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
 ) -> tuple[int, int, int] | None:
-    """How many cells the head of a list of settings has, and which columns hold names and values."""
+    """Return how many cells the head of a list of settings has, and which columns hold names and values."""
     cells = [data[first:last].strip(b' "\\').lower() for first, last in _cells(data, start, end, delimiter)]
     named = [number for number, cell in enumerate(cells) if cell in _NAMING]
     if len(named) != 1 or cells.count(b"value") != 1:
@@ -438,7 +439,7 @@ def _is_secret(text: str, strength: Strength) -> bool:
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
-    """Where the cells of a line stand."""
+    """Return where the cells of a line stand."""
     cells: list[tuple[int, int]] = []
     if delimiter is _BLANKS:
         end = start + len(data[start:end].rstrip(b" "))

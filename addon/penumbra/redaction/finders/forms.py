@@ -178,7 +178,7 @@ _EMPTY = (b"=\n", b"=\r", b"=")
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """What may be the value that belongs to the name at `begin` to `end`, the likeliest first."""
+    """Yield what may be the value that belongs to the name at `begin` to `end`, the likeliest first."""
     value = _assigned(data, begin, end)
     if value is not None:
         yield value
@@ -205,7 +205,7 @@ def _has_value(data: bytes, start: int, end: int) -> bool:
 
 
 def changed_value(data: bytes, value: Value) -> Value | None:
-    """What took the place of a value, as plans and diffs show it: `"old" -> "new"`."""
+    """Return what took the place of a value, as plans and diffs show it: `"old" -> "new"`."""
     match = _CHANGED.match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
@@ -271,7 +271,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Whether the quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
+    """Return whether the quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)
@@ -306,7 +306,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
 
 
 def _is_aside(data: bytes, begin: int) -> bool:
-    """Whether the name begins what stands in brackets behind a word: `ssh web1 (password: …)`."""
+    """Return whether the name begins what stands in brackets behind a word: `ssh web1 (password: …)`."""
     return data[begin - 2 : begin] == b" ("
 
 
@@ -361,7 +361,7 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
 
 
 def _is_called(value: bytes) -> bool:
-    """Whether something of a program is called so, where something of a program may stand."""
+    """Return whether something of a program is called so, where something of a program may stand."""
     text = value.decode("utf-8", "replace")
     return is_program_name(text) or is_member(text)
 
@@ -378,7 +378,7 @@ def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
-    """What stands behind the tag that holds the name at `begin` to `end`."""
+    """Return what stands behind the tag that holds the name at `begin` to `end`."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
     if field := _INPUT.match(data, end):
@@ -425,7 +425,8 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
-    """Whether name and value are members of a list and nothing else: `["user", "password", "name"]`."""
+    """Return whether name and value are members of a list and nothing else: `["user", "password",
+    "name"]`."""
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
     return _LIST_GOES_ON.match(data, value.end) is not None or (
@@ -435,12 +436,14 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
 
 
 def _is_declared(data: bytes, begin: int) -> bool:
-    """Whether a type of text stands in front of the name: the brackets behind it hold its first value."""
+    """Return whether a type of text stands in front of the name: the brackets behind it hold its first
+    value."""
     return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 
 
 def _is_given_to(data: bytes, begin: int, end: int) -> bool:
-    """Whether a call sets, or compares, what the name names: `.password("value")`, `pwd.equals("value")`."""
+    """Return whether a call sets, or compares, what the name names: `.password("value")`,
+    `pwd.equals("value")`."""
     name = data[begin:end]
     if _COMPARED.search(name):
         return True
@@ -496,7 +499,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
-    """Whether the value begins with a bracket that it does not close, or is a list, a map or a type."""
+    """Return whether the value begins with a bracket that it does not close, or is a list, a map or a
+    type."""
     closing = _CLOSING.get(data[value.start])
     if closing is None:
         return False

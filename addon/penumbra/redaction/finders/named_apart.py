@@ -148,7 +148,7 @@ def _judged(data: bytes, value: Value, name: Name) -> Span | None:
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
-    """What the record around a value may call it."""
+    """Yield what the record around a value may call it."""
     before = data[max(0, match.start() - _REACH) : match.start()]
     behind = data[value.end : value.end + _REACH]
     if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, behind)):
@@ -167,7 +167,7 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
 
 
 def _opening(before: bytes) -> int | None:
-    """Where the brace stands that is open at the end of a text."""
+    """Return where the brace stands that is open at the end of a text."""
     depth = 0
     for brace in reversed([*_BRACE.finditer(before)]):
         if brace[0] == b"}":

@@ -202,7 +202,7 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """What may stand in front of each line: what stood in front of the first, numbers aside."""
+    """Return what may stand in front of each line: what stood in front of the first, numbers aside."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)

@@ -151,7 +151,7 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Whether a user stands in front, and behind it what is no name of a thing: a digest, or what has
+    """Return whether a user stands in front, and behind it what is no name of a thing: a digest, or what has
     capitals, small letters and figures."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
@@ -163,8 +163,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Whether the line behind a user's, or else in front of it, is of a user as well: one line of two texts
-    may be anything, but beside a digest it is a password."""
+    """Return whether the line behind a user's, or else in front of it, is of a user as well: one line of two
+    texts may be anything, but beside a digest it is a password."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:

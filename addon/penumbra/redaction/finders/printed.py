@@ -79,7 +79,7 @@ _names = cache(Names)
 
 
 def printed_by(call: str) -> Printed | None:
-    """Whether a command line, or the reading of a file with this path, prints a bare secret."""
+    """Return whether a command line, or the reading of a file with this path, prints a bare secret."""
     parts = parse(call)
     # `pwd` is a command, and no file of passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
@@ -123,7 +123,7 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 
 
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
-    """What is secret of the words that a command prints again."""
+    """Return what is secret of the words that a command prints again."""
     for line in (nested for word in argv for nested in _nested(word)) if depth < _DEEPEST else ():
         if (name := _of_parts(parse(line), depth + 1)) is not None:
             return name.name
@@ -145,7 +145,7 @@ def _strongest_name(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """What a file holds that is all one secret."""
+    """Return what a file holds that is all one secret."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -181,7 +181,7 @@ def programs() -> frozenset[str]:
 
 
 def is_lone_secret(raw: bytes, name: Name) -> bool:
-    """Whether what stands alone in a line, where a command prints a secret of that name, is one."""
+    """Return whether what stands alone in a line, where a command prints a secret of that name, is one."""
     return _is_value(raw, name, sure=True, in_json=False)
 
 
@@ -261,8 +261,8 @@ def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:
 
 
 def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | None:
-    """Where a prompt's sign stands, whether it can be nothing else, and how lines end there; None if it is
-    none."""
+    """Return where a prompt's sign stands, whether it can be nothing else, and how lines end there; None if
+    it is none."""
     least = max(0, sign - _REACH)
     real = data.rfind(b"\n", least, sign)
     of_string = max(data.rfind(end, least, sign) for end in _QUOTES)
@@ -297,7 +297,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
-    """Where the only word of a line stands; nowhere if there are more."""
+    """Return where the only word of a line stands; nowhere if there are more."""
     # A front ends in a blank, which what stood behind it may have taken along.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))

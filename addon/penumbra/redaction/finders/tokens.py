@@ -133,7 +133,7 @@ _ARMOURED = re.compile(
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Where a word ends that begins at `start` and reaches the end of its line at `end`.
+    """Return where a word ends that begins at `start` and reaches the end of its line at `end`.
 
     `end` itself if the lines behind it prove nothing. `most`: bytes that are looked at. `begins`: how such
     words begin, in small letters; lines that each begin so are a list of them.
@@ -154,7 +154,7 @@ def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[byte
 
 
 def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
-    """Whether one of these texts, in small letters, is the piece's beginning."""
+    """Return whether one of these texts, in small letters, is the piece's beginning."""
     return bool(begins) and piece[:_LONGEST_BEGINNING].lower().startswith(begins)
 
 
@@ -171,7 +171,7 @@ def _line_begin(data: bytes, at: int) -> int:
 
 
 def is_armour(data: bytes, start: int, end: int) -> bool:
-    """Whether a word is a whole line of a certificate, or of mail in base64."""
+    """Return whether a word is a whole line of a certificate, or of mail in base64."""
     start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
     if end - start not in _ARMOUR_WIDTHS:
         return False
@@ -290,7 +290,7 @@ class Glance:
         return _choice(tuple(map(_whatever_is_around, self.rules)))
 
     def may_match(self, data: bytes, anchor: int) -> bool:
-        """Whether one of the rules may find its secret at an anchor."""
+        """Return whether one of the rules may find its secret at an anchor."""
         return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
 
     def chosen(self, data: bytes, anchor: int) -> tuple[Sequence[Rule], bool]:
@@ -318,7 +318,8 @@ def _look(rule: Rule) -> bytes:
 
 
 def _whatever_is_around(rule: Rule) -> str:
-    """What a rule matches and more: a set sees nothing of what stands around a match, nor of checksums."""
+    """Return what a rule matches and more: a set sees nothing of what stands around a match, nor of
+    checksums."""
     if rule.checksum:
         return ""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -362,7 +363,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
 
 
 def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
-    """Whether the value, which goes on beyond a glimpse of it, begins as no random one does."""
+    """Return whether the value, which goes on beyond a glimpse of it, begins as no random one does."""
     stop = anchor + _GLIMPSE
     match = rule.pattern.match(data, anchor, stop)
     if match is None or match.end(1) < stop:
@@ -374,7 +375,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
 
 
 def _checked_end(data: bytes, start: int) -> int:
-    """Where a token ends that begins at `start` and whose checksum holds; 0 if it does not."""
+    """Return where a token ends that begins at `start` and whose checksum holds; 0 if it does not."""
     begin = data.find(b"_", start, start + 12) + 1
     token = data[begin : begin + 36] if begin else b""
     if len(token) < 36 or not token.isalnum():
@@ -417,14 +418,14 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """What stands there without its line breaks; nothing if that is not the rule's, all of it."""
+    """Return what stands there without its line breaks; nothing if that is not the rule's, all of it."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""
 
 
 def _is_rest(piece: bytes) -> bool:
-    """Whether a whole line can only be the rest of a token: as random as one, and long enough to tell.
+    """Return whether a whole line can only be the rest of a token: as random as one, and long enough to tell.
     Hexadecimal is none: commits and checksums stand alone in lines."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
@@ -502,7 +503,8 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Whether a value ends with the bracket that closes what was opened in front of it, in its line."""
+    """Return whether a value ends with the bracket that closes what was opened in front of it, in its
+    line."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
     if opening is None or opening in data[start:end]:
@@ -512,8 +514,8 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
-    """Whether a password is its user's name, at this machine or one beside it: `guest:guest@localhost`. So it
-    keeps nobody out, and tests and settings are full of it."""
+    """Return whether a password is its user's name, at this machine or one beside it:
+    `guest:guest@localhost`. So it keeps nobody out, and tests and settings are full of it."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
@@ -521,9 +523,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Whether a login only shows how one is written, in words about logins: before a host that is nobody's
-    (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or `user`
-    (`aws_key:aws_secret@`, `user:my_pass@`)."""
+    """Return whether a login only shows how one is written, in words about logins: before a host that is
+    nobody's (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or
+    `user` (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False

@@ -21,7 +21,8 @@ _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Where the value from `at` to `end` ends that other quotes opened, `closed` if they stand behind it.
+    """Return where the value from `at` to `end` ends that other quotes opened, `closed` if they stand behind
+    it.
 
     If they stand there within the same string, that is `end`; else the first escaped quote. The quote before
     `at` is one of the string, or of a deeper one that has ended: what is not deeper ends the string. Reading
@@ -88,8 +89,8 @@ _LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Where the value ends that a `|` stands in: there, if what follows is of a shell or a table. A password
-    may have one as well."""
+    """Return where the value ends that a `|` stands in: there, if what follows is of a shell or a table. A
+    password may have one as well."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
         return bar
@@ -101,7 +102,8 @@ def before_bar(data: bytes, start: int, end: int) -> int:
 
 
 def _is_other(behind: bytes) -> bool:
-    """Whether what stands behind a `|` is no part of the value in front: it may have a name of its own."""
+    """Return whether what stands behind a `|` is no part of the value in front: it may have a name of its
+    own."""
     named = _NAMED.match(behind)
     if named is not None:
         return is_wordy(named[1].decode("ascii"))
@@ -109,7 +111,7 @@ def _is_other(behind: bytes) -> bool:
 
 
 def _is_in_row(data: bytes, at: int, bar: int) -> bool:
-    """Whether the line of that place is a row of a table, between bars."""
+    """Return whether the line of that place is a row of a table, between bars."""
     begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
     if data[begin:at].lstrip(b" \t")[:1] != b"|":
         return False
@@ -118,7 +120,7 @@ def _is_in_row(data: bytes, at: int, bar: int) -> bool:
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """What stands between `<` and `>` if it is random: what is to be filled in are words."""
+    """Return what stands between `<` and `>` if it is random: what is to be filled in are words."""
     framed = _FRAMED.fullmatch(data, start, end)
     return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
 
@@ -135,7 +137,7 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """What stands between the quotes that a page writes as `&quot;`: they are none of the value."""
+    """Return what stands between the quotes that a page writes as `&quot;`: they are none of the value."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
@@ -207,7 +209,7 @@ def _may_be_cut(run: bytes) -> bool:
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
-    """Whether the last byte closes a bracket that was opened in front of the value."""
+    """Return whether the last byte closes a bracket that was opened in front of the value."""
     opening = _BRACKETS.get(data[end - 1])
     return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)
 

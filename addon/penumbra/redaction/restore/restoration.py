@@ -67,7 +67,7 @@ class Leaf:
     inner: tuple[Document, Raw] | None = None
 
     def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
-        """What puts the placeholders into the document."""
+        """Yield what puts the placeholders into the document."""
         if self.inner is not None:
             inner, leaf = self.inner
             begin, raw = _inside(inner, leaf)
@@ -117,7 +117,7 @@ def _strings(document: Document, value: Raw) -> Iterator[Raw]:
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
-    """Where the first byte behind a string's quote is, and what stands between its quotes."""
+    """Return where the first byte behind a string's quote is, and what stands between its quotes."""
     start, end = document.place(value)
     return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
 
@@ -237,7 +237,7 @@ class ReadResult(Protocol):
 
     @property
     def key(self) -> bytes:
-        """What its decision is known by."""
+        """Return what its decision is known by."""
         ...
 
     @property
@@ -289,7 +289,7 @@ class Restoration:
 
     @property
     def calls(self) -> int:
-        """How many calls got values."""
+        """Return how many calls got values."""
         return len(self._sent)
 
     def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
@@ -487,7 +487,7 @@ class Restoring:
             self._vault.keep(conversation, item.key, path, values)
 
     def of_response(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
-        """What may be put back into the response to a request; None if that is nothing."""
+        """Return what may be put back into the response to a request; None if that is nothing."""
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.format not in FORMATS:
             return None
@@ -540,6 +540,6 @@ def _first_move(request: ReadRequest) -> int:
 
 
 def _key(conversation: bytes, text: str) -> bytes:
-    """What a string within arguments is known by."""
+    """Return what a string within arguments is known by."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

@@ -70,7 +70,7 @@ def _path_words() -> frozenset[str]:
 @rules.until_changed
 @remembered(4_096)
 def names_file(member: str) -> bool:
-    """Whether a member of a call's arguments may name a file, by its name."""
+    """Return whether a member of a call's arguments may name a file, by its name."""
     if member in folder_keys():
         return False
     words = _WORDS.findall(member)
@@ -89,12 +89,12 @@ def built_in_path(tool: str) -> str:
 
 
 def settled(tool: str) -> bool:
-    """Whether no call of this tool can change a folder."""
+    """Return whether no call of this tool can change a folder."""
     return tools.category(tool) in _SETTLED and tool not in _table()["moving_tools"]
 
 
 def moves(tool: str, texts: Iterable[str]) -> bool:
-    """Whether a call may change the folder that later relative paths start from.
+    """Return whether a call may change the folder that later relative paths start from.
 
     `texts`: the strings of its arguments.
     """
@@ -115,7 +115,7 @@ def _moving_words() -> frozenset[str]:
 
 
 def edit_kind(tool: str) -> Kind:
-    """What kind of file edit a tool makes. MCP servers may run anywhere: their tools are no edits."""
+    """Return what kind of file edit a tool makes. MCP servers may run anywhere: their tools are no edits."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -297,7 +297,7 @@ class Vault:
         self._lock = threading.Lock()
 
     def has(self, scope: bytes, key: bytes) -> bool:
-        """Whether the result of this key was kept."""
+        """Return whether the result of this key was kept."""
         with self._lock:
             room = self._scopes.get(scope)
             return room is not None and key in room.reads
@@ -320,7 +320,7 @@ class Vault:
                 self._scopes.popitem(last=False)
 
     def values(self, scope: bytes, keys: Iterable[bytes]) -> Values:
-        """What was read in the results of these keys."""
+        """Return what was read in the results of these keys."""
         with self._lock:
             room = self._scopes.get(scope)
             reads = [room.reads[key] for key in keys if key in room.reads] if room else []
@@ -400,7 +400,7 @@ class Restorer:
     _waits: bool = False
 
     def feed(self, fragment: str) -> str:
-        """What can be passed on after this fragment; may be empty."""
+        """Return what can be passed on after this fragment; may be empty."""
         self._pieces.append(fragment)
         if self._waits:
             return ""
@@ -411,7 +411,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """What was held back, at the end of the call."""
+        """Return what was held back, at the end of the call."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -474,7 +474,7 @@ def json_escaped(value: str) -> str:
 
 
 def may_become(text: str) -> bool:
-    """Whether a text that begins with a bracket may be the beginning of a placeholder."""
+    """Return whether a text that begins with a bracket may be the beginning of a placeholder."""
     if len(text) <= len(_HEAD):
         return _HEAD.startswith(text)
     return text.startswith(_HEAD) and _BEGUN.fullmatch(text, len(_HEAD)) is not None
@@ -530,7 +530,8 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Whether a reader that is generous with white space may take the line for one with a file's name."""
+    """Return whether a reader that is generous with white space may take the line for one with a file's
+    name."""
     return line.strip().startswith("***")
 
 
