@@ -45,7 +45,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 """Files that are joined with ours, and what may stand in them."""
 _FOLDERS = ("commands", "secrets")
 NONE = "off"
-"""The setting, where no folder is read."""
+"""The setting by which no folder is read."""
 
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -66,10 +66,10 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def use(folder: Path | None) -> list[str]:
-    """Put what a folder holds in force, in the place of another one's; None: our rules alone.
+    """Use a folder's rules beside ours, and no other folder's; None: ours alone.
 
-    Gives one line for each thing that was left out. Caches of what rules have said are emptied; a redactor
-    keeps the rules that it was made with.
+    Returns one line for each part that was left out. Caches of rules' results are emptied; a redactor keeps
+    the rules that it was made with.
     """
     if folder is None:
         rules.add({})
@@ -107,12 +107,12 @@ def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
 
 @dataclass(slots=True)
 class UserRules:
-    """What a folder holds."""
+    """The content of a folder."""
 
     contents: dict[str, Any] = field(default_factory=dict)
-    """By the name of the file: what of it can be used."""
+    """The usable part of each file, by the file's name."""
     problems: list[str] = field(default_factory=list)
-    """What can't be: file, rule, key and why, one line each."""
+    """File, rule, key and reason of each part that can't be used, one line each."""
 
 
 def read_folder(folder: Path) -> UserRules:
@@ -138,7 +138,7 @@ def read_folder(folder: Path) -> UserRules:
 
 
 def _add_joined(read: UserRules, name: str, content: Any) -> None:
-    """A file of which all is right is used; of another, nothing is."""
+    """Add a file that is joined with ours, if all of it is right."""
     wrong = list(problems(schema_of(name), content))
     if not wrong:
         wrong = list(broken_patterns(schema_of(name), content))
@@ -161,7 +161,7 @@ def _unknown_formats(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
-    """Of a file of rules, those that are right are used."""
+    """Add those rules of a file that are right."""
     whole, entry, key, named_by = (
         (CommandFile, FamilyRule, "families", "name")
         if kind == "commands"
@@ -173,7 +173,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
         return
     frame = {**content, **{part: [] for part in lists if part in content}}
     wrong = [f"{name}: {problem}" for problem in problems(whole, frame)]
-    # Where the rules of a name stand that are used.
+    # The file of each rule that is used, by the rule's name.
     places = {
         rule[named_by]: file
         for file, other in read.contents.items()
@@ -205,7 +205,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     if not list(problems(whole, frame)):
         read.contents[name] = used
         for title in left_out - places.keys():
-            # Its examples can't hold, which needs no saying.
+            # Examples of a rule that was left out fail; no line is needed for that.
             _leave_out(read.contents, name, title)
 
 

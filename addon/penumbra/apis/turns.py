@@ -7,9 +7,9 @@
            └──────── finish ───┴────────────────┴───────────────► DONE
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
-READING and CONTINUED: what is the client's goes on as it comes. HOLDING: the end of the turn is held back,
+READING and CONTINUED: the client's events go on as they come. HOLDING: the end of the turn is held back,
 since it may not be the end of the response. ASKING: the turn is over, and the tool loop fetches the results.
-FAILED: behind an error that the client has not got nothing goes on any more.
+FAILED: after an error that the client has not got, nothing more goes on.
 
 Subclasses know what an event of their API says, and how it is edited. `WholeTurns` does the same for
 responses that are one JSON document each.
@@ -46,7 +46,7 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""Characters. Shorter ids are those of servers that count, and may stand for anything."""
+"""Characters. Shorter ids are those of servers that number calls, and may stand elsewhere by chance."""
 
 
 class HiddenNames:
@@ -123,7 +123,7 @@ class Turns(ABC):
         return self.state in (State.HOLDING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:
-        """One event of the current turn in; what is to go on now."""
+        """Take one event of the current turn; return the events that go on now."""
         if self.failure is not None:
             return ()
         if event.document is None:
@@ -144,7 +144,7 @@ class Turns(ABC):
         return replace(self.turn(), failed=self.failed, failure=self.failure, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """A continuation follows: what of the held events the client gets all the same."""
+        """A continuation follows: return the held events that the client gets all the same."""
         out = [event for event in map(self.without_end, self.held) if event is not None]
         self.hidden_usage = together(self.hidden_usage, self.usage.summed(self.metrics))
         self.continued = True
@@ -175,7 +175,7 @@ class Turns(ABC):
         return self._unnamed(held)
 
     def fail(self, failure: Failure) -> Event | None:
-        """The event that tells the client; None if it has got the provider's own error."""
+        """The event that tells the client of a failure; None if it has got the provider's own error."""
         if self.failed and not self.continued:
             return None
         self.state = State.FAILED
@@ -225,7 +225,7 @@ class Turns(ABC):
 
     @abstractmethod
     def holds(self) -> bool:
-        """Something of the turn is not the client's, or may turn out not to be."""
+        """Whether a part of the turn is hidden from the client, or may turn out to be."""
 
     @abstractmethod
     def turn(self) -> Turn:
@@ -256,7 +256,7 @@ class Turns(ABC):
         return None
 
     def hide_turn(self) -> None:
-        """The turn that is over is continued: keep of it what later ones need."""
+        """The turn that is over is continued: keep the parts of it that later turns need."""
         return
 
     def put_right(self, event: Event) -> None:
@@ -284,7 +284,7 @@ class WholeTurns(ABC):
 
     @abstractmethod
     def hide_turn(self, document: Document) -> None:
-        """The turn is continued: keep of it what the client is to see."""
+        """The turn is continued: keep the parts of it that the client is to see."""
 
     @abstractmethod
     def put_right(self, document: Document) -> None:
@@ -299,7 +299,7 @@ class WholeTurns(ABC):
         return document.root
 
     def always_edits(self) -> bool:
-        """Also a response in which nothing is hidden may have something that is not the client's."""
+        """Whether a response has parts that are not the client's even where nothing is hidden."""
         return False
 
 

@@ -85,7 +85,7 @@ class Started:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Ctrl-C is for the program in front. Windows knows the second word for it only.
+                # Ctrl-C is for the program in front. The first argument is for POSIX, the second for Windows.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -133,7 +133,7 @@ class Joined:
         self._before = entry.get("totals", {})
 
     def end(self) -> Mapping[str, Any]:
-        """Return the totals since then, of all programs."""
+        """Return the totals of all programs since this one joined."""
         time.sleep(running.SECONDS * 1.2)
         for entry in running.running(running.folder()):
             if entry.get("pid") == self._pid:

@@ -43,7 +43,7 @@ def _program() -> list[str]:
 
 
 def _systemd(command: Sequence[str]) -> str:
-    # `%` begins what systemd puts in, `$` what it takes from the environment.
+    # systemd expands `%`, and variables that begin with `$`.
     line = shlex.join(command).replace("%", "%%").replace("$", "$$")
     return f"""\
 # mkdir -p ~/.config/systemd/user && penumbra service > ~/.config/systemd/user/penumbra.service

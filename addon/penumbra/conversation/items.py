@@ -50,7 +50,7 @@ class Keys:
     """Makes the items of one request."""
 
     possession: bytes
-    """Keys every hash: who has to send the same again to be known."""
+    """Keys every hash, so that only requests with the same possession find a decision."""
     opening: bytes
     """Hash of the conversation's first words."""
 
@@ -61,7 +61,7 @@ class Keys:
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
     def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
-        """The item that a text is; None if it is empty. `before`: which calls stand in front of it."""
+        """The item of a result's text; None if the text is empty. `before`: hash of the calls before it."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]
@@ -74,7 +74,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # By which calls it came to this: the same words elsewhere may have become something else.
+            # Where ids repeat, the calls before tell a result from another with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 
@@ -82,7 +82,7 @@ class Keys:
 def read_items(
     document: Document, conversation: Conversation, possession: bytes, chain: Chain
 ) -> Iterator[Item]:
-    """The items of a request. `possession` keys every hash: who has to send the same again to be known."""
+    """The items of a request. `possession`: see `Keys`."""
     keys = Keys.of(possession, conversation.opening)
     for result in conversation.results:
         item = keys.item(document, chain.calls[result.turn], result)
@@ -116,8 +116,8 @@ class Searched(Protocol):
         ...
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Whether it is sent as it came, if nothing is known of it: the provider has seen it so, and it holds
-        what comes behind it to that."""
+        """Whether a value without a decision is sent as it came, since the provider has seen it so and what
+        follows is bound to it."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""Responses that went through us, remembered: the tool's name, and what the client did not see of them.
+"""Responses that went through us, remembered: the tool's name, and the parts that the client did not see.
 
-A response is found again in a later request by the ids of its tool calls, or, where it has none or the
-ids are not unique, by what it calls and says (white space apart), and always by the whole history in front
-of it: who does not send that gets nothing back. Where the provider keeps the history, the response's id
-stands for it, and what stands behind that response is remembered beside it, and what was called.
-Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
+A later request finds a response by the ids of its tool calls or, where it has none or they are not unique, by
+its calls and words (white space apart), and always by the whole history before it: a request without that
+history gets nothing back. Where the provider keeps the history, the response's id stands for it; the latest
+results and the calls are remembered beside it. Signed reasoning is remembered with the hidden exchanges that
+the provider had seen before it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """All that a response may be found by: clients may drop the ids of calls, and the words beside them.
+    """All keys of a response: clients may drop the ids of calls, and the words beside them.
     `visible.item`: the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]

@@ -39,8 +39,8 @@ class Unsaid:
 
 class Stores:
     """One attribute for each table. Times are seconds since the last use: `originals_ttl`,
-    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else. `shared`: where all lies but the
-    history of this machine; None: on its database."""
+    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else. `shared`: the store of everything
+    but this machine's history; None: all is in the database."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A command family, as its rule says it: what its texts look like, and the steps for them."""
+"""A command family, made of its rule: the shape of its texts, and the steps that shorten them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FamilyResult:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a text must look like to belong to a family."""
+    """Conditions for a text to belong to a family."""
 
     some: Any
     most: Pattern | None
@@ -55,7 +55,7 @@ class Shape:
         return not self.objection(body)
 
     def objection(self, body: str) -> str:
-        """What speaks against it; empty if nothing does."""
+        """The first condition that a text fails; empty if there is none."""
         data = encode(body)
         if self.none is not None and self.none.search(data):
             return "a line matches shape.none"

@@ -1,4 +1,4 @@
-"""What the page's server gives."""
+"""Answers of the page's server, path by path."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _HEADERS = {
 
 @dataclass(eq=False)
 class Listener:
-    """Somebody who is told that there is something new."""
+    """An open stream of events."""
 
     browser: tuple[str, ...]
-    """What tells it from others."""
+    """Host and user agent, by which streams of one browser are counted."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     rests: bool = False
-    """It has to make room for another tab, and to ask by itself from time to time."""
+    """The stream ends in favour of another tab's, and its own tab asks from time to time."""
 
 
 @dataclass(eq=False)
 class Page:
-    """What all handlers share. `pause` is the off switch."""
+    """State that all handlers share. `pause` is the off switch."""
 
     contents: Contents
     access: Access
@@ -62,13 +62,13 @@ class Page:
     """The oldest first."""
 
     def changed(self) -> None:
-        """There is something new to be seen."""
+        """Tell all streams that figures have changed."""
         for listener in self.listeners:
             listener.news.set()
 
 
 def application(page: Page) -> Application:
-    """Every path that there is."""
+    """Return the application with all paths."""
     asked = {"page": page}
     paths = [
         (r"/(?:index\.html)?", Start, asked),
@@ -80,13 +80,13 @@ def application(page: Page) -> Application:
         (r"/data/pause", Pause, asked),
         (r"/metrics", Scrape, asked),
     ]
-    # Its own log would say the link.
+    # tornado's own log would contain the link.
     quiet = {"log_function": lambda handler: None, "compress_response": False}
     return Application(paths, default_handler_class=Nothing, default_handler_args=asked, **quiet)  # type: ignore[arg-type]
 
 
 class Guarded(RequestHandler):
-    """Nobody gets anything who may not have all."""
+    """A handler that refuses requests without access to the page, whatever they ask for."""
 
     is_start: ClassVar[bool] = False
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
@@ -119,12 +119,12 @@ class Guarded(RequestHandler):
         self.finish(f"{status_code}\n")
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Its own would say the link."""
+        """Log the place of an error: tornado's own line would contain the link."""
         if error is not None and not isinstance(error, HTTPError):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
     def json(self, value: Any) -> None:
-        """The whole response."""
+        """Finish with a value as JSON; None: status 404."""
         if value is None:
             self.send_error(404)
             return
@@ -137,7 +137,7 @@ class Guarded(RequestHandler):
         return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
     def let_in(self) -> None:
-        """The browser needs the link no more."""
+        """Set the cookie, so that the browser needs the link no more."""
         access = self.page.access
         value = access.proxied_cookie if self.is_proxied else access.cookie
         self.set_cookie(self._cookie(), value, httponly=True, samesite="Strict", path="/")
@@ -209,7 +209,7 @@ class Scrape(Guarded):
 
 
 class Events(Guarded):
-    """Server-sent events: each says that there is something new, and who listens asks for what it shows."""
+    """Server-sent events: each says that figures have changed, and the page then asks for those it shows."""
 
     listener: Listener | None = None
 
