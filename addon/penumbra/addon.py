@@ -91,7 +91,7 @@ class Penumbra(Guarded):
 
     @property
     def settings(self) -> Settings:
-        """Those in force."""
+        """The settings in force."""
         return self.current.settings
 
     # Life of the addon
@@ -159,7 +159,7 @@ class Penumbra(Guarded):
             self.texts.clear()
 
     def _counted(self) -> None:
-        """There are new figures."""
+        """Tell the page and the history that the figures have changed."""
         self.stats_file.changed()
         self.history.changed()
         self.page.changed()
@@ -238,12 +238,13 @@ class Penumbra(Guarded):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Nothing but HTTP where secrets are searched for, in layers whose responses can be continued."""
+        """Allow nothing but HTTP where secrets are searched for, in layers whose responses can be
+        continued."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 
     async def client_disconnected(self, client: connection.Client) -> None:
-        """Nobody waits for its hidden requests any more."""
+        """Cancel the hidden requests of a client that has gone."""
         await hidden_requests.client_disconnected(client)
 
     # Life of a flow

@@ -13,17 +13,17 @@ class RedactionError(Exception):
     """A text could not be scanned. The message never holds any part of the text."""
 
     status = 500
-    """What a refused request is answered with. Clients repeat what fails with 500 and above."""
+    """HTTP status of the refusal. Clients repeat what fails with 500 and above."""
 
 
 class Unreadable(RedactionError):
-    """What should be scanned can't be read."""
+    """A text that must be scanned can't be read."""
 
     status = 400
 
 
 class TooLarge(RedactionError):
-    """What should be scanned is above a limit."""
+    """A text that must be scanned is above a limit."""
 
     status = 413
 

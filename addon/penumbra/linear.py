@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 _Spans = list[tuple[int, int]]
-"""Of the match and its groups; (-1, -1) is nowhere."""
+"""Places of the match and its groups; (-1, -1): the group did not match."""
 _NOWHERE = (-1, -1)
 
 
@@ -174,7 +174,7 @@ _ANYWHERE, _HERE, _WHOLE = (
 
 
 def _package(compiled: Any) -> _Ask:
-    """The same by what `re2` says that it has."""
+    """Return the package that `re2` says it has."""
     ways = (compiled.search, compiled.match, compiled.fullmatch)
 
     def ask(anchor: int, text: bytes, start: int, end: int) -> _Spans:

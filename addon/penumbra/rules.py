@@ -1,4 +1,4 @@
-"""Where the rule files lie, and how they are read.
+"""The rule files: their folder, and how they are read.
 
 Everything that is knowledge and not logic is YAML below `rules/`: beside the package in an installed wheel,
 at the top of the tree in a clone. What the user's own folder adds (see `user_rules`) stands in front of it.
@@ -72,7 +72,7 @@ class RuleFile(NamedTuple):
 
 
 _users: Mapping[str, Any] = {}
-"""What the user's folder adds: content by the name of the file."""
+"""Content that the user's folder adds, by the name of the file."""
 _version = 0
 """Another one each time that they change."""
 _clear: list[Callable[[], None]] = []

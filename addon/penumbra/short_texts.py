@@ -1,4 +1,4 @@
-"""What functions said of texts from outside, remembered until it is to be forgotten.
+"""Results of functions of short texts from outside, remembered until they must be forgotten.
 
 A cache keeps its arguments alive. Names, ids and paths come from outside and may be of any length, so what is
 longer than such a thing ever is gets worked out anew, and a cache never holds more than its entries times

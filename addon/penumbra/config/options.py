@@ -66,16 +66,16 @@ class Api:
 
 
 PREFIX = "penumbra_"
-"""What the names of our options begin with."""
+"""Beginning of the options' names in mitmproxy."""
 VARIABLE = "PENUMBRA_"
-"""What our environment variables begin with; the name of an option follows."""
+"""Beginning of the environment variables' names; the name of an option follows."""
 _ROW = "penumbra"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class _Row(Generic[T]):
-    """What a row says beside its name."""
+    """A row of the table, without its name."""
 
     parser: Parser[T]
     help: str
@@ -160,7 +160,7 @@ _LEAST_DEADLINE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator decided. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
+    """Decisions of the operator. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
 
     mode: Mode = row(
         Mode.STANDARD,
@@ -491,8 +491,8 @@ class Settings:
         return name if name in STRATEGY_ASKED else ""
 
     def untouched(self) -> Settings:
-        """The same, by which requests pass as they come. Secrets are taken out all the same; so is what the
-        provider has bound to forms that were sent before, and to hidden exchanges."""
+        """Return settings by which requests pass as they come. Secrets are taken out all the same; so is what
+        the provider has bound to forms that were sent before, and to hidden exchanges."""
         return replace(
             self,
             pause=True,
@@ -508,7 +508,7 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """The same, by which results get only such forms as any proxy makes of the same request without
+        """Return settings by which results get only such forms as any proxy makes of the same request without
         knowing what was decided before."""
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""How the value of an option is read: text, or a scalar or list of YAML, into what the option holds.
+"""Parsers of option values: text, or a scalar or list of YAML, into what the option holds.
 
 Every `read` raises SettingsError whose message says what is allowed; it reads what `write` gives.
 """
@@ -128,7 +128,7 @@ COMPACTION_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class ToolCompaction:
-    """What is superseded, and which fields of it stay. Sizes in UTF-8 bytes."""
+    """Calls that are superseded, and the fields of them that stay. Sizes in UTF-8 bytes."""
 
     input_trim_bytes: int = 100
     output_trim_bytes: int = 100
@@ -187,7 +187,7 @@ class Parser(Generic[T]):
     read: Callable[[Any], T]
     """Raises SettingsError."""
     choices: tuple[str, ...] = ()
-    """What an editor of options offers; empty: whatever can be read."""
+    """Values that an editor of options offers; empty: any text that can be read."""
     range: tuple[int, int] | None = None
     """Smallest and largest, of whole numbers."""
     write: Callable[[T], str] = str

@@ -536,9 +536,9 @@ def shared_place(settings: Settings) -> SharedPlace | None:
 _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
 _OF_THE_FIELD = tuple(name for option in OPTIONS for name in option.row.environment)
 _FIELD = "FORGE_"
-"""What variables begin with that others gave their names."""
+"""Beginning of the variables whose names come from other programs."""
 _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
-"""Those of our tests, and those that containers get for a neighbour of this name."""
+"""Variables of the tests, and those that containers get for a neighbour of this name."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Who shortens a result, where the pipeline does not: services and models that are asked for it.
+"""Compressors beside the pipeline: services and models that are asked to shorten a result.
 
-`Strategy` (in `strategy`) is the interface; `dispatch` asks one within the limits of the process.
+In come redacted results with the user's question; out come shorter texts, or the reason why there is none.
+`conversation/external_forms.py` calls `selection`, which chooses the results; `dispatch` asks a strategy of
+`strategies` within the limits of the process.
 """

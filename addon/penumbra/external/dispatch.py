@@ -161,7 +161,7 @@ _LINE_LIMIT = 2_000
 """Characters; a longer line is data, not a message."""
 _SEARCHES = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal obeys, and what turns the order of letters around."""
+"""Control characters, and marks that reverse the order of letters."""
 PUT_BACK = "[Lines of the original that must not be missing:]"
 
 
@@ -235,7 +235,7 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures that say something about the service and not only about one text."""
 _MOST_BREAKERS = 1_000
-"""There is one for each client whose own credential is spent."""
+"""Breakers that are kept: one for each client whose own credential is spent."""
 _log = logging.getLogger(__name__)
 
 
@@ -249,20 +249,20 @@ class Ask:
 
     task: Task
     instead: str
-    """What is forwarded without a response; a response must be smaller."""
+    """Text that is forwarded without a response; a response must be smaller."""
     overhead: str = ""
-    """What will stand in front of the response."""
+    """Text that will precede the response."""
     reader: Reader = field(default_factory=Reader)
-    """Who the result is for."""
+    """Reader of the result."""
     redact: Callable[[str], str] = str
     """Takes secrets out of the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
-    """Where that is done."""
+    """Runs that work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of asking."""
+    """Outcome of one question."""
 
     text: str | None
     how: str
@@ -279,7 +279,7 @@ class _Flight:
 
 @dataclass(slots=True)
 class Shared:
-    """What all dispatchers of a process have in common."""
+    """State that all dispatchers of a process share."""
 
     limits: Limits = field(default_factory=Limits)
     breakers: dict[bytes, Breaker] = field(default_factory=dict)

@@ -129,15 +129,15 @@ class Asking:
     scope: bytes
     """Keyed hash of who is asking."""
     question: Callable[[], str]
-    """What the user wants to know, without secrets."""
+    """The user's question, without secrets."""
     reader: Reader
     references: References | None
     credential: Credential | None
-    """What may be spent for it."""
+    """Credential that may be spent for it."""
     work: Work
-    """Where its results are read and shortened."""
+    """Runs the reading and shortening of its results."""
     show: ShowName = one_line
-    """How names of tools and calls are told."""
+    """Makes names of tools and calls fit to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """What the texts of one request may become."""
+    """Chooses among the forms that the texts of one request may get."""
 
     asking: Asking
     strategy: Strategy

@@ -169,7 +169,7 @@ def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a client's own request was authorised with: good for the host that the client sent it to."""
+    """Credential of a client's own request, good for the host that the client sent it to."""
 
     host: str
     """Name and port, `api.example.com:443`."""
@@ -187,15 +187,15 @@ class Task:
     tool: str = ""
     """Name of the tool that printed the text; empty if unknown."""
     intent: str = ""
-    """What the call was for: its arguments, in one line."""
+    """Purpose of the call: its arguments, in one line."""
     question: str = ""
-    """What the user wants to know; empty if unknown."""
+    """The user's question; empty if unknown."""
     ratio: float | None = None
     """Wanted size of the response, relative to the text."""
     scope: bytes = b""
-    """Who is asking: nobody else gets the response."""
+    """Scope of the caller; no other caller gets the response."""
     credential: Credential | None = None
-    """Of the very client whose request it is; None unless the operator allows its use."""
+    """Credential of the client whose request it is; None unless the operator allows its use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class Failure(Exception):
 
 
 class Strategy(Protocol):
-    """Who shortens a text."""
+    """Shortens texts."""
 
     @property
     def name(self) -> str:
@@ -350,13 +350,13 @@ def count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told and given."""
+    """A question to a model."""
 
     model: str
     instruction: str
     text: str
     tokens: int
-    """How many its response may have, thinking included."""
+    """Most tokens of the response, thinking included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ class Contract:
     headers: Mapping[str, str]
     body: Callable[[Prompt], dict[str, Any]]
     read: Callable[[Any], Response]
-    """What a decoded response says. Raises Failure, or LookupError, TypeError where it is none."""
+    """Reads a decoded response. Raises Failure, or LookupError, TypeError where it is none."""
 
     def call(self, endpoint: str, headers: Mapping[str, str], prompt: Prompt) -> Call:
         """The request to an endpoint: a base URL, or the whole address."""
@@ -506,7 +506,7 @@ class ExternalProvider:
 
     @property
     def captures(self) -> bool:
-        """It is asked with the clients' own credentials."""
+        """True if it is asked with the clients' own credentials."""
         return self.provider.auth == "oauth"
 
     def fits(self, task: Task) -> bool:

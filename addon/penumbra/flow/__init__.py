@@ -1,1 +1,7 @@
-"""All that knows mitmproxy: what is done at its hooks, flow by flow."""
+"""mitmproxy's hooks, flow by flow.
+
+In come flows, WebSocket frames and connections of mitmproxy; out go requests and responses, changed or as
+they came, and what is shown of them. `addon.py` calls the hooks here. A request's way is in `request.py`, a
+response's in `response.py`, a WebSocket's in `websocket.py`; `state.py` has all that is known of a flow
+meanwhile.
+"""

@@ -33,7 +33,7 @@ class Bound(NamedTuple):
 
 
 BOUNDS: WeakKeyDictionary[http.HTTPFlow, Bound] = WeakKeyDictionary()
-"""Those of requests that are arriving."""
+"""Bounds of requests that are arriving."""
 
 
 async def decoded(request: http.Request, limit: int) -> bytes:
@@ -182,7 +182,7 @@ def is_stream(flow: http.HTTPFlow) -> bool:
 
 
 def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
-    """Nothing has been sent yet: the client gets the failure as a response of its own."""
+    """Send the client the failure as a response, since nothing has been sent yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502

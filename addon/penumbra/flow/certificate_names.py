@@ -1,4 +1,4 @@
-"""What a certificate may say, where the CA's own says what it signs for.
+"""Names that a certificate may have, where the CA's own restricts them.
 
 mitmproxy takes the names of the upstream's certificate over, and a provider's may be for more than its API: a
 client refuses a certificate with a single name that its CA may not sign for.

@@ -50,7 +50,7 @@ _DRAINING: set[_Held] = set()
 
 
 class Lease:
-    """What a request works with from its beginning to its end."""
+    """Settings and engine of one request from its beginning to its end."""
 
     def __init__(self, held: _Held, settings: Settings) -> None:
         self._held: _Held | None = held
@@ -71,7 +71,7 @@ class Lease:
         return Lease(self._held, self.settings)
 
     def end(self) -> None:
-        """It is used no more. What has ended may end again."""
+        """End the lease; ending it twice does nothing."""
         held, self._held = self._held, None
         if held is not None:
             held.leases -= 1
@@ -114,7 +114,7 @@ class Engines:
             self._current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
-        """There will be no more requests. `at_once`: those in flight will not end either."""
+        """Close all engines once no request uses them; `at_once`: now."""
         if self._current is not None:
             _retire(self._current)
             self._current = None
@@ -143,7 +143,7 @@ class CurrentSettings:
     def __init__(self) -> None:
         self.settings = Settings()
         self.made_with = EngineSettings.of(self.settings)
-        """What an engine for them is made with."""
+        """The part of the settings that an engine is made with."""
         self._filter: flowfilter.TFilter | None = None
         self._rules: str | None = None
         """The setting by which the user's folder of rules was read."""

@@ -1,4 +1,4 @@
-"""Where a request really goes, and whether an LLM API is there: by mitmproxy's connection, whatever its
+"""The real destination of a request, and whether an LLM API is there: by mitmproxy's connection, whatever its
 headers say."""
 
 from __future__ import annotations

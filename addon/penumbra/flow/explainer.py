@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; here stands what was sent."
 PRIORITY = 3.0
-"""That of JSON is 1, that of GraphQL 2."""
+"""Above the views of JSON (1) and GraphQL (2)."""
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
@@ -67,7 +67,8 @@ class Explainer:
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Of the view, for a request, a response or a frame; below 0: it is none of ours."""
+        """Return the view's priority for a request, a response or a frame; below 0: the view has no text of
+        it."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:

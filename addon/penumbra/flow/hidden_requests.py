@@ -30,9 +30,9 @@ class HiddenRequest:
     client_id: str
     """The connection of the client that it is made for."""
     body: bytearray = field(default_factory=bytearray)
-    """What has been read of its response as it arrived."""
+    """Bytes of its response that have arrived."""
     end: asyncio.Future[None] | None = None
-    """What waits for it, if it runs as a replay."""
+    """Set when it has ended, if it runs as a replay."""
 
 
 # Of the process, not of the addon: a reload of the script makes a new addon while responses go on.

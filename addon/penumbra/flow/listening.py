@@ -1,4 +1,4 @@
-"""Where this process listens, and who must not get there through the proxy."""
+"""Addresses where this process listens, and the connections that must not reach them through the proxy."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class LoopedResponse:
     plain: bytes | None = None
     """The first response's body without content coding, where it is one document."""
     shown: bytearray = field(default_factory=bytearray)
-    """What the client has got of a live response."""
+    """Bytes of a live response that the client has got."""
     provided: set[str] = field(default_factory=set)
     answered: list[Answered] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class LoopedResponse:
 
     @classmethod
     def of(cls, accepted: Accepted, lease: Lease) -> LoopedResponse | None:
-        """Of a request that is sent; None: the model can't ask for originals in its response."""
+        """Make one for a request that is sent; None: the model can't ask for originals in its response."""
         if accepted.prepared is None or accepted.find is None:
             return None
         body, portions = accepted.rewritten.body, Portions(accepted.room)
@@ -188,7 +188,7 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Something of a response has come that no status says anything of."""
+        """Note that a part of a response has come without a status."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
@@ -225,7 +225,8 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """What can't be kept costs the next request its cache, and this one nothing."""
+    """Store hidden exchanges. One that can't be kept costs the next request its cache, and this one
+    nothing."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What clients say to LLM hosts: HTTP, and nothing else.
+"""Connections to LLM hosts carry HTTP, and nothing else.
 
 mitmproxy takes a connection whose first bytes do not look like a request (an empty line, or half of a first
 line) for any protocol, and passes its bytes on unread.
@@ -77,7 +77,7 @@ class FirstLine(layer.Layer):
         self._begun: layer.Layer | None = None
         """The layer that takes all events from now on."""
         self._said: bytes | None = b""
-        """What the client has said so far; None once its protocol is known."""
+        """First bytes of the client; None once its protocol is known."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, super().handle_event(event))

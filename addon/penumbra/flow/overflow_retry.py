@@ -38,7 +38,7 @@ _PATIENCE = 1.0
 """Seconds that a stream's head and announcements wait at most for its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The same for requests of that size, which are refused more often, and later."""
+"""Seconds for requests of that size, which are refused more often, and later."""
 _FIRST_BYTES = 1_048_576
 """Plain bytes of a stream that are looked at; what has more before its first content goes on."""
 _SMALL_RESPONSE = 8_192
@@ -64,9 +64,9 @@ class WatchedRequest:
     patience: float
     """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
     count: int = 0
-    """How often a request was sent again."""
+    """Number of times that a request was sent again."""
     refusal: Refusal | None = None
-    """What the last of these was sent for."""
+    """Refusal for which the last of these was sent."""
     asked: bool = False
     """The splice is at work: responses are looked at before they go out."""
     restored: bool = False
@@ -184,7 +184,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest) -> None:
-        """The same where responses can't be held back: by requests of their own, answered in one piece."""
+        """Retry where responses can't be held back: by requests of their own, answered in one piece."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

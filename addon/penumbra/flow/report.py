@@ -1,4 +1,4 @@
-"""What is shown of a request: log line, comment, mark, metadata and event, and its entry in the journal.
+"""Reports of requests: log line, comment, mark, metadata and event, and its entry in the journal.
 
 Frames of a WebSocket add up in one flow until it ends.
 """
@@ -144,7 +144,8 @@ class Reports:
             self._event(flow, host, incoming, accepted, totals)
 
     def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
-        """What would have become of a request that was sent on as it came. `lease`: by which it was found."""
+        """Report what would have become of a request that was sent on as it came. `lease`: by which it was
+        found."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         totals = Totals.of(rewritten.shown)
         summary = Summary.of(rewritten.shown, accepted.hidden, totals=totals)
@@ -243,7 +244,7 @@ class Reports:
         *,
         is_observed: bool = False,
     ) -> None:
-        """What was done to results, for the requests that carry them again."""
+        """Remember what was done to results, for the requests that carry them again."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
         is_known = self._memory.knows(session)
@@ -492,7 +493,7 @@ def _put_back(accepted: Accepted) -> int:
 
 
 SECONDS = 5.0
-"""It is written at most this often."""
+"""Least time between two writes."""
 
 
 class HistoryWriter:
@@ -506,7 +507,7 @@ class HistoryWriter:
         self._due: asyncio.TimerHandle | None = None
 
     def changed(self) -> None:
-        """There is something to be written."""
+        """Schedule a write."""
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
 
@@ -552,7 +553,7 @@ _MOST = 32
 """Requests that are worked out at once; those beyond are not."""
 
 _MEMORY_BYTES = 64_000_000
-"""Of decisions and originals, which lie in memory here."""
+"""Most bytes of decisions and originals, which are in memory here."""
 
 
 class Observation:
@@ -593,11 +594,11 @@ class Observation:
                 _log.warning("Penumbra can't say what a request would have become: %s", errors.place(error))
 
     def forget(self) -> None:
-        """What was worked out before is forgotten."""
+        """Forget all that was worked out."""
         self._engines.forget()
 
     def close(self, *, at_once: bool) -> None:
-        """There will be no more requests."""
+        """End the work; there will be no more requests."""
         for task in self._tasks:
             task.cancel()
         self._engines.close(at_once=at_once)

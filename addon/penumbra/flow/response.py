@@ -131,7 +131,7 @@ class ResponseWay:
         self.headers(flow)
 
     def headers(self, flow: http.HTTPFlow) -> None:
-        """How a response is read."""
+        """Let each step decide how it reads a response."""
         if (state := states.of(flow)) is None or flow.response is None:
             return
         for step in self._steps:
@@ -262,7 +262,7 @@ def _note(content: bytes) -> bytes:
 
 
 _MOST_BYTES = 4_000_000
-"""Of a response that nobody has read on its way; in larger ones nothing is looked for."""
+"""Largest response that is searched for placeholders at its end, if no step has read it on its way."""
 
 
 class ResponseUsage(Step):

@@ -37,7 +37,7 @@ class RestoredResponse:
     looped: http.Response | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None
-    """What the client has got of a stream."""
+    """Bytes of a stream that the client has got."""
 
     def filter(self) -> Filter:
         """Return what puts the values in."""

@@ -17,7 +17,7 @@ from penumbra.metrics.journal import Journal
 from penumbra.wire import sigv4
 
 _MOST_HOSTS = 1_000
-"""That are warned of."""
+"""Most hosts that are warned of."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ def sign(request: http.Request, settings: Settings, date: str = "") -> None:
 
 
 def sign_now(request: http.Request, settings: Settings) -> None:
-    """The same where the client's own request may have been signed long ago."""
+    """Sign a hidden request: the client's own may have been signed long ago."""
     sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 

@@ -45,7 +45,7 @@ from penumbra.wire import framing
 
 
 class Session(Protocol):
-    """What stands behind a response that may be spliced."""
+    """A response that may be spliced."""
 
     spliceable: bool
     """Set by the layer, when the response's headers arrive."""
@@ -67,7 +67,7 @@ class Session(Protocol):
 
 
 class Guard(Protocol):
-    """Who looks at a response before anything of it goes to the client."""
+    """Looks at a response before anything of it goes to the client."""
 
     patience: float
     """Seconds after which a stream's head and beginning go out, whatever they are; 0: at once."""
@@ -94,7 +94,7 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's body, with its content coding, where it could not be read as it came."""
     body: bytes = b""
-    """Where the response is one document: in, the first response's bytes; out, what the client gets."""
+    """A response that is one document: in, the first response's bytes; out, those for the client."""
     following: http.HTTPFlow | None = None
     """Out: the request to go on with."""
     out: bytes = b""
@@ -158,14 +158,14 @@ class SpliceStream(HttpStream):
     """A stream of the client that can be continued, or a continuation."""
 
     parent_id: int | None = None
-    """Of a continuation: the client's stream."""
+    """Continuations only: id of the client's stream."""
     continuation_id: int | None = None
-    """Of the client's stream: the continuation under way."""
+    """The client's stream only: id of the continuation under way."""
     session: Session | None = None
     continuation: http.HTTPFlow | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """Nothing was sent to the client since the last look."""
+    """Nothing was sent to the client since the last keep-alive was due."""
     shown = False
     readable = False
     """The continuation's response is what the session can read."""

@@ -28,7 +28,7 @@ def keep_letters_whole() -> None:
 
 
 def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
-    """What goes on instead of a message; empty: nothing."""
+    """Put a frame in the place of a message; empty: the message is dropped."""
     if not frame and message.content:
         message.drop()
     elif frame != message.content:

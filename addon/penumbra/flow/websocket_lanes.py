@@ -46,9 +46,9 @@ class Sending:
     """The provider's first refusal, once something else was sent."""
     count: int = 0
     refusal: Refusal | None = None
-    """What the last of these was sent for."""
+    """Refusal for which the last of these was sent."""
     says: bool = False
-    """Something of the response has come."""
+    """A part of the response has come."""
     settled: bool = False
 
     @property
@@ -169,7 +169,7 @@ class Lane:
     history: SocketHistory = field(default_factory=SocketHistory)
 
     def lose(self) -> None:
-        """Something is said that is not known here."""
+        """Forget the history: a request refers to words that are not known here."""
         self.transcript.lose()
         self.history.lose()
         for waiting in self.waiting:
@@ -193,7 +193,7 @@ class Socket:
     ids: dict[str, str] = field(default_factory=dict)
     """The id that the client knows a response by, and the one of its latest turn."""
     names: dict[str, str] = field(default_factory=dict)
-    """The same the other way."""
+    """From the id of the latest turn to the one that the client knows."""
     begun_twice: dict[str, str] = field(default_factory=dict)
     """The id that the client was told of a response that was refused, and that of the one in its place."""
     is_open: bool = False
@@ -209,7 +209,7 @@ class SearchedSocket:
 
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
-        """Of a WebSocket at a host of LLM APIs, or at one that may be; None: it is left alone."""
+        """Make one for a WebSocket at a host of LLM APIs, or at one that may be; None: it is left alone."""
         kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None

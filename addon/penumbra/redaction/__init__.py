@@ -1,7 +1,9 @@
 """Secrets out, placeholders in.
 
-`Redactor` (in `redactor`) is the engine; `redact` and `redact_many` are the short way to it for
-those who have no key of their own.
+In come a text and a hint (the command or path that it is from); out comes the text with a placeholder for
+each secret, and counts by rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and other
+texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are for callers without
+a key.
 """
 
 from __future__ import annotations

@@ -50,15 +50,15 @@ class Decoder:
     """A form of print."""
 
     pattern: bytes
-    """Of RE2; matches in every text that `views` yields anything for."""
+    """Pattern of RE2; matches in every text that `views` yields anything for."""
     views: Callable[[bytes], Iterable[View]]
-    """Of a text; all of them together are at most twice as long as it is."""
+    """Returns views of a text; all of them together are at most twice as long as it is."""
     has_quotes: bool = False
     """A quote in letters opens what a bare one does not close."""
     label: str = ""
-    """What its secrets are called; empty: as they are called where they stand plain."""
+    """Label of its secrets; empty: the label that they have in plain text."""
     quote: bytes = b""
-    """What a placeholder needs around it outside of strings."""
+    """Quote that a placeholder needs around it outside of strings."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
         """Yield the spans of a view as they stand in the text."""
@@ -419,7 +419,7 @@ _SET_OPTIONS.max_mem = 64 << 20
 
 
 class Sign(IntEnum):
-    """What a text may hold."""
+    """Signs of encodings that a text may hold."""
 
     DISGUISE = 0
     JOINT = 1
@@ -448,7 +448,7 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""What reads a text that shows the sign of a form of print."""
+"""Decoders of texts, by the sign that a text shows."""
 
 _PATTERNS: dict[int, bytes] = {
     # It is searched in small letters.

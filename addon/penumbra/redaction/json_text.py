@@ -114,7 +114,7 @@ _LEAST = 4
 
 
 class Structured:
-    """What stands around the texts of one request's structured results. Each is searched once."""
+    """Values that surround the texts of one request's structured results. Each is searched once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Raw, Mapping[str, str]]] = {}

@@ -1,4 +1,4 @@
-"""What the name of a variable, field, header or flag says about its value.
+"""Names of variables, fields, headers and flags, and what they say about their values.
 
 A name is split into words (`dbRootPassword` -> db root password). Its last word that is no mere
 qualifier decides, as in English: a `token_url` is a URL, a `url_token` is a token.
@@ -34,7 +34,7 @@ _LEAST_WORD = 4
 _SHARE = 0.3
 """How many of the letters of a name are of words that programs use, at least."""
 _LEAST_KNOWN = 0.5
-"""The same of a word in one case that is long, or has figures within."""
+"""Least share for a word in one case that is long, or has figures within."""
 _LEAST_MEAN = 3
 """Letters of a word, on average: random capitals and small letters make shorter ones."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
@@ -138,11 +138,11 @@ def is_program_word(word: str) -> bool:
 
 
 class Strength(IntEnum):
-    """How sure a name makes us that its value is a secret."""
+    """Strength of a name as a sign that its value is a secret."""
 
     NONE = 0
     HINT = 1
-    """It tells of a secret, but ends in another word: only a value that can be nothing else."""
+    """The name tells of a secret, but ends in another word: only a value that can be nothing else."""
     WEAK = 2
     """Often something else: only a value that nobody would call a word or an id."""
     STRONG = 3
@@ -219,7 +219,7 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Of these ASCII texts (small letters), one stands in every ASCII name that says a secret."""
+        """Return ASCII texts (small letters) of which one stands in every ASCII name that says a secret."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))

@@ -77,30 +77,30 @@ def _is(kind: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """Where a value stands."""
+    """Place of a value."""
 
     name: str = ""
-    """Of the nearest member above it."""
+    """Name of the nearest member above it."""
     result: bool = False
     text: bool = False
     """Below a member that holds text, or what does."""
     inner: bool = False
-    """Nothing below it is meant for the provider itself."""
+    """True if nothing below it is meant for the provider itself."""
     call: bool = False
 
 
 @dataclass(slots=True)
 class SearchedJson:
-    """What a search came upon."""
+    """Result of a search in JSON."""
 
     results: bool = False
-    """Something that looks like a tool's result."""
+    """True if a part looks like a tool's result."""
     counts: Counter[str] = field(default_factory=Counter)
     """Secrets that were replaced, in items not seen before, by rule."""
 
 
 _Outcome = tuple[tuple[Edit, ...], bool]
-"""What is to be edited in an item, and whether it holds results."""
+"""Edits of an item, and whether it holds results."""
 
 
 class Anywhere:
@@ -226,7 +226,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """What became of strings for what stands around them; None: not asked for yet."""
+    """Strings that changed for what surrounds them; None: not searched yet."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -292,7 +292,7 @@ def _weight(outcome: _Outcome) -> int:
 
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
-"""What may stand in front of JSON in some encoding."""
+"""Byte order marks that may precede JSON."""
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
@@ -310,22 +310,22 @@ class Searched:
 
     body: bytes
     results: bool = False
-    """It carries results of tools."""
+    """True if it carries results of tools."""
     counts: Counter[str] = field(default_factory=Counter)
     """Secrets not seen before, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is to be searched."""
+    """A body to search."""
 
     data: bytes
     """Without content coding."""
     content_type: str = ""
     strict: bool = False
-    """Nothing but JSON makes sense there."""
+    """True if nothing but JSON makes sense there."""
     files: bool = False
-    """It is a file, or a form with files: only batches are searched."""
+    """True for a file, or a form with files: only batches are searched."""
 
     @property
     def says_json(self) -> bool:

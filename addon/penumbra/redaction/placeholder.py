@@ -27,7 +27,7 @@ MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Characters of the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
-"""What ten bits are written as."""
+"""Letters of each ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
 """Found in a body of a megabyte in a twentieth of a millisecond, where a pattern takes one."""
@@ -74,9 +74,9 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 _LEAST = 4
 """Bytes: what is shorter beside a placeholder is punctuation."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""What stands between a placeholder in the middle of a name, or behind it, and the name's value."""
+"""Text between a placeholder in the middle of a name, or behind it, and the name's value."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
-"""What stands between a placeholder within a word and a value in the same word."""
+"""Text between a placeholder within a word and a value in the same word."""
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]")
 
@@ -104,7 +104,7 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 
 
 class Gaps:
-    """Where placeholders stood in a text that is read without them."""
+    """Places of the placeholders in a text that is read without them."""
 
     def __init__(self, data: bytes, taken: Sequence[tuple[int, int]]) -> None:
         self._data = data
@@ -158,7 +158,7 @@ def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
 
 
 def within(wire: ApiFormat, message: bytes | None) -> int:
-    """The same for a message as a request would carry it."""
+    """Count such calls in a message as a request would carry it."""
     if message is None or PATTERN.search(message.decode("utf-8", "replace")) is None:
         return 0
     try:

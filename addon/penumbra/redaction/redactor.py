@@ -46,12 +46,13 @@ from penumbra.short_texts import LONGEST, remembered
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """How to read a text."""
+    """Hints on how to read a text."""
 
     loud: bool = False
-    """It is where secrets are kept: weak names count as strong ones, lone random lines go."""
+    """The text is of a place where secrets are kept: weak names count as strong ones, lone random lines
+    go."""
     quiet: bool = False
-    """It is full of hashes: only strong names and known forms count."""
+    """The text is full of hashes: only strong names and known forms count."""
     printed: Printed | None = None
     """A command printed it that prints a secret and nothing that says so."""
     users: bytes = b""
@@ -172,27 +173,27 @@ class Scan:
 
     text: str
     counts: dict[str, int] = field(default_factory=dict)
-    """How many values were replaced, by rule id."""
+    """Number of values that were replaced, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
     """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
     rules: dict[str, str] = field(default_factory=dict)
     """Placeholder -> id of the rule that its value was first found by."""
     sure: dict[str, str] = field(default_factory=dict)
-    """Those of the values that can be nothing but secrets, wherever they stand."""
+    """The values that can be nothing but secrets, wherever they stand."""
 
 
 @dataclass(frozen=True)
 class _Stands:
-    """What an anchor is to those whose it is."""
+    """Rules and finders of an anchor, by its place in their matches."""
 
     begins: tuple[Rule, ...]
-    """It begins what they match."""
+    """Rules whose matches begin with the anchor."""
     around: tuple[Rule | Finder, ...]
-    """It stands somewhere in what they match."""
+    """Rules and finders whose matches hold the anchor somewhere."""
     bounded: bool
-    """What it begins matters only where no word runs into it."""
+    """Matches count only where no word runs into the anchor."""
     begins_words: bool
-    """It does nothing else, as most do."""
+    """The anchor only begins matches, as most do."""
 
     @classmethod
     def of(cls, owners: list[Rule | Finder]) -> _Stands:

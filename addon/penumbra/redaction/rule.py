@@ -157,7 +157,7 @@ _OPTIONS.log_errors = False
 _TELLING = (
     r"key|token|secret|pass(?:w|phrase|code|\b|_)|credential|bearer|authorization|(?:api|auth|pat)(?:\b|_)"
 )
-"""What a name says whose value is a secret: `pat` not as part of `patch` or `path`."""
+"""Words in the name of a secret: `pat` not as part of `patch` or `path`."""
 _TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
 """The end of an issuer's name that says so by itself."""
 _REST = "[A-Za-z0-9_.-]{0,16}"
@@ -165,7 +165,7 @@ _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""What may stand between the telling word and the end of a name. Commits, checksums and ids are hexadecimal,
+"""Text between the telling word and the end of a name. Commits, checksums and ids are hexadecimal,
 too: `key_id` and `token_sha` are none."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
@@ -179,7 +179,7 @@ _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _LITERAL = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _RANGE = re.compile("[A-Za-z0-9]-[A-Za-z0-9]")
 _SYNTAX = re.compile(r"\(\?[a-zP<>]*:?|[()|^$*+?]|\{[0-9,]*\}")
-"""What stands for no character, outside of classes."""
+"""Syntax that matches no character, outside of classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
 """Bytes: to read so many behind every anchor makes a text slow that is full of them."""
@@ -195,7 +195,7 @@ class Allow:
     stopwords: tuple[str, ...] = ()
     """Lower case; a secret that holds one of them is none."""
     target: str = "secret"
-    """What the patterns look at: `secret`, `match` or `line`."""
+    """Text that the patterns are matched with: `secret`, `match` or `line`."""
     every: bool = False
     """Patterns and stop words must both apply."""
 
@@ -208,7 +208,7 @@ class Rule:
     label: str
     """Kind of secret, as the placeholder names it."""
     regex: str
-    """Of RE2, over UTF-8 bytes."""
+    """Pattern of RE2, over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
     """Lower case; the pattern is tried only around a place where one of them stands. None: it is
     tried on the whole text, which only patterns that begin with a rare literal can afford."""
@@ -240,7 +240,7 @@ class Rule:
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """What the secret must look like: `password`, `told` (within a sentence), `opaque` (random), `certain`
+    """Form that the secret must have: `password`, `told` (within a sentence), `opaque` (random), `certain`
     (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
     checksum: bool = False
@@ -419,7 +419,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What is left alone. Falsy if that is nothing."""
+    """Exceptions from redaction. Falsy if there are none."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()

@@ -29,7 +29,7 @@ _LONGEST_LABEL = 40
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file held."""
+    """Content of a `gitleaks.toml`."""
 
     rules: tuple[Rule, ...]
     use_default: bool
@@ -133,7 +133,7 @@ _FINDERS = (
     ),
 )
 _BY_NAME = ("column", "member", "name", "record")
-"""What code finds counts under these ids, behind a name's kind: `name-password`."""
+"""Ids under which the finds of code are counted, after a name's kind: `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:

@@ -22,7 +22,7 @@ _SYSLOG = (
 _SERVICE = rb"[\w.-]{1,60} {1,40}\| "
 _POD = rb"\[[a-z]{1,12}/[\w./-]{1,120}\][ ]"
 _JOB = rb"[^\t\n\\]{1,60}\t[^\t\n\\]{1,60}\t(?=[0-9]{4}-)"
-"""What `gh run view --log` puts in front of the time."""
+"""Prefix that `gh run view --log` writes before the time."""
 _BLAME = (
     rb"\^?[0-9a-f]{7,40} \([^()\n]{2,60} "
     rb"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-9:]{8} [+-][0-9]{4} {1,7}[0-9]{1,7}\)[ ]"
@@ -30,7 +30,7 @@ _BLAME = (
 _COMMENT = rb"(?:#|//|--|;)[ ]"
 
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
-"""What says when, by whom or that nobody runs a line."""
+"""Prefixes that say when or by whom a line was written, or that it is a comment."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
 """All but the sign of a diff or a quotation."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"

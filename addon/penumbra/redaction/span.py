@@ -11,7 +11,7 @@ import ahocorasick_rs
 
 
 class Rank(IntEnum):
-    """Who names a secret that several rules found: the one that knows most about it."""
+    """Rank of a rule: of several rules that found one secret, the highest names it."""
 
     GENERIC = 0
     """A telling name."""
@@ -37,7 +37,7 @@ class Span(NamedTuple):
     """A bare JSON number: the placeholder needs these quotes around it."""
 
     def at(self, start: int, end: int) -> Span:
-        """The same secret at another place."""
+        """Return the same secret at another place."""
         return Span(start, end, self.label, self.rule, self.rank, self.sure, self.quote)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a text that can't be searched for secrets.
+"""Texts that can't be searched for secrets.
 
 By default its request is refused; an operator may have the text masked or passed on instead.
 """
@@ -16,7 +16,7 @@ from penumbra.redaction import RedactionError, TooLarge
 Redact = Callable[[str, str], Redacted]
 """Takes a text and a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
-"""Of processor time for the texts of one request: what several megabytes take that are full of secrets."""
+"""Processor time for the texts of one request: as much as several megabytes take that are full of secrets."""
 RULE = "unscanned"
 """Under this name masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")

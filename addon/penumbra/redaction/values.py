@@ -1,4 +1,4 @@
-"""What a value is, whatever it stands beside: a reference, a placeholder, an address, a word, or random."""
+"""Kinds of values, told by the value alone: a reference, a placeholder, an address, a word, or random."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penumbra.short_texts import remembered
 
 
 class Style(Enum):
-    """How a value is written."""
+    """Way in which a value is written."""
 
     QUOTED = "quoted"
     """Between quotes, or between tags."""
@@ -30,7 +30,7 @@ class Style(Enum):
     APART = "apart"
     """Name and value are only neighbours: a table cell, an argument, two words."""
     SPACED = "spaced"
-    """The same, with the value between quotes."""
+    """Spaced, with the value between quotes."""
     GIVEN = "given"
     """Between quotes, behind its name between quotes as the next argument."""
     LISTED = "listed"
@@ -40,7 +40,7 @@ class Style(Enum):
 _SPEC = rules.load("secrets/words/values.yaml")
 _STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
 _FRAME = "*_`\"'()[]<>"
-"""What emphasises a word."""
+"""Characters that emphasise a word."""
 _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
@@ -74,7 +74,7 @@ Conditions on members: `a?b[c].d`, `a.b&&(`."""
 _BETWEEN_TEXTS = re.compile(r"[+,)](?=.{0,255}[+=(,]$).{0,200}?[A-Za-z_$]{3}\(")
 """What stands between the end of a text and the beginning of the next one, with a call: `+e+get(n)+`."""
 _OBJECT = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+@[0-9a-f]{1,8}$")
-"""What Java prints of an object."""
+"""An object as Java prints it."""
 _IDENTIFIER = re.compile(
     r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*(?:\?|(?<!\d)!)?$"
 )
@@ -87,7 +87,7 @@ _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
 _LEFT_FOR = re.compile(r"[_-]here[\W_]*$")
 """`key-here`: where something is to be put. Words may stand behind a `here` of a person's own."""
 _SHORTENED = re.compile(r"[A-Za-z0-9_-]{1,12}(?:\.{3}|…)[A-Za-z0-9_=-]{0,8}$")
-"""What a program shows of a secret: `AIzaS...xSFh8`."""
+"""A secret as programs shorten it: `AIzaS...xSFh8`."""
 _COUNTED_LIST = re.compile(r"([a-z][a-z-]{1,16})\d{1,4}(?:,\1\d{1,4})+$")
 """`key1,key12,key100`."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")

@@ -1,4 +1,4 @@
-"""What a text reads like once its disguises are taken off.
+"""Views of a text without its disguises.
 
 Terminal sequences and characters of no width can stand inside of a secret; JSON, hexadecimal and
 percent escapes can stand for its letters; a terminal may have wrapped it. A view is the text
@@ -41,11 +41,11 @@ _LETTER = (
 _OCTAL = 4
 """The group of a letter in octal figures."""
 _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">"}
-"""What entities of HTML with a name stand for."""
+"""Characters of HTML's named entities."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""The same for texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
+"""Disguises in texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"

@@ -1,4 +1,4 @@
-"""Who may see the page: whoever has the link, from where it leads to, in a browser that no other page led.
+"""Access to the page: by the link, at the address that it names, in a browser that no other page led.
 
 A browser can be made to send requests here by any page that it shows. Such a page does not have the link,
 and can't name the host that is asked for (a name of its own that leads to this machine is none of ours);
@@ -22,15 +22,15 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says. Names of headers in lower case."""
+    """Parts of a request. Names of headers in lower case."""
 
     method: str
     headers: Mapping[str, str]
     token: str = ""
-    """Of its query."""
+    """Token of its query."""
     cookie: str = ""
     is_start: bool = False
-    """It asks for the page itself."""
+    """True if it asks for the page itself."""
 
 
 class Access:
@@ -40,9 +40,9 @@ class Access:
     def __init__(self, token: str, hosts: frozenset[str], proof: str, port: int = 0) -> None:
         self.token = token
         self.cookie = _derived(token, "cookie")
-        """What a browser keeps: without worth in a link."""
+        """Cookie that a browser keeps: without worth in a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """The same at the proxied name, which leads elsewhere in a browser that forgot its proxy."""
+        """Cookie at the proxied name, which leads elsewhere in a browser that forgot its proxy."""
         self._hosts = hosts
         self._proof = proof
         self._port = port

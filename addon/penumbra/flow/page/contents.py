@@ -168,7 +168,7 @@ class Contents:
         return await asyncio.to_thread(orjson.dumps, all_of_it)
 
     async def table(self, of: str) -> str | None:
-        """The same as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of
+        """Return a table as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of
         these."""
         if (rows := _ROWS.get(of)) is None:
             return None
@@ -176,7 +176,8 @@ class Contents:
         return await asyncio.to_thread(lambda: _csv(rows(records)))
 
     async def _conversations(self) -> list[Record]:
-        """Those since the start with their turns, a few turns at a time: no request waits for all of it."""
+        """Yield conversations since the start with their turns, a few turns at a time: no request waits for
+        all of it."""
         conversations = []
         for session in list(self.metrics.journal.sessions):
             turns: list[Record] = []

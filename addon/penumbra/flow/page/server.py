@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penumbra.flow.page.handlers import Page
 
 _MOST_BYTES = 10_000
-"""Of a request's head or body."""
+"""Largest head or body of a request."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,10 +38,10 @@ class PageServer:
         self._page: Page | None = None
         self._place = PagePlace(is_on=False)
         self.proof = secrets.token_urlsafe(24)
-        """What shows that a request came through the proxy, by us."""
+        """Shows that a request came through this proxy."""
         self.token = ""
         self.port = 0
-        """Where it listens; 0: nowhere yet."""
+        """Port that it listens on; 0: none yet."""
 
     def follow(self, place: PagePlace, key: bytes) -> None:
         """Be where the setting says. `key`: the installation's."""
@@ -72,12 +72,12 @@ class PageServer:
         return (host, self.port) if self.port else None
 
     def changed(self) -> None:
-        """There is something new to be seen."""
+        """Tell all open pages that there are new figures."""
         if self._page is not None:
             self._page.changed()
 
     def close(self) -> None:
-        """Whoever looks at it is let go."""
+        """Close the connections of all open pages."""
         if self._server is not None:
             self._server.stop()
             # Not to be waited for: browsers hold their connections.
@@ -178,7 +178,7 @@ class ProxiedPage(Guarded):
             flow.response.headers.pop("set-cookie", None)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        """There was no response."""
+        """Forget a request of the page that got no response."""
         if METADATA in flow.metadata:
             _forget(flow)
 

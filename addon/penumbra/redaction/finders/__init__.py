@@ -1,1 +1,2 @@
-"""What finds secrets in a text: each reports spans."""
+"""Finders of secrets. In comes a text, with the places of its anchors; out come spans. `redactor.py` calls
+them."""

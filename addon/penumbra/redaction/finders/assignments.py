@@ -237,14 +237,14 @@ _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
-"""What has nothing but a placeholder for its value: there is no more to read."""
+"""A value that is a placeholder and nothing else."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
-"""What may stand behind a name in a tag."""
+"""Bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
-"""What stands in front of a type's name."""
+"""Words that precede a type's name."""
 _NEW_LINE = re.compile(rb"\n|\\n")
 _CODE_FILE = late(rb"\.(?:[cm]?[jt]sx?|vue|svelte|py|rb|go|rs|php|t|spec)$")
 _TEST_NAME = late(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
@@ -290,12 +290,12 @@ class _Rests:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a name says by itself."""
+    """Meaning of a name by itself."""
 
     written: str
     name: Name
     members: Name
-    """What it says of the members of the list or map that it names."""
+    """Meaning for the members of the list or map that it names."""
     plural: bool
     bare_key: bool
     """The word in front of it tells what it is."""

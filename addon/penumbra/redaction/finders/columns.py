@@ -45,7 +45,7 @@ _CREATE = late(
 )
 _DEFINED = late(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
 _MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
-"""What ends a cell or the definition of a column, or hides what does."""
+"""Ends of a cell or of a column's definition, and text that hides such ends."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
@@ -234,14 +234,14 @@ _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
 )
-"""What stands in front of a line within a string, or of a string of JSON."""
+"""Text that precedes a line within a string, or a string of JSON."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""The same but for bars that are no ASCII: read much faster."""
+"""The same pattern without bars that are no ASCII, which is much faster."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
