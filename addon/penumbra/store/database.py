@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penumbra import errors
-from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Merge
-from penumbra.store.eviction import Eviction, Lifetime
+from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Eviction, Lifetime, Merge
 from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005

@@ -22,7 +22,7 @@ import zstandard
 
 from penumbra.store import database_file
 from penumbra.store.database import Database
-from penumbra.store.eviction import Lifetime
+from penumbra.store.database_file import Lifetime
 from penumbra.store.key_file import Seal
 from penumbra.store.table import Clock, compress, decompress
 

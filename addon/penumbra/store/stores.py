@@ -129,6 +129,6 @@ class Stores:
     def _table(self, schema: Schema[V], ttl: float) -> KeyedValues[V]:
         if self.shared is None:
             return Table(self.database, schema, ttl, time.time, STEADY)
-        from penumbra.store.shared_table import SharedTable
+        from penumbra.store.shared_store import SharedTable
 
         return SharedTable(self.shared, schema, ttl, time.time)

@@ -22,8 +22,7 @@ import zstandard
 
 from penumbra.store import database_file
 from penumbra.store.database import Database, DiskAway, Work
-from penumbra.store.database_file import Row
-from penumbra.store.eviction import Lifetime
+from penumbra.store.database_file import Lifetime, Row
 from penumbra.store.keyed_values import Entry, KeyedValues, Schema
 
 Clock = Callable[[], float]

@@ -14,9 +14,8 @@ import pytest
 from penumbra.apis.base import Hidden
 from penumbra.store import decisions, exchanges, records
 from penumbra.store.database import Database
-from penumbra.store.database_file import VERSION
+from penumbra.store.database_file import VERSION, Eviction, Lifetime
 from penumbra.store.decisions import Decision, Facts
-from penumbra.store.eviction import Eviction, Lifetime
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.records import Originals
 from penumbra.store.stores import Stores

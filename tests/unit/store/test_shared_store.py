@@ -25,8 +25,7 @@ from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import SharedPlace
 from penumbra.store.keyed_values import Schema
 from penumbra.store.outage import EVICTION_ID, OTHER_KEY_ID, Outage, Reach
-from penumbra.store.shared_store import SECONDS, WARNING_ID, SharedStore
-from penumbra.store.shared_table import SharedTable
+from penumbra.store.shared_store import SECONDS, WARNING_ID, SharedStore, SharedTable
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
 
