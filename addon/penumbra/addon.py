@@ -272,7 +272,6 @@ class Penumbra(Guarded):
         await self.responses.tool_loop.turn_end(turn)
 
     async def response(self, flow: http.HTTPFlow) -> None:
-        """A response is complete."""
         await self.responses.complete(flow)
 
     async def error(self, flow: http.HTTPFlow) -> None:
@@ -280,7 +279,6 @@ class Penumbra(Guarded):
         await self.responses.failed(flow)
 
     def websocket_start(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket is open."""
         self.websockets.start(flow)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
@@ -288,5 +286,4 @@ class Penumbra(Guarded):
         await self.websockets.message(flow)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket is closed."""
         self.websockets.end(flow)

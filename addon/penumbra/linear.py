@@ -89,11 +89,9 @@ class Found:
         return self._spans[group]
 
     def start(self, group: int = 0) -> int:
-        """Return where a group begins."""
         return self._spans[group][0]
 
     def end(self, group: int = 0) -> int:
-        """Return where a group ends."""
         return self._spans[group][1]
 
 

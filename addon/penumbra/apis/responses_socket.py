@@ -2,7 +2,7 @@
 
 The provider keeps the last response of a connection for as long as the connection lives, whatever `store`
 says, and forgets what came before: a hidden turn is continued from its own id, and nothing but results
-travel. Requests with the same `stream_id` (a lane) are answered one after the other.
+travel. Requests with the same `stream_id` are answered one after the other.
 
 Frames carry new items only, so all that a client has said and got is kept here, as one request. A provider
 that refuses a request on a socket forgets the response that the request was to go on from, unless it has
@@ -45,8 +45,8 @@ class Envelope(msgspec.Struct, frozen=True):
     previous_response_id: str | None = None
 
     @property
-    def lane(self) -> str:
-        """Frames of one lane are in order; of several, in none."""
+    def stream(self) -> str:
+        """Frames of one stream are in order; of several, in none."""
         return self.stream_id or ""
 
     @property
@@ -105,7 +105,7 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     return document.render()
 
 
-def for_client(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
+def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
     """A frame for the client, which knows responses by other ids than the provider.
 
     `asked_from`: what the client wanted to go on from where the provider got all of it instead.
@@ -121,13 +121,13 @@ def for_client(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "
         document.replace(before, ids[named])
     elif before is not None and named is None and asked_from:
         document.replace(before, asked_from)
-    if lane and "stream_id" not in top:
-        document.add_member(document.root, "stream_id", encode(lane))
+    if stream_id and "stream_id" not in top:
+        document.add_member(document.root, "stream_id", encode(stream_id))
     return document.render()
 
 
 class Transcript:
-    """Messages of one lane, as the provider has got them.
+    """Messages of one stream, as the provider has got them.
 
     A request that fails takes away from the connection what it wanted to go on from, so that it can only
     be asked again with everything that came before it.
@@ -178,10 +178,10 @@ def _input(document: Document) -> list[bytes]:
     return [document.source(item) for item in document.items(given)]
 
 
-def refusal(status: int, body: bytes, lane: str) -> bytes:
+def refusal(status: int, body: bytes, stream_id: str) -> bytes:
     """The frame for what HTTP would answer with this status and this body of an error."""
     frame = {"type": "error", "status": status, "error": decode(body)["error"]}
-    return encode({**frame, "stream_id": lane} if lane else frame)
+    return encode({**frame, "stream_id": stream_id} if stream_id else frame)
 
 
 class Frame(SseEvent):
@@ -278,7 +278,7 @@ class Said:
 
 
 class SocketHistory:
-    """Messages of one lane, as the client knows them."""
+    """Messages of one stream, as the client knows them."""
 
     def __init__(self) -> None:
         self._known_as = ""

@@ -105,16 +105,16 @@ def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Sh
         return [note(f"{show(envelope.type)}: a part of a response; its last frame shows the message.")]
     wire = FORMATS[_FORMAT]
     reader = wire.stream("")
-    for piece in reversed(_response(frame, envelope.lane, earlier)):
+    for piece in reversed(_response(frame, envelope.stream, earlier)):
         reader.feed(piece)
     return of_turn(wire, reader.end_turn(), ResponseContext(), search, show)
 
 
-def _response(frame: bytes, lane: str, earlier: Iterable[bytes]) -> Sequence[bytes]:
+def _response(frame: bytes, stream_id: str, earlier: Iterable[bytes]) -> Sequence[bytes]:
     pieces = [frame]
     for piece in earlier:
         envelope = responses_socket.envelope(piece)
-        if envelope is None or envelope.lane != lane:
+        if envelope is None or envelope.stream != stream_id:
             continue
         pieces.append(piece)
         if envelope.type == responses_socket.BEGIN:

@@ -138,7 +138,6 @@ class Http:
         return self._client
 
     async def close(self) -> None:
-        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

@@ -25,8 +25,6 @@ _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-enco
 
 @dataclass
 class HiddenRequest:
-    """One of them."""
-
     client_id: str
     """The connection of the client that it is made for."""
     body: bytearray = field(default_factory=bytearray)

@@ -108,7 +108,6 @@ def _web_port() -> int | None:
 
 
 async def leads_here(host: str) -> bool:
-    """Return whether a host leads to this machine."""
     return any(is_this_machine(address) for address in await _lookup(host, 0))
 
 

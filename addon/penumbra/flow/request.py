@@ -1,4 +1,10 @@
-"""A request's way to the provider, downwards: is it ours, what does it say, what becomes of it."""
+"""A request's way to the provider, downwards from mitmproxy's hook to the bytes that are sent.
+
+`request` undoes the changes of a way that fails. `_decide` asks step by step: is the request ours, is its
+head unambiguous, what does its own switch say, does it open a WebSocket, is it a call of an LLM? `_call`
+decodes the body and has the engine rewrite it; `_send` puts the new body in and signs it. `OtherRequests`
+searches all other requests for secrets and does nothing else to them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +37,7 @@ from penumbra.flow.report import Observation, Reports
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.signing import Signing, headers_of, sign
 from penumbra.flow.state import FlowState
-from penumbra.flow.websocket_lanes import SearchedSocket, Socket
+from penumbra.flow.websocket_streams import SearchedSocket, Socket
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.redaction.other_bodies import Body, Searched
@@ -44,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """State: none but the figures; what is known of a flow stands in its state."""
+    """Decides about requests. All that is known of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -103,39 +109,8 @@ class RequestWay:
             states.forget(flow)
             raise
 
-    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
-        """Refuse a request whose hook raised, if it had to be searched; return whether it had to."""
-        settings = self._current.settings
-        if flow.response is not None or flow.error is not None:
-            return False
-        meant = isinstance(error, RedactionError) and settings.must_search
-        if not meant and not self.must_search(flow):
-            refusal.leave(flow, error)
-            return True
-        # Whatever fails below, this one is refused.
-        guarded.stop(flow)
-        api = recognise.by_request_line(flow.request.method, flow.request.path)
-        refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
-        return True
-
-    def must_search(self, flow: http.HTTPFlow) -> bool:
-        """Return whether a request may go on only if it was searched for secrets."""
-        settings = self._current.settings
-        if not settings.must_search or not self._is_at_ours(flow, settings):
-            return False
-        request = flow.request
-        return recognise.by_request_line(request.method, request.path) is not None or self.others.must_search(
-            flow, settings
-        )
-
-    def must_search_frame(self, flow: http.HTTPFlow) -> bool:
-        """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
-        state = states.of(flow)
-        is_read = state is not None and (state.socket is not None or state.searched_socket is not None)
-        return (is_read and self._current.settings.must_search) or self.must_search(flow)
-
     async def _decide(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """Find out whose a request is, and of which kind."""
+        """Send a request on its way by its destination, its head and its path."""
         if not self._is_ours(flow, state.lease.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
@@ -156,73 +131,36 @@ class RequestWay:
         if not self._signing.forbids_changes(flow, api, state.lease.settings):
             await self._call(flow, state, api)
 
-    async def _observe(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> None:
-        """The request goes on byte for byte."""
-        settings = state.lease.settings
-        flow.request.headers.pop(SWITCH_HEADER, None)
-        state.is_untouched = api is not None
-        if api is None or settings.pause:
-            return
+    def _is_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
+            return False
+        return self._is_at_ours(flow, settings)
+
+    def _is_at_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
+
+    def _check(self, flow: http.HTTPFlow, state: FlowState, read: Read) -> None:
+        """Raise Unreadable if a request's head can be read in two ways."""
+        if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
+            raise Unreadable(why)
+
+    def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
+        """Apply the request's own switch; return False if it is refused for an unknown word."""
+        word = flow.request.headers.pop(SWITCH_HEADER, None)
+        if word is None:
+            return True
         try:
-            body = await bodies.decoded(flow.request, settings.max_body_bytes)
-        except content_encoding.NotDecodable:
-            return
-        self._observation.begin(flow, described(flow, api, body), settings)
-
-    async def _call(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
-        """Rewrite a call of an LLM."""
-        incoming = await self._incoming(flow, state, api)
-        if incoming is None:
-            return
-        if state.observed is not None:
-            self._observation.begin(flow, incoming, state.observed)
-        outcome = await state.lease.engine.process(incoming, state.lease.settings)
-        if isinstance(outcome, Refused):
-            refusal.refuse(flow, outcome, self.journal)
-        elif isinstance(outcome, Accepted):
-            await self._send(flow, state, incoming, outcome)
-        else:
-            self.journal.passed("unexpected body")
-            await self.others.request(flow, state.lease, api)
-
-    async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | None:
-        """The request without its content coding; None: it can't be had, and needs no search. Raises
-        RedactionError."""
-        request, settings = flow.request, state.lease.settings
-        try:
-            body = await bodies.decoded(request, settings.max_body_bytes)
-        except content_encoding.NotDecodable as error:
-            says_json = recognise.claims_json(request.headers.get("content-type", ""))
-            if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
-                kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
-                raise kind(f"its body: {error}") from None
-            self.journal.passed("undecodable body")
-            _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
-            return None
-        return described(flow, api, body)
-
-    async def _send(
-        self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted
-    ) -> None:
-        """The request goes on, changed or not."""
-        request, body = flow.request, accepted.rewritten.body
-        changed = body is not incoming.body
-        fields = request.headers.fields
-        request.headers.pop(THRESHOLD_HEADER, None)
-        if accepted.betas:
-            request.headers[adoption.HEADER] = accepted.betas
-        if changed:
-            await bodies.put(request, body)
-        self._response_way.sent(flow, state, incoming, accepted)
-        if changed or fields != request.headers.fields:
-            # Behind everything that may change a header, for headers are signed too.
-            signing.sign(request, state.lease.settings)
-        self._reports.accepted(flow, state, state.lease, incoming, accepted)
-
-    # WebSockets
+            settings = state.lease.settings
+            state.lease.settings = apply_switch(settings, word)
+            state.observed = settings if is_observed(word) and not settings.pause else None
+        except OverrideError as error:
+            shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.host)
+            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self.journal)
+            return False
+        return True
 
     def _is_websocket(self, flow: http.HTTPFlow, state: FlowState, is_switched: bool) -> bool:
-        """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
+        """Prepare a WebSocket, or send its client back to HTTP; return whether the request is done with."""
         request, settings = flow.request, state.lease.settings
         if settings.websocket == "pass":
             return False
@@ -246,6 +184,75 @@ class RequestWay:
             return True
         refusal.refuse_websocket(flow)
         return True
+
+    async def _call(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
+        """Rewrite a call of an LLM, and refuse it or send it on."""
+        incoming = await self._incoming(flow, state, api)
+        if incoming is None:
+            return
+        if state.observed is not None:
+            self._observation.begin(flow, incoming, state.observed)
+        outcome = await state.lease.engine.process(incoming, state.lease.settings)
+        if isinstance(outcome, Refused):
+            refusal.refuse(flow, outcome, self.journal)
+        elif isinstance(outcome, Accepted):
+            await self._send(flow, state, incoming, outcome)
+        else:
+            self.journal.passed("unexpected body")
+            await self.others.request(flow, state.lease, api)
+
+    async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | None:
+        """Return the request without its content coding; None: it can't be decoded, and needs no search.
+
+        Raises RedactionError.
+        """
+        request, settings = flow.request, state.lease.settings
+        try:
+            body = await bodies.decoded(request, settings.max_body_bytes)
+        except content_encoding.NotDecodable as error:
+            says_json = recognise.claims_json(request.headers.get("content-type", ""))
+            if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
+                kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
+                raise kind(f"its body: {error}") from None
+            self.journal.passed("undecodable body")
+            _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
+            return None
+        return described(flow, api, body)
+
+    async def _send(
+        self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted
+    ) -> None:
+        """Put the body and headers in that the engine decided on, and report the request."""
+        request, body = flow.request, accepted.rewritten.body
+        changed = body is not incoming.body
+        fields = request.headers.fields
+        request.headers.pop(THRESHOLD_HEADER, None)
+        if accepted.betas:
+            request.headers[adoption.HEADER] = accepted.betas
+        if changed:
+            await bodies.put(request, body)
+        self._response_way.sent(flow, state, incoming, accepted)
+        if changed or fields != request.headers.fields:
+            # Behind everything that may change a header, for headers are signed too.
+            signing.sign(request, state.lease.settings)
+        self._reports.accepted(flow, state, state.lease, incoming, accepted)
+
+    # Requests that go on byte for byte
+
+    async def _observe(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> None:
+        """Leave a request as it is, and have its changes worked out beside it."""
+        settings = state.lease.settings
+        flow.request.headers.pop(SWITCH_HEADER, None)
+        state.is_untouched = api is not None
+        if api is None or settings.pause:
+            return
+        try:
+            body = await bodies.decoded(flow.request, settings.max_body_bytes)
+        except content_encoding.NotDecodable:
+            return
+        self._observation.begin(flow, described(flow, api, body), settings)
+
+    # Frames of a WebSocket
 
     async def frame(
         self, flow: http.HTTPFlow, api: Api, frame: bytes, lease: Lease
@@ -274,39 +281,42 @@ class RequestWay:
         """Return what goes on of a frame of such a WebSocket that asks for nothing. Raises RedactionError."""
         return await self.others.frame(flow, frame, "", known=True, strict=True)
 
-    # Whose it is
+    # Requests that must be searched
 
-    def _is_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
-        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
+    def must_search(self, flow: http.HTTPFlow) -> bool:
+        """Return whether a request may go on only if it was searched for secrets."""
+        settings = self._current.settings
+        if not settings.must_search or not self._is_at_ours(flow, settings):
             return False
-        return self._is_at_ours(flow, settings)
+        request = flow.request
+        return recognise.by_request_line(request.method, request.path) is not None or self.others.must_search(
+            flow, settings
+        )
 
-    def _is_at_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
-        return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
+    def must_search_frame(self, flow: http.HTTPFlow) -> bool:
+        """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
+        state = states.of(flow)
+        is_read = state is not None and (state.socket is not None or state.searched_socket is not None)
+        return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
-    def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
-        """Have the request's own switch hold for it; false: it is refused for a word that nobody knows."""
-        word = flow.request.headers.pop(SWITCH_HEADER, None)
-        if word is None:
+    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+        """Refuse a request whose hook raised, if it had to be searched; return whether it had to."""
+        settings = self._current.settings
+        if flow.response is not None or flow.error is not None:
+            return False
+        meant = isinstance(error, RedactionError) and settings.must_search
+        if not meant and not self.must_search(flow):
+            refusal.leave(flow, error)
             return True
-        try:
-            settings = state.lease.settings
-            state.lease.settings = apply_switch(settings, word)
-            state.observed = settings if is_observed(word) and not settings.pause else None
-        except OverrideError as error:
-            shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.host)
-            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self.journal)
-            return False
+        # Whatever fails below, this one is refused.
+        guarded.stop(flow)
+        api = recognise.by_request_line(flow.request.method, flow.request.path)
+        refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
         return True
-
-    def _check(self, flow: http.HTTPFlow, state: FlowState, read: Read) -> None:
-        """Raise Unreadable if a request's head can be read in two ways."""
-        if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
-            raise Unreadable(why)
 
 
 def described(flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
-    """A request, or a frame of a WebSocket, as the engine reads it."""
+    """Return a request, or a frame of a WebSocket, as the engine reads it."""
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
         api=api,

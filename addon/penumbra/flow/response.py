@@ -139,7 +139,6 @@ class ResponseWay:
                 step.headers(flow, state, flow.response)
 
     async def complete(self, flow: http.HTTPFlow) -> None:
-        """A response is complete."""
         if (state := states.of(flow)) is None:
             return
         if state.broken:
@@ -214,7 +213,6 @@ class FlowPrivacy(Step):
         self._hide(flow, state)
 
     def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A WebSocket is closed."""
         if self._blank_flows() != "off" and flow.websocket is not None and state.socket is not None:
             for message in flow.websocket.messages:
                 message.content = _note(message.content)

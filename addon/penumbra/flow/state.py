@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penumbra.flow.overflow_retry import WatchedRequest
     from penumbra.flow.secret_restoration import RestoredResponse
     from penumbra.flow.usage_scaling import ScaledResponse
-    from penumbra.flow.websocket_lanes import SearchedSocket, Socket
+    from penumbra.flow.websocket_streams import SearchedSocket, Socket
 
 MOST_FLOWS = 10_000
 """Beyond, the oldest are looked at: their end may not have been told."""

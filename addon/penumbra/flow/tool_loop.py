@@ -107,7 +107,6 @@ class ToolLoopStep(Step):
             response.stream = lambda data: (decoded.feed(data, looped.feed) if data else b"") or []
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """A response is complete."""
         if state.hidden_request is not None:
             hidden_requests.ended(flow, state.hidden_request)
             return

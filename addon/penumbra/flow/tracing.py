@@ -40,7 +40,6 @@ class Tracing(Step):
         """It could not be begun, and is not tried again until it was off."""
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """A response is complete."""
         await self.failed(flow, state)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:

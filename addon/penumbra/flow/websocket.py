@@ -30,12 +30,12 @@ from penumbra.flow.loop_turns import MOST_RETRIES, LoopedResponse, Turns
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
 from penumbra.flow.websocket_frames import inject
-from penumbra.flow.websocket_lanes import (
+from penumbra.flow.websocket_streams import (
     Describe,
-    Lane,
     SearchedSocket,
     Sending,
     Socket,
+    SocketStream,
     Waiting,
     WebSocketRetry,
 )
@@ -74,7 +74,6 @@ class WebSockets:
         self._retry = WebSocketRetry(describe, turns.recovered)
 
     def start(self, flow: http.HTTPFlow, socket: Socket) -> None:
-        """A WebSocket is open."""
         socket.is_open = True
         hidden_requests.watch(flow.client_conn)
 
@@ -96,13 +95,13 @@ class WebSockets:
     def refusal(self, frame: bytes, refused: Refused) -> bytes:
         """Return the frame that tells a client that one of its own was refused."""
         envelope = responses_socket.envelope(frame) or Envelope()
-        return responses_socket.refusal(refused.status, refused.body, envelope.lane)
+        return responses_socket.refusal(refused.status, refused.body, envelope.stream)
 
     def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A WebSocket is closed: what the client has got of a response, it keeps."""
         socket.is_open = False
-        for lane in socket.lanes.values():
-            for waiting in lane.waiting:
+        for stream in socket.streams.values():
+            for waiting in stream.waiting:
                 if waiting.looped is not None:
                     self._turns.interrupted(flow, waiting.looped, waiting.turn)
                 if waiting.turn is not None:
@@ -115,12 +114,12 @@ class WebSockets:
         self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
         """Return what goes to the provider; empty: nothing."""
-        lane = socket.lanes.setdefault(envelope.lane, Lane())
-        if envelope.type == CREATE and lane.is_busy:
-            lane.held.append((frame, is_text))
+        stream = socket.streams.setdefault(envelope.stream, SocketStream())
+        if envelope.type == CREATE and stream.is_busy:
+            stream.held.append((frame, is_text))
             return b""
         if envelope.type in (CREATE, STEER):
-            return await self._request(flow, socket, lane, frame, envelope)
+            return await self._request(flow, socket, stream, frame, envelope)
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
@@ -134,26 +133,26 @@ class WebSockets:
             return b""
 
     async def _request(
-        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, envelope: Envelope
+        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
         """Return what goes to the provider for words of the client; empty if they are refused."""
-        said = lane.history.asked(frame)
+        said = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
         with self._lease() as lease:
             outcome = await self._process(flow, api, frame, lease)
             if isinstance(outcome, Accepted) and envelope.type == CREATE:
-                lane.latest = outcome
+                stream.latest = outcome
                 waiting = self._waiting(outcome, lease.share(), said)
                 waiting.turn = state.turn if (state := states.of(flow)) is not None else None
-                lane.waiting.append(waiting)
+                stream.waiting.append(waiting)
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome.status, outcome.body, envelope)
             return b""
         if envelope.type != CREATE or outcome is None:
-            lane.lose()
+            stream.lose()
         if envelope.type == CREATE and outcome is None:
-            lane.latest = None
+            stream.latest = None
         if outcome is not None and outcome.prepared is not None:
             # It names what it goes on from by the right id already.
             return outcome.rewritten.body
@@ -166,7 +165,7 @@ class WebSockets:
         return responses_socket.renamed(frame, socket.ids) if socket.ids else frame
 
     def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, envelope: Envelope) -> None:
-        inject(flow, responses_socket.refusal(status, body, envelope.lane), to_client=True)
+        inject(flow, responses_socket.refusal(status, body, envelope.stream), to_client=True)
 
     def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
         body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, lease)
@@ -182,9 +181,9 @@ class WebSockets:
 
     async def _received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """Return what goes to the client; empty: nothing."""
-        lane = socket.lanes.get(envelope.lane)
-        waiting = self._answered(lane, envelope) if lane is not None else None
-        if lane is None or waiting is None:
+        stream = socket.streams.get(envelope.stream)
+        waiting = self._answered(stream, envelope) if stream is not None else None
+        if stream is None or waiting is None:
             return frame
         if envelope.fails and waiting.sending is not None:
             if await self._resent(flow, socket, waiting, waiting.sending, frame):
@@ -206,29 +205,31 @@ class WebSockets:
             shown = responses_socket.for_client(shown, socket.names, "", asked_from)
         if not envelope.ends:
             return shown
-        rest = await self._ended(flow, socket, lane, waiting)
+        rest = await self._ended(flow, socket, stream, waiting)
         if rest:
-            rest = responses_socket.for_client(rest, socket.names, envelope.lane, asked_from)
+            rest = responses_socket.for_client(rest, socket.names, envelope.stream, asked_from)
         if shown and rest:
             inject(flow, rest, to_client=True)
         return shown or rest
 
-    def _answered(self, lane: Lane, envelope: Envelope) -> Waiting | None:
+    def _answered(self, stream: SocketStream, envelope: Envelope) -> Waiting | None:
         """The request that a frame belongs to."""
         if envelope.type == BEGIN:
-            if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].loop.rounds:
+            if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
                 # The response before it had an end that is not known.
-                lane.waiting.popleft().lease.end()
-            if not lane.waiting and lane.latest is not None:
+                stream.waiting.popleft().lease.end()
+            if not stream.waiting and stream.latest is not None:
                 # The provider goes on by itself, with what the client has said meanwhile.
-                lane.waiting.append(self._waiting(lane.latest, self._lease()))
-            if lane.waiting:
-                lane.waiting[0].begun = True
-        return lane.waiting[0] if lane.waiting else None
+                stream.waiting.append(self._waiting(stream.latest, self._lease()))
+            if stream.waiting:
+                stream.waiting[0].begun = True
+        return stream.waiting[0] if stream.waiting else None
 
-    async def _ended(self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting) -> bytes:
+    async def _ended(
+        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting
+    ) -> bytes:
         """A turn has ended: go on, or let the client go on. What is still to be sent to the client."""
-        step = await self._step(flow, socket, lane, waiting)
+        step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""
         if waiting.sending is not None and (isinstance(step, Continue) or step.sound):
@@ -239,9 +240,9 @@ class WebSockets:
                 waiting.looped.continuations.append(flow.id)
             inject(flow, step.request, to_client=False)
             return step.out
-        lane.waiting.popleft()
+        stream.waiting.popleft()
         if waiting.sending is not None and step.sound:
-            lane.history.answered(waiting.sending.said)
+            stream.history.answered(waiting.sending.said)
         if waiting.looped is not None:
             waiting.looped.done = step
             await self._turns.keep(waiting.looped, step)
@@ -256,15 +257,15 @@ class WebSockets:
         except Exception as error:
             _log.error("penumbra: a response could not be kept: %s", place(error))
         waiting.lease.end()
-        while lane.held and not lane.is_busy:
-            frame, is_text = lane.held.popleft()
+        while stream.held and not stream.is_busy:
+            frame, is_text = stream.held.popleft()
             envelope = responses_socket.envelope(frame) or Envelope()
-            if sent := await self._request(flow, socket, lane, frame, envelope):
+            if sent := await self._request(flow, socket, stream, frame, envelope):
                 inject(flow, sent, to_client=False, is_text=is_text)
         return step.out
 
     async def _step(
-        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting
+        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> Continue | Done | None:
         """Return what follows; None: the same request once more, a moment later."""
         loop, looped = waiting.loop, waiting.looped
@@ -279,21 +280,26 @@ class WebSockets:
                 _log.error("penumbra: a response could not be continued: %s", place(error))
                 return loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
         for turn in loop.turns[turns:]:
-            lane.transcript.answered(sent, turn)
+            stream.transcript.answered(sent, turn)
         if isinstance(step, Broken) and looped is not None:
-            if not waiting.shown and await self._asked_for_less(flow, lane, looped, loop, step):
+            if not waiting.shown and await self._asked_for_less(flow, stream, looped, loop, step):
                 return None
-            if self._again(flow, socket, lane, waiting, step):
+            if self._again(flow, socket, stream, waiting, step):
                 return None
             return await self._turns.give_up(flow, looped, loop, step.failure)
         return step if isinstance(step, Continue | Done) else Done(b"")
 
     async def _asked_for_less(
-        self, flow: http.HTTPFlow, lane: Lane, looped: LoopedResponse, loop: ToolLoop, broken: Broken
+        self,
+        flow: http.HTTPFlow,
+        stream: SocketStream,
+        looped: LoopedResponse,
+        loop: ToolLoop,
+        broken: Broken,
     ) -> bool:
         """Go on with less of what the model asked for, if a continuation was refused as too large."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
-        request = lane.transcript.whole(smaller) if smaller is not None else None
+        request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
             return False
         loop.again(request)
@@ -320,18 +326,18 @@ class WebSockets:
         return True
 
     def _again(
-        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting, broken: Broken
+        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
         """Ask for a continuation once more, if that may help."""
         pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
-        request = lane.transcript.whole(waiting.loop.request)
+        request = stream.transcript.whole(waiting.loop.request)
         if request is None:
             return False
         waiting.retries += 1
         waiting.loop.again(request)
-        # Other lanes go on meanwhile.
+        # Other streams go on meanwhile.
         self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.lease)
         return True
 
@@ -391,7 +397,6 @@ class WebSocketWay:
         self._privacy = responses.privacy
 
     def start(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket is open."""
         state = states.of(flow)
         if state is None or (state.socket is None and state.searched_socket is None):
             return
@@ -446,7 +451,6 @@ class WebSocketWay:
         return True
 
     def end(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket is closed."""
         if (state := states.of(flow)) is None:
             return
         self._privacy.websocket_end(flow, state)

@@ -153,8 +153,6 @@ class Strength(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A judged name."""
-
     strength: Strength
     label: str = ""
 

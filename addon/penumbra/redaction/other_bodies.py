@@ -218,8 +218,6 @@ def _below(
 
 @dataclass(slots=True)
 class _Item:
-    """One item of a document."""
-
     document: Document
     search: Search
     said: bool

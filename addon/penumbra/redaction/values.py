@@ -161,12 +161,10 @@ _SHORT = 256
 
 
 def has_digit(value: str) -> bool:
-    """Return whether a digit is in it."""
     return _DIGIT.search(value) is not None
 
 
 def has_letter(value: str) -> bool:
-    """Return whether a letter is in it."""
     return _LETTER.search(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""Responses over WebSocket, without a socket: frames, lanes of histories, calls that were cache."""
+"""Responses over WebSocket, without a socket: frames, histories of streams, calls that were cache."""
 
 from __future__ import annotations
 

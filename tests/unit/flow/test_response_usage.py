@@ -22,7 +22,7 @@ from penumbra.flow.report import Reports
 from penumbra.flow.response import ResponseUsage
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket import WebSockets
-from penumbra.flow.websocket_lanes import Lane, Sending, Socket, Waiting
+from penumbra.flow.websocket_streams import Sending, Socket, SocketStream, Waiting
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import ExpansionMetrics, Metrics
 
@@ -159,7 +159,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
         made: Any = lease
         sending = Sending(Said(b"{}", None), accepted, made)
         waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
-        socket = Socket(given, {"": Lane(deque([waiting]))})
+        socket = Socket(given, {"": SocketStream(deque([waiting]))})
         for frame in frames:
             envelope = responses_socket.envelope(frame)
             assert envelope is not None

@@ -68,7 +68,6 @@ class Page:
 
 
 def application(page: Page) -> Application:
-    """Return the application with all paths."""
     asked = {"page": page}
     paths = [
         (r"/(?:index\.html)?", Start, asked),

@@ -1,4 +1,4 @@
-"""The requests of a WebSocket of the Responses API: its lanes, what waits in them, and what is sent instead
+"""The requests of a WebSocket of the Responses API: its streams, what waits in them, and what is sent instead
 of a request that is refused as too large.
 
 The client gets what a refused response has announced, and nothing else of it; the response that takes its
@@ -158,7 +158,7 @@ class Waiting:
 
 
 @dataclass
-class Lane:
+class SocketStream:
     """Requests of one `stream_id`: their responses come one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
@@ -189,7 +189,7 @@ class Socket:
     """One connection."""
 
     api: Api
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     """The id that the client knows a response by, and the one of its latest turn."""
     names: dict[str, str] = field(default_factory=dict)
