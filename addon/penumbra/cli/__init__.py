@@ -101,7 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _obey(given: list[str]) -> int:
     asked = given[0] if given else ""
-    if asked == "help" and given[1:] and given[1] in COMMANDS:
+    if asked == "help" and given[1:]:
+        if given[1] not in COMMANDS:
+            raise Failure(_no_command(given[1]), code=WRONG)
         asked, given = given[1], [given[1], "--help"]
     if asked in (*HELP, "help"):
         print(USAGE, end="")

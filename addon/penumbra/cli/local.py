@@ -21,7 +21,7 @@ Captures the connections of the programs whose name contains NAME (several with 
            Extensions; then start it again
   Windows  an administrator's shell
 
-The app must trust the CA certificate, and was started after that: `penumbra ca trust` says how. An app that
+The app must trust the CA certificate, and be started after that: `penumbra ca trust` says how. An app that
 pins its certificates can't be read. HTTP/3 is switched off, so that the app takes what can be read.
 For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` prints the settings of a
 WireGuard client, whose device then trusts the certificate of http://mitm.it.

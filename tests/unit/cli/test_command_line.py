@@ -70,6 +70,13 @@ def test_other_commands_have_help_of_their_own(command, capsys):
     assert f"penumbra {command} " in capsys.readouterr().out.partition("\n\n")[0]
 
 
+def test_help_on_a_word_that_is_no_command_says_so(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "stast"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "penumbra: 'stast' is no command, did you mean stats?\n"
+
+
 def test_the_list_of_holes_is_dated():
     assert load_rules("advisories.yaml")["date"].year >= 2026
 
