@@ -89,7 +89,7 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""How often examples are run again without what has failed: a rule may need another one."""
+"""Rounds in which examples are run without the rules that failed: a rule may need another one."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:

@@ -84,7 +84,7 @@ class Breaker:
     pause: float = 30.0
     clock: Clock = time.monotonic
     times: int = 0
-    """How often it has opened."""
+    """Number of times that it has opened."""
     _failures: int = 0
     _opened: float | None = None
     _period: int = 0

@@ -170,11 +170,11 @@ class SpliceStream(HttpStream):
     readable = False
     """The continuation's response is what the session can read."""
     unread: bytearray
-    """Of a continuation whose response is not."""
+    """Continuations only: body bytes that the session can't read as they arrive."""
     again_id: int | None = None
     """The request that was sent instead of the client's, while its response is under way."""
     headers: http.Headers | None = None
-    """Of the response as they arrived."""
+    """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
     """The very first response, once another request was sent."""
     held: list[events.Event]

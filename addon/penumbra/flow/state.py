@@ -50,7 +50,7 @@ class FlowState:
     socket: Socket | None = None
     """A WebSocket, or a request that asks for one, whose frames are rewritten."""
     searched_socket: SearchedSocket | None = None
-    """The same where frames are only searched for secrets."""
+    """A WebSocket whose frames are only searched for secrets."""
     is_searched: bool = False
     """The request may go on only if it was searched for secrets."""
     observed: Settings | None = None
@@ -58,13 +58,13 @@ class FlowState:
     is_untouched: bool = False
     """A call of an LLM that went as it came: so does its response."""
     threshold: str | None = None
-    """What a WebSocket's opening said about all of its frames."""
+    """Threshold that a WebSocket's opening set for all of its frames."""
     frames: Summary = field(default_factory=Summary)
-    """What a WebSocket's frames add up to."""
+    """Sums of a WebSocket's frames."""
     frames_comment: str = ""
     """The comment that says so."""
     spliced: bool = False
-    """What goes to the client may differ from what the flow shows."""
+    """True if the client's response may differ from the flow's."""
     body_to_send: bytes | None = None
     """The body that goes to the client instead; None: what the flow shows."""
     broken: str = ""
@@ -72,13 +72,13 @@ class FlowState:
     turn: TurnRecord | None = None
     """The journal's entry; of a WebSocket, that of the last frame."""
     response_format: str = ""
-    """Of a response whose figures count; empty: they don't."""
+    """Format to read a response's usage in; empty if its usage is not counted."""
     conversation: bytes = b""
     """Keyed hash of the one that its response belongs to; empty if it only counts."""
     begun: float = field(default_factory=time.monotonic)
 
     def end(self) -> None:
-        """Nothing of it is used any more."""
+        """End the flow's lease."""
         self.lease.end()
 
 
@@ -88,7 +88,7 @@ _STATES: dict[str, FlowState] = {}
 
 
 def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
-    """The flow's request is looked at; its lease ends with it."""
+    """Begin the state of a flow, which owns the lease."""
     forget(flow)
     while len(_STATES) >= MOST_FLOWS and next(iter(_STATES.values())).begun < time.monotonic() - LONGEST:
         _STATES.pop(next(iter(_STATES))).end()
@@ -102,17 +102,17 @@ def of(flow: http.HTTPFlow) -> FlowState | None:
 
 
 def all_states() -> tuple[FlowState, ...]:
-    """Of all flows under way."""
+    """Return the states of all flows under way."""
     return tuple(_STATES.values())
 
 
 def by_id(flow_id: str) -> FlowState | None:
-    """The same by the flow's id."""
+    """Return a flow's state by the flow's id."""
     return _STATES.get(flow_id)
 
 
 def forget(flow: http.HTTPFlow) -> None:
-    """The flow has ended."""
+    """Drop a flow's state and end its lease."""
     if (state := _STATES.pop(flow.id, None)) is not None:
         state.end()
 

@@ -199,7 +199,7 @@ class ToolLoopStep(Step):
     async def _buffered(
         self, flow: http.HTTPFlow, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> None:
-        """The same for a response that is complete before any of it is sent."""
+        """Run the turns of a response that is complete before any of it is sent."""
         assert flow.response is not None
         plain = bodies.plain_body(flow, flow.response.raw_content or b"")
         if plain is None:

@@ -37,7 +37,7 @@ class Tracing(Step):
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """It could not be begun, and is not tried again until it was off."""
+        """True if the start failed; the next try is after tracing was switched off."""
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         await self.failed(flow, state)

@@ -1,4 +1,4 @@
-"""What clients are told of the size of their requests (`conversation/context_windows.py`).
+"""Usage scaling: the input tokens that clients see of their requests (`conversation/context_windows.py`).
 
 Streams are changed event by event: behind the tool loop where the model may ask for originals, else on their
 way through mitmproxy; documents before they are sent. A response of which nothing is to be told differently
@@ -110,7 +110,7 @@ def _edited(
 
 
 def _report(flow: http.HTTPFlow, scaled: ScaledResponse) -> None:
-    """What was told, and what is true."""
+    """Report the scaled figures beside the real ones."""
     scale, real = scaled.scale, scaled.usage.real
     told = {name: [count, scale.count(count)] for name, count in real.items()}
     flow.metadata[METADATA] = {"limit": scale.limit, "believed": scale.believed, "told": told}

@@ -46,15 +46,15 @@ from penumbra.retry.portions import Portions
 _log = logging.getLogger(__name__)
 
 Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
-"""What becomes of a frame that asks for a response; None: it is left alone."""
+"""Processes a frame that asks for a response; None: the frame is left alone."""
 Trace = Callable[[TurnRecord, Mapping[str, str]], None]
 """The turn has ended; the headers are those of the request that it belongs to."""
 Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
-"""What becomes of any other frame of the client. Raises RedactionError."""
+"""Searches any other frame of the client. Raises RedactionError."""
 
 
 class WebSockets:
-    """State: none; what is known of a connection is its flow's."""
+    """Handles the frames of a Responses socket. All that is known of a connection is in its flow's state."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class WebSockets:
         return True
 
     async def _remember(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
-        """What later frames do not say again."""
+        """Remember what later frames do not say again."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.caller
         if turn is None or caller is None or not turn.finished:

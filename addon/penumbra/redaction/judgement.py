@@ -55,7 +55,7 @@ _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
 _PHRASE = re.compile(r"[a-z]{4,}(?:-[a-z]{4,}){2,}$")
 _YEAR = re.compile(r"^[A-Za-z]{4,}[-_.]?\d{2,4}$")
 _FIGURES = re.compile(r"\d{2}$")
-"""How a person ends a password, and a program no name of a variable."""
+"""Figures with which a person ends a password, and a program no name of a variable."""
 _COUNTED = re.compile(r"[A-Za-z]+[-_]\d{1,3}$")
 """One thing of several: `identifier_12`."""
 _NUMBERED = re.compile(
@@ -67,12 +67,12 @@ _TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(
 _MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
 """A machine's number, or several: whatever it is the type of, it is nobody's password."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
-"""What `kubeseal` makes: only the cluster can read it."""
+"""A value that `kubeseal` made: only the cluster can read it."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
 """A rule of validation and what it takes: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""What such a rule takes: numbers, and names without figures."""
+"""Arguments of such a rule: numbers, and names without figures."""
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
 """A number that has letters and is none the less a number: `1.5e+16`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
@@ -94,7 +94,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _DEPLOYED = re.compile(
     r"(?:change-?_?me|changeit|letmein|welcome|qwerty)[-_.]?(?:prod|production|staging|live)\d{0,4}$"
 )
-"""What was to be filled in, and went out with the name of where it is used."""
+"""A value that was to be filled in, and went out with the name of where it is used."""
 _FREE_PHRASE = re.compile(r"(?:[A-Z][a-z]{3,13}){3,6}$|[a-z]{4,14}(?:_[a-z]{4,14}){2,5}$")
 """`CopperFalconMeadow`, `copper_falcon_meadow`."""
 _ASKING = frozenset(_SPEC["asking_words"].split())
@@ -102,10 +102,10 @@ _JOINING = frozenset(_SPEC["joining_words"].split())
 _PHRASED = re.compile(r"[A-Za-z]+['@$]?[A-Za-z]*[0-9]{0,4}[!?.,#$@%&*]{0,3}$|[0-9]{1,4}[!?.#$@%&*]{0,3}$")
 """A word of a phrase, or a number in it."""
 _FRAMING = "-<>[{($%#/*="
-"""What a condition, a template or an option begins with."""
+"""First characters of a condition, a template or an option."""
 _LOOK = 256
 _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
-"""How expressions are written, but for values that end their line."""
+"""Styles of expressions, but for values that end their line."""
 
 
 @remembered(4_096)

@@ -29,10 +29,10 @@ _JOINT = re.compile(r"[_.:>-]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _FIGURES = re.compile(r"[0-9]{2,}$")
 _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""What ends the name of a type, or of a size: a person ends a password with other figures."""
+"""Text that ends the name of a type, or of a size: a person ends a password with other figures."""
 _LEAST_WORD = 4
 _SHARE = 0.3
-"""How many of the letters of a name are of words that programs use, at least."""
+"""Least share of a name's letters that are in words that programs use."""
 _LEAST_KNOWN = 0.5
 """Least share for a word in one case that is long, or has figures within."""
 _LEAST_MEAN = 3

@@ -244,7 +244,7 @@ class Rule:
     (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
     checksum: bool = False
-    """Where its checksum holds, nothing else is asked."""
+    """True if a value whose checksum holds needs no other test."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property

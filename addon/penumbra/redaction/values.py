@@ -72,7 +72,7 @@ _CHAIN = re.compile(
 `a.key,host:a.host,`. The last one in front of a word of the language: `value}get`.
 Conditions on members: `a?b[c].d`, `a.b&&(`."""
 _BETWEEN_TEXTS = re.compile(r"[+,)](?=.{0,255}[+=(,]$).{0,200}?[A-Za-z_$]{3}\(")
-"""What stands between the end of a text and the beginning of the next one, with a call: `+e+get(n)+`."""
+"""Text that stands between the end of a text and the beginning of the next one, with a call: `+e+get(n)+`."""
 _OBJECT = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+@[0-9a-f]{1,8}$")
 """An object as Java prints it."""
 _IDENTIFIER = re.compile(
@@ -110,7 +110,7 @@ _STANDARD = re.compile(
     r"|(?:[A-Za-z]{2,10}[-_])?(?:sha|SHA|md|MD|hmac|HMAC)[-_]?\d{1,3}(?:[-_][A-Za-z]{2,8})?$"
     r"|localhost:\d{1,5}$|[A-Z]\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?$"
 )
-"""What standards, and what they define, are called: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`,
+"""Names of standards, and of what they define: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`,
 `T1098.001`; and where a server is while somebody tries it out. A person may choose such a thing."""
 _PORT = re.compile(r"\d{1,5}/(?:tcp|udp|sctp)$")
 _MEMBER = re.compile(
@@ -123,11 +123,11 @@ _WRITTEN_CODE = re.compile(
     r"|[\w)]=![01]\b|(?<!\w)(?:(?![A-Za-z_])\w)*+[A-Za-z_]\w*+!==?$|\)\}\w?|\)\{"
     r"|^[\w$]{1,3}\?[\w$]+[\[.(]"
 )
-"""What programs without spaces have between their words: operators, members, ends of functions."""
+"""Signs between the words of programs without spaces: operators, members, ends of functions."""
 _CHARACTERS = re.compile(r"\[[^\]]{0,40}(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)|\(\?[:=!<P]|\\%\(")
 """A class of characters with ranges in it, or a group that is not kept, as a pattern has them."""
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
-"""What a signature of AWS names as its credential: an id, a date, a region."""
+"""Credential in a signature of AWS: an id, a date, a region."""
 _SITE = re.compile(
     r"[a-z0-9-]{2,40}(?:\.[a-z0-9-]{1,40})*\.(?:io|com|org|net|dev|app|in|de|co|ai|sh|internal|local)/[\w./@-]*$"
 )

@@ -50,7 +50,7 @@ _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""How a disguise begins, or a backspace: with what follows, for other scripts have many such bytes."""
+"""Beginning of a disguise, or a backspace: with what follows, for other scripts have many such bytes."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
@@ -62,11 +62,11 @@ GLUE = -1
 AROUND = 300
 """Bytes around what is decoded that are searched with it: a name may stand there."""
 FAR = 8_192
-"""The same of what may stand in the midst of a longer secret, as of a private key."""
+"""Distance for text that may stand in the midst of a longer secret, as of a private key."""
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
-"""What .NET writes for a quote within a string of JSON; of more backslashes, in strings within strings."""
+"""Quote as .NET writes it within a string of JSON; of more backslashes, in strings within strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ JOINTS = Linear(
 )
 """Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""What is no second half but the name of a member, as behind the `+` of a diff."""
+"""Text that is no second half but the name of a member, as behind the `+` of a diff."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
@@ -300,7 +300,7 @@ QUOTED = Linear(
     rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
     _OPTIONS,
 )
-"""What a text shows that was quoted for an address, and is none itself: lines' ends, quotes, blanks."""
+"""Escapes of a text that was quoted for an address, and is none itself: lines' ends, quotes, blanks."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 

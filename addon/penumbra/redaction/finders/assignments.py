@@ -88,7 +88,7 @@ _OPEN = late(
 _OPEN_REACH = 256
 """Bytes behind a name in which the bracket stands: more than `_OPEN` may be long."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
-"""How lists of words begin in the shell and in Ruby: what has no quotes there is text as well."""
+"""Beginnings of lists of words in the shell and in Ruby: what has no quotes there is text as well."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
 _BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
 _NEXT = late(rb"{QUOTE}?" + _GAP + rb",")
@@ -260,7 +260,7 @@ _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
+"""Items of a list beside `password` that are none: `min:8`, `--stdin`, `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
     rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"

@@ -1,4 +1,4 @@
-"""How a name and its value are joined: assignment, element, argument, table, pair.
+"""Forms that join a name and its value: assignment, element, argument, table, pair.
 
 Each form is read with bounded patterns from the place where the name ends. What comes out is
 where the value stands and how it is written, which decides what it may be.
@@ -43,7 +43,7 @@ _WRAPPER = (
     rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""What prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
+"""Text that prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
     rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
@@ -135,7 +135,7 @@ _PUT = late(
 _BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
 _YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
+"""Text that follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
@@ -145,7 +145,7 @@ _NO_SETTER = late(
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
 )
-"""How the names of methods begin that ask for a secret, or do something with one."""
+"""Beginnings of the names of methods that ask for a secret, or do something with one."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 

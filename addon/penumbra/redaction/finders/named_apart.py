@@ -66,7 +66,7 @@ _NAMES = Names()
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""What stands in all names that may be telling: most records have none."""
+"""Text that stands in all names that may be telling: most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -114,7 +114,7 @@ _WHERE = late(
 
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""What needs quotes around what stands in its place."""
+"""Text that needs quotes around what stands in its place."""
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -253,7 +253,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""What stands behind a text that is one side of a comparison, and takes the place of nothing."""
+"""Text that stands behind a text that is one side of a comparison, and takes the place of nothing."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")

@@ -57,7 +57,7 @@ _REALM = late(
 _MAIL = late(rb"{LEAD}[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
 _REST_OF_LINE = late(rb"[^\n\\]{0,160}(?:{BREAK})?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
-"""What `grep` puts between a file's name and its line."""
+"""Text that `grep` puts between a file's name and its line."""
 _COMMENT = late(rb"{LEAD}[ \t]{0,8}(?:[#;]|(?={BREAK}))[^\n\\]{0,200}")
 _STEP = late(rb"{BREAK}")
 _BY_FILE = {

@@ -42,7 +42,7 @@ _PIECE = re.compile(
     rb"[ \t]{0,8}(?=\r?\n|\Z|[\"'\x1b]|\\{1,3}[nr\"])"
 )
 _LABEL = re.compile(r"\S{0,80}:$|[A-Za-z_][A-Za-z_.-]{0,80}=[^=]")
-"""What names a value, beside it or on the next line: that is for others to judge."""
+"""Text that names a value, beside it or on the next line: that is for others to judge."""
 _ENTRY = re.compile(rb"[\"']\s{0,4}:")
 _ANYTHING = Name(Strength.PASSWORD, "credential")
 
@@ -53,7 +53,7 @@ class Printed:
 
     name: Name
     only: bool = True
-    """It prints nothing else."""
+    """True if the command prints nothing else."""
 
 
 @cache
@@ -205,7 +205,7 @@ _BEFORE = ("sudo", "env", "curl")
 _REACH = 240
 """Bytes in front of a prompt's sign that are read."""
 _TAG = b">"
-"""What may end in front of a prompt, and says nothing of how lines do."""
+"""Text that may end in front of a prompt, and says nothing of how lines do."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """Prompts of one text that are looked at."""
@@ -218,7 +218,7 @@ _WHERE = (
     rb"(?:(\[?[\w.-]{1,40}@[\w.-]{1,60}[: ][\w~/. -]{0,80}\]?|(?:PS [A-Z]:|[A-Z]:\\)[^\s>]{0,80}"
     rb"|[\w.~/-]{1,40} )|)[ ]?"
 )
-"""What may stand in front of a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
+"""Text that may stand in front of a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
 _PROMPT = late(_FRONT + _WHERE + rb"\Z")
 _FRONTS = late(_FRONT)
 _NEXT = late(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
@@ -236,7 +236,7 @@ _VALUE = late(
 _TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
-"""What a command speaks of that may print a secret."""
+"""Words in a command that may print a secret."""
 _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 

@@ -64,7 +64,7 @@ _DOTTED = (
 """Tokens in parts with points between them that nothing else is written like."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""The same, whatever stands around them: a quick question that most texts fail."""
+"""Such rules without their surroundings: a quick question that most texts fail."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -129,7 +129,7 @@ _ARMOURED = re.compile(
     rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
     rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
 )
-"""What stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
+"""Text that stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
@@ -201,13 +201,13 @@ _WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
-"""What asks of a pattern's match where it stands."""
+"""Text that asks of a pattern's match where it stands."""
 _MEMORY = 8 << 20
 """Bytes that a pattern of RE2 may take."""
 _BEHIND_WRAP = 64
 """Bytes of that behind the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""What joins the parts of a token: what begins behind one is no token of its own."""
+"""Text that joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This machine, or a name without a domain."""
@@ -223,11 +223,11 @@ _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _NOBODYS_HOST = re.compile(
     rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|(?:your)?domain(?:\.[a-z]{2,6})?)(?![\w-]|\.\w)"
 )
-"""What is kept for documents, and what stands there for a name."""
+"""Hosts that are reserved for documents, and text in the place of a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
 _FRONT = re.compile(shared_patterns.FILE)
-"""What `grep` puts in front of a line is nothing of it."""
+"""Prefix of `grep`, which is no part of the line."""
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
@@ -238,7 +238,7 @@ _LINE_REACH = 300
 _GLIMPSE = 600
 """Bytes behind an anchor in which a long value shows what it is."""
 _LOOK = 256
-"""How much of a value is read to judge it: a longer look at each of many would make hostile texts slow."""
+"""Bytes of a value that are read to judge it: a longer look at each of many would make hostile texts slow."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -451,7 +451,7 @@ _TRACED = re.compile(
     rb"(?i)(?:(?:trace|span|parent|request|transaction)(?:[_-]?(?:id|parent|state|context))?|x-[a-z]{2,20}-id)"
     rb"[\"']{0,2}[:=][ \"']{0,3}\Z"
 )
-"""What says that a request can be followed by a value."""
+"""Text that says that a request can be followed by a value."""
 
 
 def begins_word(data: bytes, start: int) -> bool:

@@ -1,4 +1,4 @@
-"""How a value is read from the place where it begins: between quotes, or as a run of what values hold.
+"""Reading of a value from the place where it begins: between quotes, or as a run of what values hold.
 
 What closes a string n levels down has 2**n - 1 backslashes, behind those of its content, which come in
 multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
@@ -84,7 +84,7 @@ _ENDS = re.compile(
     + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
     + rb")(?:\||\Z)"
 )
-"""What no value goes on with behind a `|`: a date, the name of a command."""
+"""Text with which no value goes on after a `|`: a date, the name of a command."""
 _LONGEST_LINE = 400
 
 
@@ -159,7 +159,7 @@ RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
     rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
-"""What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
+"""Text that ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _TRIM = b".,;:"
@@ -167,7 +167,7 @@ _BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
 
 
 class Value(NamedTuple):
-    """Where a value stands and how it is written."""
+    """Place and style of a value."""
 
     start: int
     end: int

@@ -153,7 +153,7 @@ def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Of a longer word."""
+    """Return whether the match is a part of a longer word."""
     before = start > 0 and bool(_WORD.match(text[start - 1]))
     after = end < len(text) and bool(_WORD.match(text[end]))
     return (before and after) if end - start >= _LONG else (before or after)
@@ -264,7 +264,7 @@ class ReadRequest(Protocol):
 
 
 class Restoration:
-    """What may be put back into one response, and what was."""
+    """Text that may be put back into one response, and what was."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class Restoring:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Of a call in its place: what was read before it decides about it."""
+        """Return the key of a call in its place: what was read before it decides about it."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()

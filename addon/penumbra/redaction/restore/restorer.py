@@ -34,7 +34,7 @@ from penumbra.short_texts import remembered
 # nothing.
 
 Kind = Literal["path", "patch", ""]
-"""How a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
+"""Way in which a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -125,7 +125,7 @@ def edit_kind(tool: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where relative paths start."""
+    """Folder where relative paths start."""
 
     root: str = ""
     """Absolute; empty if it is not known."""
@@ -281,7 +281,7 @@ class Values:
 
 
 class Vault:
-    """What was read in each conversation. Safe between threads.
+    """Values that were read in each conversation. Safe between threads.
 
     The oldest scopes, and the oldest results of a scope, are forgotten first. Nothing of it is ever
     written anywhere; `repr` tells sizes only.
@@ -331,7 +331,7 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Those values of a scanned text that are beyond doubt spelt as in the file that the text shows.
+    """Return the values of a scanned text that are beyond doubt spelt as in the file that the text shows.
 
     Left out: what a tool may have cut, numbered, coloured, or escaped for a JSON document of its own.
     """
@@ -355,12 +355,12 @@ _FIRST, _LAST = "*** Begin Patch", "*** End Patch"
 _SILENT = (_FIRST, _LAST, "*** End of File")
 """Lines with stars that name no file."""
 _ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What some readers of a patch take for the end of a line, and others don't."""
+"""Characters that some readers of a patch take for the end of a line, and others don't."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """How a tool's calls name the file that they edit."""
+    """Way in which a tool's calls name the file that they edit."""
 
     member: str = ""
     """The one member of its arguments that does; empty: a patch within them does."""
@@ -509,7 +509,8 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
 
 
 def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
-    """The same for a patch, whose sections name their files. Nothing if a line may be read in two ways."""
+    """Return the marks of a patch, whose sections name their files. Nothing if a line may be read in two
+    ways."""
     lines = patch.split("\n")
     if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
         return []
