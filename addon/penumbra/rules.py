@@ -18,7 +18,6 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
 # Bounds of a user's YAML file: deep nesting ends a parser, and with it the process.
-
 MOST_BYTES = 4_000_000
 DEEPEST = 100
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -229,7 +229,6 @@ def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
 
 
 # Examples in rule files are run by the rules in force.
-
 _KEY = b"examples"
 _SPLIT = "¦"
 """Parts a secret, so that no file holds a whole one."""

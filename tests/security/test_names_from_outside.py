@@ -10,8 +10,8 @@ from penumbra.apis.usage import added, flat
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.totals import ExpansionMetrics
+from penumbra.redaction.redact_calls import shown_names
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.shown_names import shown_names
 from support.by_hand import tunnelled
 from support.engines import APIS, Callers
 

@@ -13,7 +13,7 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
 from penumbra.redaction.other_bodies import Anywhere, Searched
-from penumbra.redaction.unsearchable import forgiving
+from penumbra.redaction.redact_calls import forgiving
 from penumbra.wire.document import Document
 from support.cases import each
 from support.planted import GITHUB, PASSWORD

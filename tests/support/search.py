@@ -7,7 +7,7 @@ from typing import Any
 from penumbra.config.settings import Settings
 from penumbra.redaction import default
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 
 
 def search(data: bytes, redact: Redact | None = None, *, kind: str = "", **more: Any) -> Searched:

@@ -141,7 +141,7 @@ def read_yaml(
     pipe = dict(_mapping("pipes.tool_output", pipes.get("tool_output")))
     if "api" in pipe:
         values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
-    enabled = _switch("pipes.tool_output.enabled", pipe.pop("enabled", True))
+    enabled = read_value(FLAG, "pipes.tool_output.enabled", pipe.pop("enabled", True))
     yield from _section(_TOOL_OUTPUT, pipe, _IN_PIPE, ("api", "enabled"))
     yield from _section("penumbra", _mapping("penumbra", top.get("penumbra")), _BY_NAME)
     if not enabled:
@@ -215,10 +215,6 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise SettingsError(f"{key}: got {shown(value)}, allowed: a mapping")
     return value
-
-
-def _switch(key: str, value: Any) -> bool:
-    return read_value(FLAG, key, value)
 
 
 _Record = TypeVar("_Record", Provider, Api)

@@ -15,9 +15,8 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues
+from penumbra.redaction.redact_calls import Redact, ShowName, bounded, forgiving, shown_names
 from penumbra.redaction.redactor import Redactor, Scan
-from penumbra.redaction.shown_names import ShowName, shown_names
-from penumbra.redaction.unsearchable import Redact, bounded, forgiving
 
 _SOURCE = "".join(f"{number}\tdef name_{number}(self) -> None:\n" for number in range(1, 60))
 _TESTS = "".join(f"tests/test_a.py::test_{number} PASSED [ {number}%]\n" for number in range(1, 60))

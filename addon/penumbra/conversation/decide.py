@@ -32,7 +32,7 @@ from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
 from penumbra.redaction import placeholder
-from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
 from penumbra.store.exchanges import HeldResult
 from penumbra.store.stores import Unsaid

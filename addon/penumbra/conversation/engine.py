@@ -53,8 +53,7 @@ from penumbra.expand.reference import Caller
 from penumbra.linear import utf8
 from penumbra.metrics.totals import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
-from penumbra.redaction.shown_names import ShowName
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store import history
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database

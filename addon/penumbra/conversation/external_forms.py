@@ -20,8 +20,7 @@ from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError
 from penumbra.expand.reference import References
 from penumbra.metrics.totals import ExternalMetrics
-from penumbra.redaction.shown_names import ShowName
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores
 

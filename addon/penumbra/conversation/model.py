@@ -23,7 +23,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.items import Item, Searched
 from penumbra.errors import one_line
 from penumbra.redaction.json_text import Structured
-from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.conversations import NO_LIMITS, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document

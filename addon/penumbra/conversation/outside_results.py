@@ -26,7 +26,7 @@ from penumbra.apis.user_text import carries_transcript
 from penumbra.conversation import adoption, read
 from penumbra.conversation.model import Request
 from penumbra.redaction.json_text import still_json
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode

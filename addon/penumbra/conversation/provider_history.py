@@ -22,7 +22,7 @@ from penumbra.conversation import dedup
 from penumbra.conversation.call_names import Clean, ShownTexts, call_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Prepared
-from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.exchanges import HeldResult
 from penumbra.wire.document import Document
 

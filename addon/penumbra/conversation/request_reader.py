@@ -27,7 +27,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
 from penumbra.errors import Unreadable
 from penumbra.expand.reference import Caller
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 from penumbra.store.records import ToolCallCache

@@ -18,7 +18,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Original, Prepared
 from penumbra.expand.reference import References
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import Conversations
 from penumbra.store.decisions import Decision
 

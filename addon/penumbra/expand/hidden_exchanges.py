@@ -19,7 +19,7 @@ from penumbra.apis.prefix_hash import Chain
 from penumbra.errors import one_line
 from penumbra.expand import query
 from penumbra.expand.reference import Caller, References
-from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.store import exchanges
 from penumbra.store.exchanges import HeldResult, PastResponse
 from penumbra.wire.document import Document

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penumbra.compress.result import Redacted
 from penumbra.errors import RedactionError, one_line
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 
 MOST_LINES = 8_000
 _LONGEST = 2_000

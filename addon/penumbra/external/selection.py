@@ -37,7 +37,7 @@ from penumbra.external.strategies import (
     first_words,
     strategy_rules,
 )
-from penumbra.redaction.shown_names import ShowName
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
@@ -301,7 +301,8 @@ class ExternalCompressors:
         """Once for each host: the credentials of its clients are good for nobody who could be asked."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""
-        if isinstance(strategy, ExternalProvider) and self._is_new_misfit(host):
+        is_new = host not in self._misfits and len(self._misfits) < _MOST_MISFITS
+        if isinstance(strategy, ExternalProvider) and is_new:
             self._misfits.add(host)
             _log.warning(
                 "Penumbra: the provider %s takes no credential of clients %s, only of those of %s: their "
@@ -310,9 +311,6 @@ class ExternalCompressors:
                 f"of {host}" if host else "without one",
                 strategy.host,
             )
-
-    def _is_new_misfit(self, host: str) -> bool:
-        return host not in self._misfits and len(self._misfits) < _MOST_MISFITS
 
 
 def _asked(

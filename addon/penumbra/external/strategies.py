@@ -48,7 +48,6 @@ from penumbra.wire.request_path import is_this_machine
 # Calls go through the operator's proxies but never through this one. Every call carries a header with a
 # number of its own, so that a call that comes back to us over any way (a transparent proxy, a proxy in front)
 # is recognised and left alone. The number means nothing as soon as the call is over.
-
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
 # They would write addresses and keys into the log.

@@ -32,7 +32,7 @@ from penumbra.flow.current_settings import Lease
 from penumbra.flow.page.contents import Contents, Texts
 from penumbra.flow.signing import headers_of
 from penumbra.metrics.totals import ExpansionMetrics, Metrics
-from penumbra.redaction.shown_names import shown_names
+from penumbra.redaction.redact_calls import shown_names
 from penumbra.wire import framing
 from penumbra.wire.json_values import NotJson
 
@@ -235,7 +235,6 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
 
 # mitmproxy 12 asks its views for a text, mitmproxy 11 for lines of marked texts: each has a class of its own,
 # without the base that the other version does not have.
-
 NAME = "Penumbra"
 _EMPTY = " "
 """mitmweb gives a line with nothing in it no height."""

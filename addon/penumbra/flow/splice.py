@@ -41,9 +41,8 @@ from penumbra.flow import bodies, guarded
 from penumbra.flow import state as states
 from penumbra.wire import framing
 
+
 # The two hooks, and the interfaces of the objects that answer them.
-
-
 class Session(Protocol):
     """A response that may be spliced."""
 

@@ -106,7 +106,6 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
 # "9vTq2-LmX4wRk7"}` does. So the value is searched as the JSON that it is, and each of its texts that holds
 # one line takes over what became of it there; texts of several lines tell by themselves what is secret in
 # them.
-
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4

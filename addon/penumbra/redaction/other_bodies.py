@@ -24,7 +24,7 @@ from penumbra.compress.result import Redacted
 from penumbra.linear import LinearText
 from penumbra.redaction import Unreadable
 from penumbra.redaction.json_text import leaves, still_json, surrounded
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
@@ -34,7 +34,6 @@ from penumbra.wire.json_values import NotJson, encode
 # from the other are in `rules/results.yaml`. What becomes of a string depends on it and on what stands around
 # it in its own item alone, so an item that is sent again has the same bytes again; and what became of an item
 # is remembered.
-
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")

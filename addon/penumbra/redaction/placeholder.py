@@ -139,7 +139,6 @@ class Gaps:
 
 
 # In the arguments of a call a tool would take a placeholder for the value that it replaces.
-
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"

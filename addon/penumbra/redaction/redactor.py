@@ -327,7 +327,7 @@ class Redactor:
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
         """Return what the text shows as it is, and in the forms in which tools print."""
-        shown = self._signs(data)
+        shown = signs(data, self._told_by)
         found = self._seen(data, hint, shown)
         if not depth:
             return found
@@ -347,9 +347,6 @@ class Redactor:
         gaps = placeholder.Gaps(data, taken)
         found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
         return _back(view, [gaps.whole(span, view.data) for span in found])
-
-    def _signs(self, data: bytes) -> frozenset[int]:
-        return signs(data, self._told_by)
 
     def _seen(self, data: bytes, hint: Hint, shown: frozenset[int]) -> list[Span]:
         low = data.lower()

@@ -407,7 +407,6 @@ def compile_pattern(regex: str) -> Linear:
 # - `rule:<id>`, globs allowed: what the rule finds, unless another one finds it too;
 # - `path:<glob>`: whole files, where a call reads one by its path, whose end it matches: `path:tests/*.env`.
 #   `*` matches within one part of the path, `**` any number of parts.
-
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

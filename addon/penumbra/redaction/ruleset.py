@@ -22,7 +22,6 @@ from penumbra.rule_schemas.schema import reason
 # Keys of `gitleaks.toml` that are supported: id, regex, keywords, entropy, secretGroup, allowlists of values
 # (regexes with regexTarget secret, match or line; stopwords; condition), at the top and in rules. A rule that
 # only names paths, and a pattern that is not linear, are left out; `warnings` says so.
-
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
 

@@ -9,7 +9,6 @@ import re
 from typing import Any, cast
 
 # Prefixes that tools write before lines: numbers, files, signs of diffs and comments, times, services.
-
 NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
 FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"
 _TIME = (

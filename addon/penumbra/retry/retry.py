@@ -17,7 +17,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
 from penumbra.conversation.shrink_to_fit import Need
 from penumbra.conversation.shrunk_request import may_shorten
-from penumbra.redaction.unsearchable import Redact
+from penumbra.redaction.redact_calls import Redact
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal, learned_from, need
 from penumbra.store.conversations import LearnedLimits

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.redaction.unsearchable import mask
+from penumbra.redaction.redact_calls import mask
 from support.planted import GITHUB, anthropic, results
 
 LONG = f"GITHUB_TOKEN={GITHUB}\n" * 40

@@ -15,8 +15,8 @@ from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import outside_results, read
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redact_calls import Redact
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies

@@ -15,8 +15,8 @@ from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed, read_all
 from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, TOO_MUCH, Search
 from penumbra.redaction import ruleset
+from penumbra.redaction.redact_calls import shown_names
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.shown_names import shown_names
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 API = recognise.by_request_line("POST", "/v1/messages")

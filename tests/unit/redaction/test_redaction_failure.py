@@ -8,7 +8,7 @@ import pytest
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
-from penumbra.redaction.unsearchable import forgiving
+from penumbra.redaction.redact_calls import forgiving
 from support.planted import GITHUB
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import TooLarge
+from penumbra.redaction.redact_calls import bounded, forgiving
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.unsearchable import bounded, forgiving
 
 TEXTS = {
     "table": "name,email,password\n" + "\n".join(f"u{n},u{n}@x.org,{n * 7919:x}Xy!{n:o}" for n in range(300)),

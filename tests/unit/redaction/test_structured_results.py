@@ -16,8 +16,8 @@ from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
 from penumbra.redaction import RedactionError
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redact_calls import forgiving
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.unsearchable import forgiving
 from penumbra.wire.document import Document
 from support.planted import GITHUB, PASSWORD
 

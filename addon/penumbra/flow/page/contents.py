@@ -33,15 +33,13 @@ _log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 
 
-def _weigh(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1])
-
-
 class Texts:
     """State: pairs of texts by the number of their result."""
 
     def __init__(self) -> None:
-        self._pairs: LRUCache[int, Pair] = LRUCache(_MOST_CHARACTERS, _weigh)
+        self._pairs: LRUCache[int, Pair] = LRUCache(
+            _MOST_CHARACTERS, lambda pair: len(pair[0]) + len(pair[1])
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
         self._cleared = 0

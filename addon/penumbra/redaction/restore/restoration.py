@@ -32,10 +32,10 @@ from penumbra.compress.result import Redacted
 from penumbra.errors import place
 from penumbra.redaction import RedactionError
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redact_calls import Redact
 from penumbra.redaction.redactor import Scan
 from penumbra.redaction.restore import restorer
 from penumbra.redaction.restore.restorer import Folder, Restorer, Values, Vault, exact, restorer_of
-from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.keyed_values import KeyedValues
 from penumbra.store.records import Restorations, Stretch, Stretches
@@ -45,7 +45,6 @@ from penumbra.wire.json_values import NotJson
 # Past calls: clients send their arguments again, as text or as the same JSON spelled in another way. A value
 # is exchanged where it stands, byte by byte, so that the arguments become what the client would have sent
 # had it got the placeholder.
-
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )

@@ -32,7 +32,6 @@ from penumbra.short_texts import remembered
 # names a file at all. A relative path starts from the folder that the call names, or that the conversation
 # says it works in; without either it equals only the same relative path, and after a change of folder
 # nothing.
-
 Kind = Literal["path", "patch", ""]
 """Way in which a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
 _OF_FILES = ("read", "edit", "write")

@@ -1,6 +1,7 @@
-"""Texts that can't be searched for secrets.
+"""Functions that redact texts within bounds, go on after a failed search, or make names fit to be shown.
 
-By default its request is refused; an operator may have the text masked or passed on instead.
+By default a request with a text that can't be searched is refused; an operator may have such a text masked or
+passed on instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable
 
 from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
+from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, TooLarge
+from penumbra.short_texts import LONGEST, remembered
 
 Redact = Callable[[str, str], Redacted]
 """Takes a text and a hint (path or command). Raises RedactionError."""
@@ -63,3 +66,25 @@ def forgiving(redact: Redact, failure: str) -> Redact:
 def mask(text: str) -> str:
     """Return what stands for a text that was not searched."""
     return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"
+
+
+# A name may be anything, a secret or a screenful of text, too.
+_MOST = 100
+"""Characters that are shown."""
+ShowName = Callable[[str], str]
+
+
+def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
+    """Return what makes of a name what may be shown: one line, cut, without secrets."""
+
+    def show(name: str) -> str:
+        try:
+            clean = one_line(redact(name, "").text)
+        except RedactionError:
+            return "(not searched)"
+        return clean if len(clean) <= _MOST else f"{clean[:_MOST]}…"
+
+    short = remembered(4_096)(show)
+
+    # What is cut before it is searched might show half a secret.
+    return lambda name: short(name) if len(name) <= LONGEST else f"(a name of {len(name)} characters)"
