@@ -20,11 +20,13 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Tool, Tools
 from penumbra.apis.parts import is_telling
+from penumbra.compress.token_estimate import estimate
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
 
@@ -194,6 +196,14 @@ line in `lines`."""
 def tool(name: str) -> Tool:
     legend = EDITING_LEGEND if name in EDITING_NAMES.values() else LEGEND
     return Tool(name, _DESCRIPTION + legend, _PARAMETERS)
+
+
+@lru_cache(8)
+def tool_tokens(name: str) -> int:
+    """Return the estimated tokens of the declaration in a request, its JSON included."""
+    declared = tool(name)
+    value = {"name": name, "description": declared.description, "input_schema": declared.parameters.decode()}
+    return estimate(encode(value).decode())
 
 
 def editing_name(name: str, tools: Tools) -> str:

@@ -367,7 +367,7 @@ def _sent(
         dollars_saved=_dollars(
             incoming, totals, Totals.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
         ),
-        declared=_declared(prepared.tool) if prepared is not None else 0,
+        declared=reference.tool_tokens(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
         tools=_tools(incoming, request),
         called=frozenset(call.name for call in request.conversation.calls.values()),
@@ -479,11 +479,6 @@ def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> f
         return 0.0
     saved_new = new.tokens_before - new.tokens_after
     return saved_new * rates.written + (saved - saved_new) * rates.cached
-
-
-def _declared(name: str) -> int:
-    declared = reference.tool(name)
-    return len(declared.name) + len(declared.description) + len(declared.parameters)
 
 
 def _put_back(accepted: Accepted) -> int:

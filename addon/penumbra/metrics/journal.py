@@ -68,7 +68,9 @@ class SentRequest:
     dollars_saved: float | None
     """None: the price is not known."""
     declared: int
+    """Tokens of the injected tool's declaration."""
     put_back: int
+    """Bytes."""
     is_turn: bool = True
     """The request asks for a message; it neither counts tokens nor compacts."""
     project: str = ""
@@ -262,7 +264,7 @@ class Journal:
             seconds=request.milliseconds / 1000,
             sent_before=totals.tokens_before,
             sent_after=totals.tokens_after,
-            declared=request.declared // _BYTES_A_TOKEN,
+            declared=request.declared,
             put_back=request.put_back // _BYTES_A_TOKEN,
             secrets=Counter(request.secrets),
         )

@@ -10,7 +10,7 @@ from types import TracebackType
 from penumbra.apis import parts, recognise
 from penumbra.apis.recognise import Api
 from penumbra.compress.calls.classify import classify
-from penumbra.compress.token_estimate import BYTES_PER_TOKEN, estimate
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
 from penumbra.conversation import cache_price
 from penumbra.conversation.engine import Engine
@@ -108,7 +108,7 @@ class Projector:
             return None
         forms = tuple(_form(accepted, shown) for shown in accepted.rewritten.shown)
         name = accepted.prepared.tool if accepted.prepared else ""
-        return Projected(accepted, forms, accepted.hidden, _declared(name) if name else 0)
+        return Projected(accepted, forms, accepted.hidden, reference.tool_tokens(name) if name else 0)
 
     async def large(self, form: Form, source: str) -> LargeResult:
         """A form for display, without secrets. `source`: the file that holds it. Raises RedactionError."""
@@ -124,11 +124,6 @@ def api_of(format_name: str, method: str, path: str) -> Api:
     if found is None or found.format != format_name:
         raise KeyError(format_name)
     return found
-
-
-def _declared(name: str) -> int:
-    declared = reference.tool(name)
-    return estimate(f"{declared.name} {declared.description} {declared.parameters.decode()}")
 
 
 def _form(accepted: Accepted, shown: Shown) -> Form:

@@ -46,7 +46,7 @@ def request(*new: NewResult, carried: tuple[int, int] = (0, 0), **more: Any) -> 
         "conversation": b"\x01" * 32, "model": "m", "agent": "claude-cli", "host": "h", "api": "a", "note": "",
         "totals": Totals(len(new), len(new), 0, 0, before, after, 0), "new": new, "secrets": {}, "changed": True,
         "body": (9, 9), "milliseconds": 20.0, "prompt": prompt, "rates": RATES, "dollars_saved": 0.001,
-        "declared": 400, "put_back": 0,
+        "declared": 100, "put_back": 0,
     }  # fmt: skip
     return SentRequest(**values | more)
 
