@@ -20,14 +20,14 @@ from penumbra.flow import splice
 {patch}
 from mitmproxy import command
 from penumbra.addon import Penumbra
-from penumbra.flow import engines, state
+from penumbra.flow import current_settings, state
 
 
 class Tell:
     @command.command("tests.kept")
     def kept(self) -> str:
         leases = addons[0].engines._current.leases
-        return f"{{len(state._STATES) - 1}} flows, {{leases - 1}} leases, {{len(engines._DRAINING)}} engines"
+        return f"{{len(state._STATES) - 1}} flows, {{leases - 1}} leases, {{len(current_settings._DRAINING)}} engines"
 
 
 addons = [Penumbra(), Tell()]
