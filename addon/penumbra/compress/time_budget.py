@@ -21,6 +21,10 @@ from typing import TypeVar
 
 SMALL = 65_536
 """Characters of a text below which no clock is asked."""
+_TURN_SECONDS = 0.005
+"""Time that a thread works before it lets others run."""
+_PAUSE_SECONDS = 0.0001
+"""Time that is enough for a waiting thread to take Python's lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool]
@@ -114,9 +118,19 @@ class Allowance:
 
 
 def check() -> None:
-    """To be called by a stage between pieces of its work. Raises Overrun once the time is over."""
+    """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
+
+    Python asks a thread to let go of its lock after a while in which nobody did. RE2 lets go of it for some
+    microseconds at each question, too short for another thread to wake up, and each time that while begins
+    anew: without a pause here, an event loop waits for half a second.
+    """
     if getattr(_watch, "is_late", never)():
         raise Overrun
+    now = time.monotonic()
+    if now >= getattr(_watch, "pause_at", 0.0):
+        _watch.pause_at = now + _TURN_SECONDS
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(_PAUSE_SECONDS)
 
 
 PIECE = 4_096

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 
 import pytest
 
@@ -203,3 +204,26 @@ def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
     assert time.asked < 30
     with pytest.raises(time_budget.Overrun):
         allowance.spend(lambda: None)
+
+
+@pytest.mark.parametrize(("is_main", "pauses"), [(False, 2), (True, 0)], ids=["a worker", "the event loop"])
+def test_a_thread_pauses_once_a_turn(is_main, pauses, monkeypatch):
+    """Work that lets go of Python's lock for moments alone keeps other threads from taking it."""
+    now, slept = [0.0], []
+    monkeypatch.setattr(time_budget.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time_budget.time, "sleep", slept.append)
+
+    def work():
+        time_budget.check()  # The turn begins.
+        slept.clear()
+        for _ in range(110):
+            now[0] += 0.0001
+            time_budget.check()
+
+    if is_main:
+        work()
+    else:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(slept) == pauses
