@@ -130,9 +130,8 @@ def remaining_turns(made: int) -> int:
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
     """How many of some changes pay, counted from the end of the request.
 
-    `changes` stand in the request's order; `turns` more requests are expected. `cold`: the
-    provider has nothing of it cached. `bound`: reasoning behind
-    them is bound to its prefix and would be refused.
+    `changes` stand in the request's order; `turns` more requests are expected. `cold`: the provider has
+    nothing of it cached. `bound`: reasoning behind them is bound to its prefix and would be refused.
     """
     if not changes:
         return Verdict(0, 0.0, 0.0, "nothing to rewrite")

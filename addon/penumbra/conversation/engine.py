@@ -366,6 +366,8 @@ class Engine:
         await self._stores.conversations.sent(
             accepted.conversation, tool, waits=waits and not tool, revised=bool(over), life=cold
         )
+        if start := rewrite.start(accepted.request):
+            await self._stores.conversations.sent(start, life=cold)
         if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
             await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:
@@ -388,25 +390,11 @@ class Engine:
         request, state, past = known.request, known.state, known.past
         waits = late_declaration.may_wait(incoming, request, state, past)
         is_inline = late_declaration.is_inline(incoming, request)
-        due = partial(
-            late_declaration.is_due,
-            request,
-            state,
-            past,
-            known.redact,
-            is_inline=is_inline,
-            reopened=known.reopened,
-        )
-        is_due = waits and await self._works(incoming, known.is_heavy)(due)
+        facts = (request, state, past)
+        due = partial(late_declaration.is_due, *facts, known.redact, reopened=known.reopened)
+        is_due = waits and await self._works(incoming, known.is_heavy)(partial(due, is_inline=is_inline))
         terms = late_declaration.terms(
-            incoming,
-            request,
-            state,
-            past,
-            waits=waits,
-            is_due=is_due,
-            is_inline=is_inline,
-            is_cold=known.is_cold,
+            *(incoming, *facts), waits=waits, is_due=is_due, is_inline=is_inline, is_cold=known.is_cold
         )
         return terms, waits
 

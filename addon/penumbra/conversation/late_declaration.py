@@ -221,14 +221,14 @@ def terms(
     if request.document.members(conversation.messages):
         # One message that is no list of them: nothing could be put behind it.
         return None
+    shows = shows_references(request, past)
     # What the last request declared is what the provider holds, whatever became of its response.
     thinks = conversation.last_thinking >= 0
-    at_stake = (settings.adopt == "auto" and not state.tool) and (
+    at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
         (thinks and binds(request.format, conversation.model))
         if is_cold
         else (thinks or adoption.may_be_cached(request.document, request.api.cache))
     )
-    shows = shows_references(request, past)
     may_have = settings.enable_expand_context and settings.shortens and (is_due or not waits)
     return Terms(
         wanted=may_have or shows or _is_held(request, state),

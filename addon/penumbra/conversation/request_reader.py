@@ -327,7 +327,7 @@ async def _remembered(
     stores: Stores, request: Request, conversation: bytes
 ) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
     """The state of a conversation, the keys of a request's results, and the decisions about these."""
-    state = await stores.conversations.past(conversation)
+    state = await stores.conversations.past(conversation, rewrite.start(request))
     keys = rewrite.keys(request, state)
     stores.follow(conversation, state, keys)
     return state, keys, await stores.decisions.get(keys)

@@ -256,6 +256,12 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     return ordered
 
 
+def start(request: Request) -> bytes:
+    """The key of all conversations that have a request's first result, and may go on in other ways from
+    there; empty if it has none."""
+    return b"start" + request.items[0].key if request.items else b""
+
+
 def answered(request: Request) -> Iterator[bytes]:
     """Keys of the results that a response has followed: they were sent."""
     last = request.conversation.last_response

@@ -100,12 +100,14 @@ class Conversations:
         self._clock = clock
         self._steady = steady or clock
 
-    async def past(self, key: bytes) -> ConversationState:
-        entry = await self._entry(key, latest=True)
-        if entry is None:
+    async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
+        """Return the state of a conversation. `start`: key of all that begin as it does, whose requests keep
+        its cache, too; empty: of none."""
+        entries = await self._table.get([key, start] if start else [key], latest=True)
+        if (entry := entries.get(key)) is None:
             return ConversationState()
-        idle = max(0.0, self._steady() - entry.seen)
-        idle = idle if idle > entry.life else 0.0
+        pauses = ((max(0.0, self._steady() - each.seen), each.life) for each in entries.values())
+        idle = min(pause if pause > life else 0.0 for pause, life in pauses)
         return ConversationState(idle, entry.limits, entry.tool, entry.revision, entry.waits)
 
     async def sent(

@@ -209,6 +209,40 @@ def test_turns_that_went_another_way_leave_a_doubt(callers: Callers) -> None:
     assert later.cold_turn is None
 
 
+def forked(talk: Talk) -> Talk:
+    """Another session that goes on from here with the same results."""
+    fork = Talk(talk.callers, talk.api, **talk.more)
+    fork.turns, fork.now = list(talk.turns), talk.now
+    fork.headers = {**talk.headers, "x-claude-code-session-id": "another"}
+    fork.send(("said", "Yes."), ("user", "Try it in another way."))
+    return fork
+
+
+def test_another_session_with_the_same_beginning_keeps_it_cached(callers: Callers) -> None:
+    talk = Talk(callers, ANTHROPIC, **CLAUDE)
+    met = talk.send()
+    fork = forked(talk)
+    talk.after(500)
+    fork.send(*MORE)
+    talk.after(500)
+    for later in (talk.send(*MORE), fork.send(*MORE)):
+        assert forms(later) == forms(met)
+        assert later.prepared is None is later.cold_turn
+
+
+def test_another_session_whose_results_were_shortened_meanwhile_may_ask_for_them(callers: Callers) -> None:
+    talk = Talk(callers, ANTHROPIC, **CLAUDE)
+    talk.send()
+    fork = forked(talk)
+    talk.after(700)
+    cold = talk.send(*MORE)
+    later = fork.send(*MORE)
+    assert cold.cold_turn is not None
+    assert forms(later) == forms(cold)
+    assert later.prepared is not None
+    assert json.loads(later.rewritten.body)["tools"] == json.loads(cold.rewritten.body)["tools"]
+
+
 @pytest.mark.parametrize("went_another_way", [False, True], ids=["all seen", "one unseen"])
 def test_a_doubt_keeps_what_later_results_replace(went_another_way: bool, callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
