@@ -83,9 +83,9 @@ class Penumbra(Guarded):
             ProxiedPage(self.page),
         ]
         self.is_embedded = False
-        """Whether who loads the addon shows an error of an option by itself, also at the start."""
+        """True if the loader of the addon shows an error of an option by itself, also at the start."""
         self.is_wrapped = False
-        """Whether the proxy is there for one program, and ends with it."""
+        """True if the proxy is there for one program, and ends with it."""
         self._running = False
         self._since = 0.0
 

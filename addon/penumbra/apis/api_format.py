@@ -189,7 +189,7 @@ class ApiFormat(ABC):
         return False
 
     def may_declare_after(self, request: Document) -> bool:
-        """Whether a tool can be declared after the last message, and the cache of all before it stays."""
+        """True if a tool can be declared after the last message, and the cache of all before it stays."""
         return False
 
     @abstractmethod
@@ -253,7 +253,7 @@ class ApiFormat(ABC):
 
     @property
     def reads_responses(self) -> bool:
-        """Whether responses can be read, too."""
+        """True if responses can be read, too."""
         return self._responses is not None
 
     @property

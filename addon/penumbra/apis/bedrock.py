@@ -169,7 +169,7 @@ def _more(request: Document) -> Raw | None:
 
 
 def may_drop(request: Document, where: Raw) -> bool:
-    """Whether Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
+    """True if Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
     betas = request.members(where).get("anthropic_beta")
     return betas is not None and _DROP_BETA in request.source(betas)
 

@@ -171,7 +171,7 @@ class BlockArguments(CallArguments):
 
     @abstractmethod
     def ends(self, document: Document, members: dict[str, Raw]) -> bool:
-        """Whether the block ends with it."""
+        """True if an event ends the block."""
 
 
 def whole(arguments: Arguments | None, text: str) -> str:

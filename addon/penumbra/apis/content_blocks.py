@@ -66,7 +66,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def may_be_cut(self) -> bool:
-        """Whether the beginning of the block is of use alone."""
+        """True if the beginning of the block is of use alone."""
 
     @abstractmethod
     def json(self) -> bytes:

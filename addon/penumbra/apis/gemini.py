@@ -316,7 +316,7 @@ class GeminiReader:
 
 
 def ends_array(piece: Piece) -> bool:
-    """Whether a piece is the end of an array."""
+    """True if a piece is the end of an array."""
     return isinstance(piece, ArrayItem) and piece.data is None and not piece.is_part and b"]" in piece.raw
 
 
@@ -355,7 +355,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Whether this piece ends the turn."""
+        """True if this piece ends the turn."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))

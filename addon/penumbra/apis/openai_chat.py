@@ -550,7 +550,7 @@ class _Turn:
 
 
 def _says(document: Document) -> bool:
-    """Whether an event that ends a turn also carries something that the client is to see."""
+    """True if an event that ends a turn also carries something that the client is to see."""
     choices = document.plain(document.members(document.root).get("choices")) or []
     deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
     said = [value for delta in deltas for key, value in delta.items() if key != "role"]
@@ -651,7 +651,7 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """Whether all choices are one: some write text and calls of a message as two of the same number."""
+    """True if all choices are one: some write text and calls of a message as two of the same number."""
     return len({document.plain(choice.get("index")) for choice in choices}) == 1
 
 

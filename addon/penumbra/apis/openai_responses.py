@@ -296,7 +296,7 @@ def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
 
 
 def is_of_model(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
-    """Whether the model or the provider wrote an item of this type."""
+    """True if the model or the provider wrote an item of this type."""
     if name == "message":
         return document.string(item.get("role")) == "assistant"
     return bool(name) and name not in _FROM_CLIENT and not name.endswith("_call_output")

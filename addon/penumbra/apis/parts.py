@@ -183,7 +183,7 @@ _PARTS = re.compile("[^0-9A-Za-z]+")
 
 @remembered(16_384)
 def is_telling(call_id: str) -> bool:
-    """Whether a call's id alone tells its conversation. The same ids come with every request."""
+    """True if a call's id alone tells its conversation. The same ids come with every request."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
 

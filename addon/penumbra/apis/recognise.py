@@ -64,7 +64,7 @@ class Api:
     cache: Cache
 
     def fits(self, document: Document) -> bool:
-        """Whether a body has the members that such a call has."""
+        """True if a body has the members that such a call has."""
         top = document.members(document.root)
         return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 
@@ -100,12 +100,12 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    """True if LLM calls to a host are ours to read; `extra` are the operator's own globs."""
     return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Whether a host is there for LLM calls; what is local may be anything."""
+    """True if a host is there for LLM calls; what is local may be anything."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
@@ -145,7 +145,7 @@ def by_request_line(method: str, path: str) -> Api | None:
 
 
 def claims_json(content_type: str) -> bool:
-    """Whether the body of a request of this content type, or of none, should be JSON."""
+    """True if the body of a request of this content type, or of none, should be JSON."""
     return not content_type or "json" in content_type.lower()
 
 
@@ -232,7 +232,7 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for a WebSocket. Header names in lower case, or of a mapping that makes no
+    """True if a request asks for a WebSocket. Header names in lower case, or of a mapping that makes no
     difference."""
     if method.upper() != "GET":
         return False

@@ -123,12 +123,12 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
 
 
 def names_results(name: str) -> bool:
-    """Whether results are what a member of this name holds."""
+    """True if results are what a member of this name holds."""
     return _plain(name) in knowledge()["blocks"]["members"]
 
 
 def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
-    """Whether an object is a result, by its type or role."""
+    """True if an object is a result, by its type or role."""
     kind, role = document.string(members.get("type")), document.string(members.get("role"))
     if kind is not None and _fits(kind.lower(), "blocks"):
         return True
@@ -142,7 +142,7 @@ def _plain(name: str) -> str:
 
 @remembered(16_384)
 def _fits(name: str, section: str) -> bool:
-    """Whether a name or type is one of a section of the rules."""
+    """True if a name or type is one of a section of the rules."""
     globs = knowledge()[section]
     return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
 
@@ -210,7 +210,7 @@ class _Reader:
             self._free(value)
 
     def _stays(self, name: str, value: Raw) -> bool:
-        """Whether a member of the API's own object is not to be read."""
+        """True if a member of the API's own object is not to be read."""
         if _fits(name, "harmless"):
             return True
         if _fits(name, "words"):
@@ -255,7 +255,7 @@ class _Reader:
 
 
 def is_binary(raw: bytes) -> bool:
-    """Whether a string, as JSON spells it, is the base64 of an image, an archive or the like."""
+    """True if a string, as JSON spells it, is the base64 of an image, an archive or the like."""
     if len(raw) < 8:
         return False
     match = _BASE64.fullmatch(raw)
@@ -281,7 +281,7 @@ def _is_binary_data(data: bytes) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes are mostly what people read; their last character may be cut."""
+    """True if bytes are mostly what people read; their last character may be cut."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

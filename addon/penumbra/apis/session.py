@@ -87,7 +87,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _may_continue_elsewhere(document: Document) -> bool:
-    """Whether this request goes on with, or may be gone on with by, an id of the provider's."""
+    """True if this request goes on with, or may be gone on with by, an id of the provider's."""
     top = document.members(document.root)
     if "previous_response_id" in top or "thread" in top:
         return True

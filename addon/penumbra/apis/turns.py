@@ -225,7 +225,7 @@ class Turns(ABC):
 
     @abstractmethod
     def holds(self) -> bool:
-        """Whether a part of the turn is hidden from the client, or may turn out to be."""
+        """True if a part of the turn is hidden from the client, or may turn out to be."""
 
     @abstractmethod
     def turn(self) -> Turn:
@@ -299,7 +299,7 @@ class WholeTurns(ABC):
         return document.root
 
     def always_edits(self) -> bool:
-        """Whether a response has parts that are not the client's even where nothing is hidden."""
+        """True if a response has parts that are not the client's even where nothing is hidden."""
         return False
 
 

@@ -224,7 +224,7 @@ class _Reader:
         return Passage(value, start, end, self.turn, certain, tool, command or self.command, said)
 
     def _asked(self, rule: _Rule, tool: str) -> bool:
-        """Whether the model's message in front asks for such a result."""
+        """True if the model's message in front asks for such a result."""
         if not rule.after:
             return False
         pattern = rule.after.replace("{tool}", re2.escape(tool))

@@ -25,7 +25,7 @@ def entries(value: str) -> list[str]:
 
 
 def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
-    """Whether an entry stands for the host of a provider: `*`, a host, or a domain above one.
+    """True if an entry stands for the host of a provider: `*`, a host, or a domain above one.
 
     `extra`: globs of more hosts. Local hosts don't count: requests to them go without the proxy anyhow.
     """
@@ -46,7 +46,7 @@ def _domain(entry: str) -> str:
 
 
 def _leads_to(domain: str, host: str) -> bool:
-    """Whether a domain is a host of a glob, or above one: label by label from the right."""
+    """True if a domain is a host of a glob, or above one: label by label from the right."""
     if fnmatchcase(domain, host):
         return True
     above, labels = domain.split(".")[::-1], host.split(".")[::-1]

@@ -308,7 +308,7 @@ def _but(where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """Whether a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
+    """True if a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
     from penumbra.apis import recognise
 
     try:

@@ -75,7 +75,7 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a database may be deleted: it is not another program's that the settings name by mistake."""
+    """True if a database may be deleted: it is not another program's that the settings name by mistake."""
     if not path.is_file():
         return True
     # Immutable: SQLite would else make files beside it.

@@ -155,7 +155,7 @@ def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
 
 
 def _is_own_file(path: str) -> bool:
-    """Whether this user's programs may trust a file of certificates."""
+    """True if this user's programs may trust a file of certificates."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -221,7 +221,7 @@ def _value(value: Any) -> str:
 
 
 def _reads(text: str, value: Any) -> bool:
-    """Whether YAML reads the text as this value."""
+    """True if YAML reads the text as this value."""
     try:
         return bool(yaml.safe_load(text) == value)
     except yaml.YAMLError:

@@ -179,13 +179,13 @@ _IS_FAILURE, _IS_ERROR, _IS_COMPLAINT, _HAS_NAME = range(5, len(_MARKS))
 
 
 def is_passing(line: bytes) -> bool:
-    """Whether a line says that something passed, and not that something else failed."""
+    """True if a line says that something passed, and not that something else failed."""
     marks = _SET_OF_PASSING.Match(line)
     return bool(marks) and _HAS_PASSED in marks and _HAS_FAILED not in marks
 
 
 def is_critical(line: str) -> bool:
-    """Whether this one line carries an error, a failure, a location of one, or a summary."""
+    """True if this one line carries an error, a failure, a location of one, or a summary."""
     data = encode(line[:_LINE_LIMIT])
     return bool(_PATTERN.search(data)) and not is_passing(data)
 
@@ -220,7 +220,7 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
 
 
 def says_as_much(line: str, other: str) -> bool:
-    """Whether another form of a critical line is as severe as the line."""
+    """True if another form of a critical line is as severe as the line."""
     return is_critical(other) and severity(encode(other[:_LINE_LIMIT])) <= severity(
         encode(line[:_LINE_LIMIT])
     )
@@ -276,7 +276,7 @@ def normal(line: str) -> str:
 
 
 def keeps_critical(before: str, after: str) -> bool:
-    """Whether every critical line of `before` still stands in `after`, as often as it did.
+    """True if every critical line of `before` still stands in `after`, as often as it did.
 
     A line counts as kept when it is a line of `after`, or a part of one, blanks aside.
     """

@@ -129,7 +129,7 @@ class _Run:
 
     @property
     def is_quoted(self) -> bool:
-        """Whether the call's result is quoted later: each stage asks."""
+        """True if the call's result is quoted later: each stage asks."""
         if self.quoted is None:
             self.quoted = self.call.is_quoted
         return self.quoted
@@ -173,7 +173,7 @@ class _Run:
                 self.apply("envelope", Loss.NONE, lambda _: alone)
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
-        """Whether the text was JSON around outputs, which have been shortened one by one."""
+        """True if the text was JSON around outputs, which have been shortened one by one."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
         found = wrapped.shorten(
@@ -336,7 +336,7 @@ class _Run:
             self.bare = new
 
     def _passes_over(self, stage: str) -> bool:
-        """Whether the time is over, or the text too large for it; the stage is remembered then."""
+        """True if the time is over, or the text too large for it; the stage is remembered then."""
         late = self.is_late() or not (self.readable or stage in _OF_ANY_SIZE)
         if late:
             self._gave_up(stage)

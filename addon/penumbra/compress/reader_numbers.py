@@ -11,7 +11,7 @@ _HEADING = 2_000
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Whether the numbers in what a tool has read may be the file's. `original`: the result as it came."""
+    """True if the numbers in what a tool has read may be the file's. `original`: the result as it came."""
     if has_own_tags(text):
         return True
     first = line_numbers.first_number(text)
@@ -21,7 +21,7 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """Whether the numbers in a text of files, if it has any, are known to count its lines. `original`: the
+    """True if the numbers in a text of files, if it has any, are known to count its lines. `original`: the
     output that it was made of, if that has other lines."""
     if line_numbers.LEGEND in text[:_HEADING]:
         return True

@@ -71,7 +71,7 @@ class Told:
     facts: Container[bytes]
     """The facts that earlier results show (see `new_facts`)."""
     is_line: Callable[[str], bool]
-    """Whether a line, without the blanks around it, stands in an earlier result, or was given to a call."""
+    """True if a line, without the blanks around it, stands in an earlier result, or was given to a call."""
 
 
 @dataclass(frozen=True, slots=True)

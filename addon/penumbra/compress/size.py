@@ -25,7 +25,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """Whether a text has more than `limit` UTF-8 bytes, told from its characters where that is enough."""
+    """True if a text has more than `limit` UTF-8 bytes, told from its characters where that is enough."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 

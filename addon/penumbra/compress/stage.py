@@ -18,7 +18,7 @@ MOST_LINES = 400_000
 
 
 def is_readable(text: str) -> bool:
-    """Whether the stages may look at a text line by line. Counted before any of them does."""
+    """True if the stages may look at a text line by line. Counted before any of them does."""
     return len(text) <= LONGEST and text.count("\n") <= MOST_LINES
 
 
@@ -44,7 +44,7 @@ class Source:
     artifact: Callable[[], str]
     """The shadow ref under which the original can be asked for."""
     shortened: Callable[[], bool]
-    """Whether a stage before this one changed the text."""
+    """True if a stage before this one changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
     told: Callable[[], Told | None] = lambda: None

@@ -65,7 +65,7 @@ def _own_code(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """Whether the first number is one that the call asked for, as far as it could ask."""
+    """True if the first number is one that the call asked for, as far as it could ask."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)

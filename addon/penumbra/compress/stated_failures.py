@@ -1,4 +1,4 @@
-"""Whether a line states a failure in a form in which programs do, or only speaks of one.
+"""True if a line states a failure in a form in which programs do, or only speaks of one.
 
     src/a.c:120:9: error: expected ';'                     states one
     We still can't tell conflicts from failed merges.      speaks of some
@@ -91,12 +91,12 @@ _QUOTED = re2.compile(rb"^\s*(?:[+-](?: {2}|\t)|</?[A-Za-z]|\{/\*|// |[\w:-]+=[\
 
 
 def is_quoted(line: bytes) -> bool:
-    """Whether a line is a piece of code or of a document, as runs show them around what failed."""
+    """True if a line is a piece of code or of a document, as runs show them around what failed."""
     return bool(_QUOTED.match(line))
 
 
 def is_stated(line: bytes) -> bool:
-    """Whether a line that may be a failure line states a failure."""
+    """True if a line that may be a failure line states a failure."""
     return bool(_STATED.search(line))
 
 
@@ -124,5 +124,5 @@ _FAILED = re2.compile(
 
 
 def none(data: bytes) -> bool:
-    """Whether a run of tests ends by saying that they passed: what it printed of failures was meant to be."""
+    """True if a run of tests ends by saying that they passed: what it printed of failures was meant to be."""
     return bool(_PASSED.search(data[-_LAST:])) and not _FAILED.search(data)

@@ -40,7 +40,7 @@ def never() -> bool:
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Whether `seconds` (0: any time) have gone since now; the default clock is this thread's work.
+    """True if `seconds` (0: any time) have gone since now; the default clock is this thread's work.
 
     `around`: a clock that no thread's work overtakes, and that costs less: a thread's own time is asked of
     the system, which may take the occasion to give its processor to somebody else.

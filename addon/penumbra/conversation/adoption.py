@@ -45,14 +45,14 @@ def table() -> Mapping[str, Any]:
 
 
 def binds(format_name: str, model: str) -> bool:
-    """Whether thinking would be refused whose prefix has changed. `model` as the request names it."""
+    """True if thinking would be refused whose prefix has changed. `model` as the request names it."""
     if format_name not in table()["formats"]:
         return False
     return not any(fnmatchcase(model.lower(), glob) for glob in table()["unbound"])
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Whether a request may ask for it: the client has not decided about that itself."""
+    """True if a request may ask to drop thinking: the client has not decided about that itself."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -82,7 +82,7 @@ _LEAST = 400
 
 
 def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -> bool:
-    """Whether an answered result of message `turn` that is unknown to us must keep its form.
+    """True if an answered result of message `turn` that is unknown to us must keep its form.
 
     `adopt` is auto, raw or compress; `cached` is what `may_be_cached` says of the request.
     """
@@ -92,7 +92,7 @@ def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
-    """Whether such a result keeps its secrets, too.
+    """True if an unknown result that keeps its form keeps its secrets, too.
 
     A cache is worth less than a secret, which may be new to the provider: had the ledger been lost, it
     would have seen a placeholder. Thinking that is refused with another prefix is worth more.
@@ -101,7 +101,7 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
 
 
 def may_be_cached(document: Document, cache: Cache) -> bool:
-    """Whether the provider may hold a prefix of this request in its cache."""
+    """True if the provider may hold a prefix of this request in its cache."""
     if cache.explicit and not document.contains(cache.marker):
         return False
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN

@@ -58,7 +58,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def says_twice(request: Request) -> bool:
-    """Whether a body may be read in two ways where results of tools stand, or all that is searched."""
+    """True if a body may be read in two ways where results of tools stand, or all that is searched."""
     settings = request.settings
     return settings.must_search and on_the_way(
         request.document, request.conversation.messages, said=settings.redact_scope == "all"
@@ -71,7 +71,7 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> bool:
-    """Whether a member stands twice on the way to a result; `said`: or to other text of the request.
+    """True if a member stands twice on the way to a result; `said`: or to other text of the request.
 
     `conversation`: the value that holds all messages.
     """
@@ -97,7 +97,7 @@ def _within_said(document: Document, message: Raw) -> bool:
 
 
 def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
-    """Whether a member stands twice on the way to a result that a message holds."""
+    """True if a member stands twice on the way to a result that a message holds."""
     waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()

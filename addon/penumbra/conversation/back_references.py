@@ -396,7 +396,7 @@ class _Matcher:
         return self._staying
 
     def _is_whole(self, part: _Part) -> bool:
-        """Whether nothing stays of a text that stands in an earlier one as a whole."""
+        """True if nothing stays of a text that stands in an earlier one as a whole."""
         if self.file is not None or part.length < len(self.lines) or not part.earlier.key:
             return False
         if token_estimate.estimate("\n".join(self.lines)) < _LEAST:

@@ -1,4 +1,4 @@
-"""Whether it pays to change what the provider has already seen.
+"""Price of a change to what the provider has already seen, and what it saves.
 
 Unit: one input token that nobody has cached. Changing a result of `before` tokens that has `behind`
 tokens of cached prompt behind it means that all of these are written anew once; every later turn then

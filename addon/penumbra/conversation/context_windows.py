@@ -95,7 +95,7 @@ class Room:
         return min(bounds, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """Whether a request, all of whose history is in its body, is within reach of its limit."""
+        """True if a request, all of whose history is in its body, is within reach of its limit."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 

@@ -75,11 +75,11 @@ class Inputs:
 
     @property
     def stays_bound(self) -> bool:
-        """Whether forms hold that nobody can ask about, whether or not a response has followed them."""
+        """True if forms that nobody can ask about are final, followed by a response or not."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     is_ours: Callable[[str], bool] | None = None
-    """Whether a placeholder was made for the caller before; None: results get no note about any."""
+    """True if a placeholder was made for the caller before; None: results get no note about any."""
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
@@ -102,9 +102,9 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
+    """True if what is not decided yet is only redacted, so that nobody waits for one request."""
     _refers: bool = field(init=False)
-    """Whether results may be said by reference: to what stays where it is, or can be asked for."""
+    """True if results may be said by reference: to what stays where it is, or can be asked for."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -131,12 +131,12 @@ class Decider:
         return decision, new
 
     def is_open(self, item: Item) -> bool:
-        """Whether the item's form would be decided anew."""
+        """True if the item's form would be decided anew."""
         past = self.inputs.past.get(item.key)
         return not (self._adopts(item) if past is None else self._holds(item, past))
 
     def _holds(self, item: Item, past: Decision) -> bool:
-        """Whether the form of the past is still the form."""
+        """True if the form of the past is still the form."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
             # Nobody could ask for what it leaves out; while nothing has answered it, nothing binds it.
@@ -194,7 +194,7 @@ class Decider:
         return past, False
 
     def _adopts(self, item: Item) -> bool:
-        """Whether an unknown text keeps the form in which the provider has seen it without us."""
+        """True if an unknown text keeps the form in which the provider has seen it without us."""
         conversation = self.inputs.request.conversation
         turn = item.result.turn
         if turn > self._last_response:
@@ -374,7 +374,7 @@ def _noted(item: Item, decision: Decision) -> Decision:
 
 
 def _saves(text: str, than: str) -> bool:
-    """Whether a text is smaller in bytes and in estimated tokens."""
+    """True if a text is smaller in bytes and in estimated tokens."""
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 

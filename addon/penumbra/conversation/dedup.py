@@ -111,7 +111,7 @@ class Seen:
         return self._by_digest.get(digest)
 
     def holds(self, facts: Facts) -> bool:
-        """Whether what a text of the past refers to still stands earlier in the request.
+        """True if what a text of the past refers to still stands earlier in the request.
 
         Where parts of a referent are referred to, it must still show them.
         """
@@ -119,13 +119,13 @@ class Seen:
         return all(is_there(bytes.fromhex(key)) for key in facts.referents)
 
     def _shows_the_same(self, key: bytes) -> bool:
-        """Whether all that was ever referred to in the text with this key is still shown."""
+        """True if all that was ever referred to in the text with this key is still shown."""
         earlier = self._by_key.get(key)
         is_certain = earlier is None or earlier.complete or not earlier.is_new
         return is_certain and self._stands(key)
 
     def is_referable(self, key: bytes) -> bool:
-        """Whether parts of the text with this key can be referred to: of what it shows."""
+        """True if parts of the text with this key can be referred to: of what it shows."""
         return key not in self._ambiguous and self._stands(key)
 
     def _stands(self, key: bytes) -> bool:
@@ -139,17 +139,17 @@ def call_key(call_id: str, said: bytes) -> bytes:
 
 
 def _is_plain(call_id: str) -> bool:
-    """Whether an id can stand in a reference."""
+    """True if an id can stand in a reference."""
     return bool(call_id) and call_id.isprintable() and " " not in call_id
 
 
 def _are_plain(call_ids: Sequence[str]) -> bool:
-    """Whether all of the ids can stand in a reference; faster than one by one."""
+    """True if all of the ids can stand in a reference; faster than one by one."""
     return all(call_ids) and _is_plain("".join(call_ids) or "none")
 
 
 def can_name(call_id: str, tool: str) -> bool:
-    """Whether a reference can name a result by its call and tool."""
+    """True if a reference can name a result by its call and tool."""
     return _is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 

@@ -36,7 +36,7 @@ _CODED = re.compile(
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
-    """Whether each line of what these stages made of a result says by itself what the output says."""
+    """True if each line of what these stages made of a result says by itself what the output says."""
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
@@ -86,7 +86,7 @@ _MOST = 12
 
 
 def is_telling(line: str) -> bool:
-    """Whether a line is worth looking up."""
+    """True if a line is worth looking up."""
     return len(line) >= _TELLING and len(line.strip()) >= _TELLING
 
 

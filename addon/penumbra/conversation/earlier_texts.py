@@ -134,7 +134,7 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """Whether notes of the first messages depend only on their texts and on which ids name a result."""
+        """True if notes of the first messages depend only on their texts and on which ids name a result."""
         return self._compaction < 0 and not self.held and not self.edited_calls
 
     def so_far(self) -> TextsSoFar:
@@ -148,7 +148,7 @@ class EarlierTexts:
         self._texts, self._turn = so_far.texts, so_far.turn
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Whether the same of these ids name a result in this request."""
+        """True if the same of these ids name a result in this request."""
         then, now = (list(map(seen.unique.__contains__, call_ids)) for seen in (so_far.seen, self._seen))
         return then == now
 
@@ -165,7 +165,7 @@ class EarlierTexts:
             self._texts.append(_Text(key, key, size, None, result, is_call=True))
 
     def _is_dropped(self, arguments: Raw, turn: int) -> bool:
-        """Whether a compaction stands between a call and its result."""
+        """True if a compaction stands between a call and its result."""
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
@@ -204,7 +204,7 @@ class EarlierTexts:
         self._seen.note(item.digest, item.key, item.result.call_id, item.tool, facts, new)
 
     def holds(self, facts: Facts) -> bool:
-        """Whether what a text of the past refers to still stands earlier in the request."""
+        """True if what a text of the past refers to still stands earlier in the request."""
         return self._seen.holds(facts)
 
     def same(self, item: Item) -> dedup.Earlier | None:
@@ -290,11 +290,11 @@ class EarlierTexts:
         return last[2]
 
     def _is_first(self, held: _Text) -> bool:
-        """Whether nothing that the provider has stands in front of the first result of this name."""
+        """True if nothing that the provider has stands in front of the first result of this name."""
         return self._seen.is_referable(held.key) and self._is_all()
 
     def _is_all(self) -> bool:
-        """Whether all is known that the provider has in front of the request."""
+        """True if all is known that the provider has in front of the request."""
         return not self.held or (len(self.held) < provider_history.MOST and self.held[0].key != b"")
 
     def call(self, result: ResultText) -> Call:

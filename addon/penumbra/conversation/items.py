@@ -116,7 +116,7 @@ class Searched(Protocol):
         ...
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Whether a value without a decision is sent as it came, since the provider has seen it so and what
+        """True if a value without a decision is sent as it came, since the provider has seen it so and what
         follows is bound to it."""
         ...
 

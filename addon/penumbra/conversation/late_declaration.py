@@ -1,4 +1,4 @@
-"""Whether a request may have the injected tool, and when a small conversation gets it.
+"""Conditions for a request to have the injected tool, and when a small conversation gets it.
 
 Its declaration is part of every request. Of a small conversation it is most of what we cost, and may never
 be of use. So where a conversation begins small, nothing that needs the tool is done until that is free or
@@ -52,7 +52,7 @@ def _inline_rules() -> Mapping[str, Any]:
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
-    """Whether a provider says that a tool can be declared in the middle of a conversation at no cost.
+    """True if a provider says that a tool can be declared in the middle of a conversation at no cost.
 
     `host`: without port; `betas`: the value of the client's header `anthropic-beta`.
     """
@@ -66,7 +66,7 @@ def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
 
 
 def is_inline(incoming: Incoming, request: Request) -> bool:
-    """Whether the injected tool of this conversation is declared after a message, once it is needed."""
+    """True if the injected tool of this conversation is declared after a message, once it is needed."""
     settings = request.settings
     host = incoming.host.rpartition(":")[0]
     betas = incoming.headers.get("anthropic-beta", "")
@@ -84,7 +84,7 @@ def is_inline(incoming: Incoming, request: Request) -> bool:
 def may_wait(
     incoming: Incoming, request: Request, state: ConversationState, past: Mapping[bytes, Decision]
 ) -> bool:
-    """Whether the conversation has no injected tool yet because it needs none. `past`: its decisions."""
+    """True if the conversation has no injected tool yet because it needs none. `past`: its decisions."""
     if is_inline(incoming, request):
         return not shows_references(request, past)
     if request.conversation.last_response >= 0:
@@ -114,7 +114,7 @@ def is_due(
     is_inline: bool = False,
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """Whether a conversation that waits gets the tool with this request. `past`: decisions of the past, of
+    """True if a conversation that waits gets the tool with this request. `past`: decisions of the past, of
     which those of `reopened` may change. Raises RedactionError."""
     conversation = request.conversation
     last = conversation.last_response
@@ -150,7 +150,7 @@ def is_due(
 
 
 def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
-    """Whether the model has read a reference that stays in the request."""
+    """True if the model has read a reference that stays in the request."""
     last = request.conversation.last_response
     unread = {item.key for item in request.items if item.result.turn > last}
     return any(decision.facts.ref and key not in unread for key, decision in past.items())
@@ -178,7 +178,7 @@ def _declaration() -> int:
 
 
 def _may_save(items: Sequence[Item], least: float) -> bool:
-    """Whether results could save so many tokens at all, for what it costs to find out."""
+    """True if results could save so many tokens at all, for what it costs to find out."""
     return sum(len(item.text) for item in items) > least
 
 
@@ -244,5 +244,5 @@ def terms(
 
 
 def _is_held(request: Request, state: ConversationState) -> bool:
-    """Whether the tool has to stay while there is a pause: the provider's cached prefix begins with it."""
+    """True if the tool has to stay while there is a pause: the provider's cached prefix begins with it."""
     return request.settings.pause and bool(state.tool) and request.conversation.last_response >= 0

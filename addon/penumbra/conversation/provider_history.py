@@ -38,7 +38,7 @@ _NESTED = "additionalModelRequestFields"
 
 
 def keeps_results(document: Document) -> bool:
-    """Whether the provider drops no result of a history by itself, as far as the request says."""
+    """True if the provider drops no result of a history by itself, as far as the request says."""
     return document.once(_keeps_results)
 
 
@@ -48,7 +48,7 @@ def _keeps_results(document: Document) -> bool:
 
 
 def keeps_all(document: Document, messages: Raw | None) -> bool:
-    """Whether all results of a history are there when the request is answered."""
+    """True if all results of a history are there when the request is answered."""
     return keeps_results(document) and last_compaction(document, messages) < 0
 
 
@@ -117,7 +117,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[HeldRes
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Whether its caller has said that results of it may stand in a history which only the provider has."""
+    """True if the caller's setting allows that results of a request stand in a history at the provider."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False

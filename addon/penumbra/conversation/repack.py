@@ -334,7 +334,7 @@ def _smaller_arguments(
 
 
 def _may_change(request: Request, past: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
-    """Whether nothing holds a call's arguments as they are."""
+    """True if nothing holds a call's arguments as they are."""
     document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
         return False

@@ -100,7 +100,7 @@ class Forms:
         return self.size + _ITEM_BYTES * (1 + len(self.items))
 
     def fits(self, items: tuple[Item, ...], past: Mapping[bytes, Decision], texts: EarlierTexts) -> bool:
-        """Whether these forms are valid for a request with these results."""
+        """True if these forms are valid for a request with these results."""
         count = len(self.items)
         return (
             len(items) >= count
@@ -171,7 +171,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
-    """Whether the form of a result that was decided about depends on what stands before it alone."""
+    """True if the form of a result that was decided about depends on what stands before it alone."""
     is_bound = inputs.references is not None or inputs.stays_bound
     return is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
 
@@ -269,12 +269,12 @@ def answered(request: Request) -> Iterator[bytes]:
 
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:
-    """Whether arguments of calls may have another form than they came in."""
+    """True if arguments of calls may have another form than they came in."""
     return request.settings.tool_compaction.arguments or state.limits.arguments
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """Whether it takes long to decide about a request, of whose texts `past` is decided: where much is new,
+    """True if it takes long to decide about a request, of whose texts `past` is decided: where much is new,
     and where what was decided may be decided anew, after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:

@@ -175,7 +175,7 @@ _QUOTING_FAMILIES = frozenset(
 
 
 def quotes(call: Call) -> bool:
-    """Whether a result quotes texts, and nothing else: an error that stands there has not happened."""
+    """True if a result quotes texts, and nothing else: an error that stands there has not happened."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
@@ -384,7 +384,7 @@ class SaidLines:
         self._waiting.append((key, lines))
 
     def is_known(self, line: str) -> bool:
-        """Whether a line, without the blanks around it and but for its times, was shown."""
+        """True if a line, without the blanks around it and but for its times, was shown."""
         self._read()
         return len(line) >= _TELLING and _timeless(line) in self._keys
 
@@ -432,7 +432,7 @@ class SaidLines:
                 first = behind = position + 1
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """Whether a line was. Short ones with a digit are values: 12 is no other 12."""
+        """True if a line was shown. Short ones with a digit are values: 12 is no other 12."""
         if (len(bare) < _TELLING and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         found = self._keys.get(_timeless(bare))

@@ -188,7 +188,7 @@ def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrin
 
 
 def may_shorten(settings: Settings) -> bool:
-    """Whether the operator lets results be left out to make a request fit."""
+    """True if the operator lets results be left out to make a request fit."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 

@@ -91,7 +91,7 @@ def _lacks_tools(document: Document, prompt: Prompt) -> bool:
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
-    """Whether a text of the last user message says so."""
+    """True if a text begins or ends as a rule says."""
     stripped = text.strip()
     ends = tuple(end.lower() for end in rule.get("ends", ()))
     return _begins(stripped, rule.get("starts", ())) or bool(
@@ -208,7 +208,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
 
 
 def _needs_reasoning(wire: ApiFormat, document: Document) -> bool:
-    """Whether the call that is under way must begin with its reasoning."""
+    """True if the call that is under way must begin with its reasoning."""
     thinking = document.members(wire.thinking(document))
     return document.string(thinking.get("type")) == "enabled"
 

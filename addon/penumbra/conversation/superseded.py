@@ -180,7 +180,7 @@ def _members(text: str) -> dict[str, Any] | None:
 
 
 def _survives(text: str, value: dict[str, Any]) -> bool:
-    """Whether writing the members again loses nothing: numbers keep their value, keys are unique."""
+    """True if writing the members again loses nothing: numbers keep their value, keys are unique."""
     try:
         return bool(decode(encode_json(value)) == value) and META not in value
     except ValueError:

@@ -51,7 +51,7 @@ what is new may be no JSON that the rest can be known by, and a conversation may
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Whether work leaves the event loop: where more than `most` bytes are new to us, or what is known is so
+    """True if work leaves the event loop: where more than `most` bytes are new to us, or what is known is so
     much more that even that takes long."""
     return new > most or whole > _KNOWN * most
 

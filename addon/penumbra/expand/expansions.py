@@ -190,7 +190,7 @@ class Expansions:
         terms: Terms,
         caller: Caller,
     ) -> bool:
-        """Whether the conversation has the injected tool, or may get it."""
+        """True if the conversation has the injected tool, or may get it."""
         if latest is not None:
             return bool(latest.tool)
         if not terms.wanted:

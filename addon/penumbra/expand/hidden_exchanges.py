@@ -126,7 +126,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """Whether a result of the injected tool says that there is no original."""
+    """True if a result of the injected tool says that there is no original."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -162,7 +162,7 @@ def put_back(
 
 
 def _unchanged(visible: Visible, response: PastResponse) -> bool:
-    """Whether a response is unedited; clients may leave out text beside calls."""
+    """True if a response is unedited; clients may leave out text beside calls."""
     return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text
 
 
@@ -238,7 +238,7 @@ class Prepared:
 
     @property
     def keeps_originals(self) -> bool:
-        """Whether the store has its originals: of callers who can be told from others, or by what only the
+        """True if the store has its originals: of callers who can be told from others, or by what only the
         provider and they know."""
         return self.threaded or not self.caller.open
 

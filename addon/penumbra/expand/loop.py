@@ -115,7 +115,7 @@ class ToolLoop:
 
     @property
     def holding(self) -> bool:
-        """Whether bytes are held back, so that a keep-alive is due."""
+        """True if bytes are held back, so that a keep-alive is due."""
         return not self._broken and (self.rounds > 0 or self._response.holding)
 
     def feed(self, data: bytes) -> bytes:

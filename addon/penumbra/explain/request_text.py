@@ -238,7 +238,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value may be indented: deep values grow many times."""
+    """True if a value may be indented: deep values grow many times."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]

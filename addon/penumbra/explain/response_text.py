@@ -81,7 +81,7 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """Whether a frame belongs to a response without an error: errors explain themselves."""
+    """True if a frame belongs to a response without an error: errors explain themselves."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 

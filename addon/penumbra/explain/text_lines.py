@@ -129,7 +129,7 @@ Show = Callable[[str], str]
 
 
 def is_too_much(body: bytes) -> bool:
-    """Whether a body is too large to be read here."""
+    """True if a body is too large to be read here."""
     return body.count(b"{") > _MOST_BRACES
 
 

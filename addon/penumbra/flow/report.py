@@ -175,7 +175,7 @@ class Reports:
         self._event(flow, host, incoming, accepted, totals, is_observed=True)
 
     def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
-        """Whether the provider takes a request that has not waited for us, its response says: it may have."""
+        """True if the provider may have taken a request that has not waited for us."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:

@@ -139,7 +139,7 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
-    """Whether a path is a regular file (or of another `kind`) of this user, no link, that nobody else can
+    """True if a path is a regular file (or of another `kind`) of this user, no link, that nobody else can
     change."""
     try:
         return _is_ours(path.lstat(), kind)
@@ -176,7 +176,7 @@ def _record(path: Path) -> Any:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether another process holds the lock of a file."""
+    """True if another process holds the lock of a file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -133,7 +133,7 @@ class Figures:
             sums.add(facts, resent, each, is_new=is_new)
 
     def is_large(self, tokens: int) -> bool:
-        """Whether a result of so many tokens is one of the largest so far."""
+        """True if a result of so many tokens is one of the largest so far."""
         return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
 
     def add_large(self, large: LargeResult) -> None:

@@ -1,4 +1,4 @@
-"""Whether a value that stands beside a telling name is a secret.
+"""True if a value that stands beside a telling name is a secret.
 
 The questions are asked in the order of how much they decide: is it a reference to a secret that is
 kept elsewhere, a placeholder, code; and only then, how random is it. Entropy decides nothing but

@@ -91,7 +91,7 @@ def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | No
 
 
 def is_error(name: str, value: Any) -> bool:
-    """Whether an event's data is a provider's error."""
+    """True if an event's data is a provider's error."""
     if not isinstance(value, dict):
         return False
     base = value.get("base_resp")

@@ -160,7 +160,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Whether an object is an error without a wrapper; responses of a model have other members."""
+    """True if an object is an error without a wrapper; responses of a model have other members."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )

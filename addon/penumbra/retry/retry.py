@@ -36,7 +36,7 @@ class Retry:
 
 
 def may_help(sent: Accepted) -> bool:
-    """Whether a refusal of a request could be answered."""
+    """True if a refusal of a request could be answered."""
     request = sent.request
     settings = request.settings
     bound = request.conversation.last_thinking >= 0 and adoption.may_drop(
@@ -72,12 +72,12 @@ async def instead(
 
 
 def _declares_late(sent: Accepted) -> bool:
-    """Whether the injected tool is declared after a message."""
+    """True if the injected tool is declared after a message."""
     return sent.prepared is not None and bool(sent.prepared.declared_at)
 
 
 def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
-    """Whether a new body differs from the refused one in the right direction."""
+    """True if a new body differs from the refused one in the right direction."""
     is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
     return len(after) < len(before) if is_size else after != before
 

@@ -34,7 +34,7 @@ def schema_of(name: str) -> type[Strict]:
 
 
 def has_schema(name: str) -> bool:
-    """Whether a file, `name` relative to the rules folder, has a type here."""
+    """True if a file, `name` relative to the rules folder, has a type here."""
     folder, slash, _ = name.rpartition("/")
     return name in _PLACES or folder + slash in _PLACES
 

@@ -110,7 +110,7 @@ class LogExample(Strict, frozen=True):
     log: bool
     text: str = ""
     data: bool | None = None
-    """Whether nobody edits it; None: as it is a log."""
+    """True if nobody edits the file; None: as for a log."""
 
 
 class LogRules(Strict, frozen=True):

@@ -53,7 +53,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Whether a log of this format may begin with an object."""
+    """True if a log of this format may begin with an object."""
     return "parentUuid" in value or value.get("type") in (
         "file-history-snapshot",
         "summary",

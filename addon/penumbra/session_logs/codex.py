@@ -57,7 +57,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Whether a log of this format may begin with an object."""
+    """True if a log of this format may begin with an object."""
     has_envelope = value.get("type") in _ENVELOPES and isinstance(value.get("payload"), dict)
     return has_envelope or {"id", "timestamp", "instructions"} <= value.keys()
 

@@ -45,7 +45,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Whether a log of this format may begin with an object."""
+    """True if a log of this format may begin with an object."""
     return value.get("type") == "session.start" and isinstance(value.get("data"), dict)
 
 

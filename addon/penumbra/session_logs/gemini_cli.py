@@ -49,7 +49,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Whether a log of this format may begin with an object."""
+    """True if a log of this format may begin with an object."""
     return "projectHash" in value or {"sessionId", "startTime"} <= value.keys()
 
 

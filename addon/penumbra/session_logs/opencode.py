@@ -63,7 +63,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is one of SQLite's. Raises OSError."""
+    """True if a file is one of SQLite's. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 

@@ -143,7 +143,7 @@ class Database:
 
     @property
     def is_whole(self) -> bool:
-        """Whether present decisions will be written: the disk answers, and not too much is waiting."""
+        """True if present decisions will be written: the disk answers, and not too much is waiting."""
         return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
@@ -157,7 +157,7 @@ class Database:
 
     @property
     def hangs(self) -> bool:
-        """Whether only memory can be asked: the disk has not answered for long."""
+        """True if only memory can be asked: the disk has not answered for long."""
         return self._overdue is not None and not self._overdue.done()
 
     async def answers(self) -> bool:

@@ -232,7 +232,7 @@ def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def _is_other(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a table has not got the columns of this release."""
+    """True if a table has not got the columns of this release."""
     return tuple(row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')) != COLUMNS
 
 

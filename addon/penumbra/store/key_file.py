@@ -40,7 +40,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def others_may_use(descriptor: int) -> bool:
-    """Whether others than the owner may read or write a file."""
+    """True if others than the owner may read or write a file."""
     return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
 
 

@@ -102,7 +102,7 @@ class Schema(Generic[V]):
     """Beyond the size of the database, rows of all other tables go first."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
-    """Whether another proxy on the same file is likely to replace a value in memory, which is then read again
+    """True if another proxy on the same file is likely to replace a value in memory, which is then read again
     for `latest`."""
 
 
@@ -150,7 +150,7 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def is_empty(self) -> bool:
-        """Whether no value was ever put."""
+        """True if no value was ever put."""
 
     @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:

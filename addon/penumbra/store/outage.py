@@ -77,7 +77,7 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """Whether the last try is so recent that requests start no new one: the longer the outage, the
+        """True if the last try is so recent that requests start no new one: the longer the outage, the
         rarer."""
         rest = min(_LONGEST_REST, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < rest
@@ -93,14 +93,14 @@ class Outage:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the store has been whole for so long that every proxy knows it: no pause is longer than
+        """True if the store has been whole for so long that every proxy knows it: no pause is longer than
         twice the outage."""
         pause = min(_LONGEST_PAUSE, 2 * self._length) + _HEARING
         return self.reach is Reach.WHOLE and self.clock() - self._ended > pause
 
     @property
     def is_recent(self) -> bool:
-        """Whether the store failed recently: other proxies may not have written yet."""
+        """True if the store failed recently: other proxies may not have written yet."""
         return self.reach is not Reach.WHOLE or self.clock() - self._ended < _RECENT_SECONDS
 
 

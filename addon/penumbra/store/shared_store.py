@@ -163,7 +163,7 @@ class SharedStore:
 
     @property
     def is_whole(self) -> bool:
-        """Whether present puts are written."""
+        """True if present puts are written."""
         return self.outage.reach is Reach.WHOLE
 
     @property
@@ -242,8 +242,8 @@ class SharedStore:
         return added
 
     async def look_again(self) -> bool:
-        """Whether it can be read, tried now if it is away: for a request that can't tell what others have
-        sent. A store that does not come back is tried seldom."""
+        """True if the store can be read, tried now if it is away: for a request that can't tell what others
+        have sent. A store that does not come back is tried seldom."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -479,7 +479,7 @@ def _is_strange(reply: Any) -> bool:
 
 
 def _is_untold(command: Command, reply: Any) -> bool:
-    """Whether a user may not ask a store about itself."""
+    """True if a user may not ask a store about itself."""
     return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
 
 

@@ -72,17 +72,17 @@ class Stores:
 
     @property
     def is_whole(self) -> bool:
-        """Whether present decisions will be known at the next request."""
+        """True if present decisions will be known at the next request."""
         return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
     def is_recent(self) -> bool:
-        """Whether the store may lack conversations, since it failed recently."""
+        """True if the store may lack conversations, since it failed recently."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property
     def is_away(self) -> bool:
-        """Whether only memory can be asked."""
+        """True if only memory can be asked."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_away
 
     @property
@@ -91,7 +91,7 @@ class Stores:
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """Whether decisions beyond `past` may be found, because the store has just returned. `sent`: results
+        """True if decisions beyond `past` may be found, because the store has just returned. `sent`: results
         with a form of any proxy."""
         if not self.is_away:
             return False

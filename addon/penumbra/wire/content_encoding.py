@@ -98,7 +98,7 @@ class Decoder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every coding is complete, with nothing after it."""
+        """True if every coding is complete, with nothing after it."""
         return self._error is None and all(step.is_complete for step in self._steps)
 
     def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -64,7 +64,7 @@ class Edits(list[Edit]):
         self._noted: Edit | None = None
 
     def overlap(self, start: int, end: int) -> bool:
-        """Whether an edit lies between two offsets."""
+        """True if an edit lies between two offsets."""
         last = self.last_before(end)
         # What begins last before the end also reaches furthest.
         return last is not None and last[1] > start
@@ -253,7 +253,7 @@ class Document:
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
-        """Whether an object repeats the name of a member; false for other values."""
+        """True if an object repeats the name of a member; false for other values."""
         members = self.members(value)
         # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
@@ -284,7 +284,7 @@ class Document:
         return None if value is None else decode(self.source(value))
 
     def says(self, value: Raw, short: Collection[bytes]) -> bool:
-        """Whether the bytes of a value are among some short ones."""
+        """True if the bytes of a value are among some short ones."""
         if self._amended:
             return self.source(value) in short
         view = memoryview(value)
@@ -305,7 +305,7 @@ class Document:
         return self.data[start:end]
 
     def contains(self, text: bytes) -> bool:
-        """Whether a quoted name occurs in the document. Remembered items are searched once."""
+        """True if a quoted name occurs in the document. Remembered items are searched once."""
         if (found := self._contained.get(text)) is None:
             found = self._contained[text] = self._looked_for(text)
         return found
@@ -330,7 +330,7 @@ class Document:
         return start, end
 
     def has(self, value: Raw) -> bool:
-        """Whether a value belongs to this document."""
+        """True if a value belongs to this document."""
         return self._holds(self._parsed.place(value)[0]) or any(
             inner.has(value) for _, inner in self._amended.values()
         )
@@ -385,7 +385,7 @@ class Document:
         return memoryview(value)[0] in (BRACE, BRACKET)
 
     def is_filled(self, value: Raw) -> bool:
-        """Whether a container may have contents."""
+        """True if a container may have contents."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
@@ -425,7 +425,7 @@ class Document:
         document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
-        """Whether an edit lies between two offsets."""
+        """True if an edit lies between two offsets."""
         return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:

@@ -57,7 +57,7 @@ class Reader(Protocol):
 
 
 def is_stream(content_type: str, path: str) -> bool:
-    """Whether a response is to be read as it arrives, by its content type and its request's path.
+    """True if a response is to be read as it arrives, by its content type and its request's path.
 
     Gemini streams an array of JSON documents unless it is asked for server-sent events.
     """

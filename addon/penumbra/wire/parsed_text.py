@@ -46,7 +46,7 @@ def spelled(raw: str, at: int) -> int:
 
 
 def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
-    """Whether an object from `at` to `end` has only members whose values lie at these places."""
+    """True if an object from `at` to `end` has only members whose values lie at these places."""
     for start, behind in places:
         if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
             return False

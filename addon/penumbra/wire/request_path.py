@@ -110,5 +110,5 @@ under_way: set[str] = set()
 
 
 def is_ours(number: str) -> bool:
-    """Whether a header's value is the number of a call under way."""
+    """True if a header's value is the number of a call under way."""
     return number in under_way

@@ -36,7 +36,7 @@ class Signable:
 
 
 def covers_body(headers: Mapping[str, str]) -> bool:
-    """Whether a request is signed in a way that forbids to change its body. Names in lower case, or of a
+    """True if a request is signed in a way that forbids to change its body. Names in lower case, or of a
     mapping that makes no difference."""
     signed = headers.get("authorization", "").startswith("AWS4-")
     return signed and headers.get(_PAYLOAD) != _FREE
@@ -50,7 +50,7 @@ class Keys:
     secret: str = field(repr=False)
 
     def made(self, request: Signable) -> bool:
-        """Whether a request's signature was made with these keys."""
+        """True if a request's signature was made with these keys."""
         match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
         if match is None or match["id"] != self.id:
             return False

@@ -82,7 +82,7 @@ class KnownValue:
         self.open = self.inside = 0
 
     def holds(self, address: int) -> bool:
-        """Whether an address lies in its bytes."""
+        """True if an address lies in its bytes."""
         return self.address <= address < self.address + len(self.data)
 
 
@@ -509,7 +509,7 @@ class ValueMemory:
         return value
 
     def _is_late(self, used: int) -> bool:
-        """Whether the last noted use is old enough for a new note."""
+        """True if the last noted use is old enough for a new note."""
         marked, uses = self._marks[-1] if self._marks else (-_MARK_SECONDS, 0)
         return used < uses or self._clock() - marked >= _MARK_SECONDS
 
@@ -580,7 +580,7 @@ class Fold(NamedTuple, Generic[S]):
     given: Hashable = None
     """Further inputs. Folds with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
-    """Whether the fold can continue from a state of another document."""
+    """True if the fold can continue from a state of another document."""
 
 
 class KnownItems:
@@ -673,7 +673,7 @@ class KnownItems:
             self.memory.release(self.values[max(0, begun - 1) : len(self._new.values) - 1])
 
     def contain(self, text: bytes) -> bool:
-        """Whether a text occurs in one of the values; for a few texts only."""
+        """True if a text occurs in one of the values; for a few texts only."""
         at, found = 0, False
         for beginning in (self._new, self._old):
             if beginning is not None and text in beginning.contained:

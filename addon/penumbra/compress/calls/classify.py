@@ -75,7 +75,7 @@ class Call:
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
-        """Whether each file that is read is one of these."""
+        """True if `is_one` holds for each file that is read."""
         if self.category != "read":
             return False
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]

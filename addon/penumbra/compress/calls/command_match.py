@@ -31,7 +31,7 @@ class _Allowed:
         return cls(frozenset(alternatives).difference(globs), globs)
 
     def fits(self, word: str) -> bool:
-        """Whether the operand is one of those."""
+        """True if an operand is one of the alternatives."""
         return word in self.words or any(fnmatchcase(word, glob) for glob in self.globs)
 
 
@@ -53,7 +53,7 @@ class _Match:
         return len(self.operands) + named + len(self.options)
 
     def is_program(self, name: str) -> bool:
-        """Whether one of its globs fits a program's name."""
+        """True if one of the programs' globs fits a name."""
         return any(fnmatchcase(name, program) for program in self.programs)
 
     def fits(self, argv: Sequence[str], operands: Sequence[str]) -> bool:
@@ -125,7 +125,7 @@ class Commands:
                 (self._globs if _is_glob(program) else self._matches.setdefault(program, [])).append(match)
 
     def hold(self, argv: Sequence[str]) -> bool:
-        """Whether a command (without wrappers) is one of them."""
+        """True if a command (without wrappers) fits one of the lines."""
         if not argv:
             return False
         operands = [word for word in argv[1:] if not word.startswith("-")]

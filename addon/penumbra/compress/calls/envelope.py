@@ -102,7 +102,7 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """Whether the file of this path stands behind a tag of its tool, with the numbers that this writes."""
+    """True if the file of this path stands behind a tag of its tool, with the numbers that this writes."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
@@ -111,7 +111,7 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """Whether a file, as it was read, stands between tags of its own: those that a tool would write, around
+    """True if a file, as it was read, stands between tags of its own: those that a tool would write, around
     lines that are not numbered in its way."""
     return any(
         text.startswith(around.opening)
@@ -166,7 +166,7 @@ def _needless() -> tuple[list[tuple[re.Pattern[str], re.Pattern[str] | None]], r
 
 
 def tells_failure(head: str, tail: str) -> bool:
-    """Whether an envelope names an exit code other than 0."""
+    """True if an envelope names an exit code other than 0."""
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
@@ -188,7 +188,7 @@ def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
 
 
 def is_cut(text: str) -> bool:
-    """Whether a text says that the agent has cut it."""
+    """True if a text says that the agent has cut it."""
     return _may_say_cut(encode(text)) and _cut().search(text) is not None
 
 

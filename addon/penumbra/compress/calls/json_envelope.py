@@ -62,7 +62,7 @@ def alone(text: str) -> str | None:
 
 
 def is_written_by(tool: str) -> bool:
-    """Whether the agent of this tool writes such JSON around an output."""
+    """True if the agent of this tool writes such JSON around an output."""
     return tool in tool_rules().envelopes.json.tools
 
 
@@ -105,7 +105,7 @@ def _of_blocks(blocks: Iterable[bytes], asked: str) -> Iterator[tuple[bytes, str
 
 
 def _is_block(data: bytes) -> bool:
-    """Whether it says of itself that it is a content block: `{"type":"text","text":"..."}`."""
+    """True if an object has the type of a content block: `{"type":"text","text":"..."}`."""
     members = _MEMBERS.decode(data) if data[:1] == b"{" else {}
     return "text" in members and bytes(members.get("type", b"")) == b'"text"'
 

@@ -1,4 +1,4 @@
-"""Whether a file holds what programs have printed (rules/logs.yaml)."""
+"""True if a file holds what programs have printed (rules/logs.yaml)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Globs:
         return cls(*(re.compile("|".join(those) or r"(?!)") for those in (names, paths)))
 
     def has(self, path: str, name: str) -> bool:
-        """Whether a file of this path and name is one."""
+        """True if a file of this path and name is a log."""
         return self.names.match(name) is not None or self.paths.match(path) is not None
 
 
@@ -66,7 +66,7 @@ def _rules() -> _Rules:
 
 
 def is_log(path: str, text: str) -> bool:
-    """Whether the file of this path (empty if there is none), or text, is a log."""
+    """True if the file of this path (empty if there is none), or text, is a log."""
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
@@ -91,14 +91,14 @@ def is_log(path: str, text: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_data(path: str) -> bool:
-    """Whether the file of this path is no text that people write: a log, a dump, what is built or locked."""
+    """True if the file of this path is no text that people write: a log, a dump, what is built or locked."""
     return _is_one(path, _rules().data)
 
 
 @rules.until_changed
 @remembered(1_024)
 def is_unedited(path: str) -> bool:
-    """Whether nobody edits the file of this path: data, and code that is installed."""
+    """True if nobody edits the file of this path: data, and code that is installed."""
     return is_data(path) or _is_one(path, _rules().installed)
 
 

@@ -54,7 +54,7 @@ def category(name: str) -> Category:
 
 
 def is_mcp(name: str) -> bool:
-    """Whether a name is that of a tool of an MCP server."""
+    """True if a name is that of a tool of an MCP server."""
     return name.casefold().startswith(tool_rules().mcp_prefixes)
 
 
@@ -115,7 +115,7 @@ def one_spelling(path: str) -> str:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two paths, in their one spelling, may lead to one file: the same, or one of them the end of the
+    """True if two paths, in their one spelling, may lead to one file: the same, or one of them the end of the
     other. A call that shows several files has no path: it may show any."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     return not shorter or longer == shorter or longer.endswith(f"/{shorter.removeprefix('/')}")

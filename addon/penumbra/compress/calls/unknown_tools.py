@@ -43,7 +43,7 @@ class _Rule:
     unless: Linear | None
 
     def fits(self, words: str, given: Mapping[str, str]) -> bool:
-        """Whether a call of a tool with these words in its name is such a one.
+        """True if a call of a tool with these words in its name has this category.
 
         `given`: the texts of the arguments by their plain names.
         """

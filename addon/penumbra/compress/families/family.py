@@ -51,7 +51,7 @@ class Shape:
         )
 
     def confirms(self, body: str) -> bool:
-        """Whether the text may be of the family."""
+        """True if the text may be of the family."""
         return not self.objection(body)
 
     def objection(self, body: str) -> str:

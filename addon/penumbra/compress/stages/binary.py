@@ -58,7 +58,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _judged(line: str) -> tuple[bool, bool]:
-    """Whether a line is binary, and whether it may lie within one."""
+    """True if a line is binary; and true if it may lie within a binary."""
     unreadable, nuls = _unreadable(line, encode(line))
     if not unreadable and not nuls:
         return False, len(line.strip()) < _WORD

@@ -99,7 +99,7 @@ def _shorten(text: str, method: str) -> str | None:
 
 
 def is_in(text: str) -> bool:
-    """Whether a text holds a dictionary: lines that were around JSON may stand in front of it."""
+    """True if a text holds a dictionary: lines that were around JSON may stand in front of it."""
     return any(header in text for header in _HEADERS.values())
 
 

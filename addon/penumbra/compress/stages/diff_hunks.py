@@ -189,7 +189,7 @@ def _end(lines: list[str], start: int, announced: list[int]) -> int:
 
 
 def _is_named(lines: list[str], position: int) -> bool:
-    """Whether the two names of a file stand here, above a hunk."""
+    """True if the two names of a file stand here, above a hunk."""
     above = [line[:4] for line in lines[position : position + 3]]
     return len(above) == 3 and above[:2] == ["--- ", "+++ "] and above[2][:3] in ("@@ ", "@@@")
 

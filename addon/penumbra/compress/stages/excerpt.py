@@ -166,7 +166,7 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """Whether this text, which a result was made into, is over its limit."""
+    """True if this text, which a result was made into, is over its limit."""
     return exceeds(text, _bounds(text, source)[1])
 
 
@@ -207,7 +207,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Whether so small an account saves enough for what it may cost to ask for the rest."""
+    """True if a small excerpt saves enough for what it may cost to ask for the rest."""
     if kind is Kind.FILE or policy.target_ratio is not None:
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -215,12 +215,12 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
 
 
 def _lists_hits(text: str, source: Source) -> bool:
-    """Whether a text lists what a search found: a call that names an address fetches a page."""
+    """True if a text lists what a search found: a call that names an address fetches a page."""
     return "://" not in str(source.arguments) and web_hits.is_hits(text)
 
 
 def _is_list(text: str) -> bool:
-    """Whether nearly every line is a path: a search that was asked for names of files."""
+    """True if nearly every line is a path: a search that was asked for names of files."""
     lines = text[:_LOOKED_AT].split("\n")
     paths = sum(
         len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.is_hit(line)
@@ -230,7 +230,7 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """Whether what looks like a failure in this text may be one: in files that someone edits it is code."""
+    """True if what looks like a failure in this text may be one: in files that someone edits it is code."""
     if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB, Kind.HITS):
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")

@@ -96,7 +96,7 @@ def _paths(lines: list[str]) -> list[str]:
 
 @remembered(1_024)
 def _is_path(name: str) -> bool:
-    """Whether this may name a file: a time of day or a word may not."""
+    """True if a text may name a file: a time of day or a word may not."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 

@@ -42,7 +42,7 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Whether the text is several values that are no lines of JSON."""
+    """True if the text is several values that are no lines of JSON."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
@@ -104,12 +104,12 @@ def _are_records(body: str) -> bool:
 
 
 def may_be_json(text: str) -> bool:
-    """Whether the text begins as an object or an array does."""
+    """True if the text begins as an object or an array does."""
     return _BEGINNING.match(text) is not None
 
 
 def is_json(text: str) -> bool:
-    """Whether the whole text is one JSON value."""
+    """True if the whole text is one JSON value."""
     try:
         _RAW.decode(encode(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

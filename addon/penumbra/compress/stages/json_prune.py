@@ -77,7 +77,7 @@ def prune(text: str, room: int, *, is_cell: bool = False) -> str | None:
 
 
 def _has_repeated_members(source: str) -> bool:
-    """Whether an object has two members of one name: only one of them would be left."""
+    """True if an object has two members of one name: only one of them would be left."""
     try:
         json.loads(source, object_pairs_hook=_unrepeated, parse_float=str, parse_int=str)
     except KeyError:
@@ -135,7 +135,7 @@ def _object(source: str, measure: _Measure, depth: int) -> str:
 
 
 def _is_name(value: str) -> bool:
-    """Whether a value may say which object it is of: a number, or a string without blanks, and no address."""
+    """True if a value may say which object it is of: a number, or a string without blanks, and no address."""
     if value[0] != '"':
         return value[0] in "-0123456789"
     return 2 < len(value) <= _LONGEST_NAME and " " not in value and "://" not in value

@@ -126,7 +126,7 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
+        """True if a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = _sign(separator)
         if text.count(sign) > len(numbers):
@@ -181,7 +181,7 @@ def first_number(text: str) -> int | None:
 
 
 def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """Whether the numbers may be the file's own: they are not padded, and the sign behind them is none that
+    """True if the numbers may be the file's own: they are not padded, and the sign behind them is none that
     the tool is known to write."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
@@ -274,12 +274,12 @@ def _separator(head: str) -> str:
 
 
 def _is_table(lines: list[str]) -> bool:
-    """Whether the numbers are a table's: below names of columns and a rule."""
+    """True if the numbers are a table's: below names of columns and a rule."""
     return any("-+-" in line or line.lstrip().startswith("|") for line in lines)
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Whether the blanks behind the colons are all of the code: one less of them would be no indentation."""
+    """True if the blanks behind the colons are all of the code: one less of them would be no indentation."""
     matches = [match for match in map(_BEHIND_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # A line without content, with a blank of the reader's.

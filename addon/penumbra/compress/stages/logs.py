@@ -103,7 +103,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """Whether enough lines are alike without all characters that values are made of: a fast no."""
+    """True if enough lines are alike without all characters that values are made of: a fast no."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -117,7 +117,7 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:
-    """Whether a sample of runs of lines has lines that differ in their values alone: a fast no."""
+    """True if a sample of runs of lines has lines that differ in their values alone: a fast no."""
     if len(lines) < 4 * _SAMPLE * _RUN:
         return True
     step = len(lines) // (_SAMPLE * _RUN)

@@ -103,7 +103,7 @@ def to_text(text: str) -> str | None:
 
 
 def _is_deep(text: str) -> bool:
-    """Whether elements are nested too deep, by their tags alone; those that end by themselves don't count."""
+    """True if elements are nested too deep, by their tags alone; those that end by themselves don't count."""
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -121,7 +121,7 @@ class _Writer:
 
     def __init__(self, hides: bool, spans: bool, room: int) -> None:
         self.hides, self.spans = hides, spans
-        """Whether some element may be hidden, or a cell span others: attributes are asked for only then."""
+        """True if some element may be hidden, or a cell span others: attributes are asked for only then."""
         self.room = room
         """Characters that cells which span others may still add: few tags can ask for very many."""
         self.lines: list[str] = []

@@ -98,7 +98,7 @@ def _is_path(run: str) -> bool:
 
 
 def _is_whole(text: str, start: int, end: int, goes_on: frozenset[str]) -> bool:
-    """Whether nothing in front of a name or behind it can be part of it."""
+    """True if nothing in front of a name or behind it can be part of it."""
     before, behind, then = text[max(0, start - 1) : start], text[end : end + 1], text[end + 1 : end + 2]
     if before in _BEFORE or behind == "…":
         return False

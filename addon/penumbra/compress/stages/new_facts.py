@@ -385,7 +385,7 @@ class _Chosen:
         )
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Whether it is an empty line among those left out: it would cost markers and say nothing."""
+        """True if a line is an empty one among those left out, which would cost markers and say nothing."""
         start, end = self.spans[unit]
         return end - start == 1 and not (self._is_kept(unit - 1) or self._is_kept(unit + 1))
 

@@ -118,7 +118,7 @@ def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOB
 
 
 def is_separated(text: str) -> bool:
-    """Whether the text is values between commas, tabs or bars."""
+    """True if the text is values between commas, tabs or bars."""
     return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
 
 

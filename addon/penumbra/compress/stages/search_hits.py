@@ -68,7 +68,7 @@ class _File:
 
 
 def is_search(call: Call) -> bool:
-    """Whether the output of this command is lines found in files."""
+    """True if the output of this command is lines found in files."""
     command = call.command
     if call.category == "grep" or call.family == "grep":
         return True
@@ -76,7 +76,7 @@ def is_search(call: Call) -> bool:
 
 
 def is_hit(line: str) -> bool:
-    """Whether a line below a file's name begins with its number."""
+    """True if a line below a file's name begins with its number."""
     return bool(_HIT.match(line))
 
 

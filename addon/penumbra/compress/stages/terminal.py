@@ -74,19 +74,19 @@ def render(text: str, *, moves: bool = True) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """Whether two texts that are compared would be the same without their colours, to the last blank."""
+    """True if two texts that are compared would be the same without their colours, to the last blank."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
 def may_act(text: str) -> bool:
-    """Whether the text holds a control character that a screen acts on: a fast no for most texts."""
+    """True if the text holds a control character that a screen acts on: a fast no for most texts."""
     if any(control in text for control in _CONTROLS):
         return True
     return _returns(text)
 
 
 def _returns(text: str) -> bool:
-    """Whether a carriage return stands elsewhere than in front of a line end."""
+    """True if a carriage return stands elsewhere than in front of a line end."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
 

@@ -103,12 +103,12 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
 
 
 def _is_placed(below: Sequence[str]) -> bool:
-    """Whether the line below a numbered one tells a frame's place."""
+    """True if the line below a numbered one tells a frame's place."""
     return any(line.lstrip().startswith("at ") for line in below)
 
 
 def _is_symbol(name: str) -> bool:
-    """Whether a name is a function's, and no item of a list: of several words within brackets only."""
+    """True if a name is a function's, and no item of a list: of several words within brackets only."""
     depth = 0
     for character in name:
         depth += (character == "<") - (character == ">")
@@ -118,7 +118,7 @@ def _is_symbol(name: str) -> bool:
 
 
 def _is_below(frame: str, line: str) -> bool:
-    """Whether a line belongs to the frame above it: indented further, and no frame itself."""
+    """True if a line belongs to the frame above it: indented further, and no frame itself."""
     indent = len(frame) - len(frame.lstrip())
     return len(line) - len(line.lstrip()) > indent and bool(line.strip()) and not _FRAME.match(line)
 

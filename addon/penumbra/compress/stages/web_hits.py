@@ -41,7 +41,7 @@ class _Hit:
 
 
 def is_hits(text: str) -> bool:
-    """Whether the text lists what a search found."""
+    """True if the text lists what a search found."""
     hits = _hits(text[:_LOOKED_AT].split("\n"))
     found = sum(any(_ADDRESS.search(line) for line in hit.heads) for hit in hits)
     return found >= _LEAST
