@@ -7,7 +7,10 @@ from typing import Any
 
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
+from penumbra.conversation.incoming import Incoming
 from penumbra.expand.hidden_exchanges import Answered
+from penumbra.flow.report import _sent
+from penumbra.metrics.events import Totals
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.totals import ExpansionMetrics
 from penumbra.redaction.redact_calls import shown_names
@@ -83,10 +86,14 @@ def test_a_request_shows_its_names_so() -> None:
     turns = [("assistant", [call]), ("user", [result])]
     messages = [{"role": role, "content": content} for role, content in turns]
     callers = Callers()
-    body = json.dumps({"model": f"m {key}", "messages": messages}).encode()
+    tools = [{"name": f"run {key}", "input_schema": {"type": "object"}}]
+    body = json.dumps({"model": f"m {key}", "tools": tools, "messages": messages}).encode()
     accepted = callers.send(APIS[0], body, {"x-api-key": "k"})
     callers.close()
     [shown] = accepted.rewritten.shown
-    for name in (shown.tool, shown.call_id, accepted.model):
+    incoming = Incoming(accepted.request.api, body, {}, {}, "")
+    sent = _sent("api.anthropic.com", incoming, accepted, Totals.of(()), (), changed=True)
+    assert [tool.name for tool in sent.tools] == list(sent.called)
+    for name in (shown.tool, shown.call_id, accepted.model, *sent.called):
         assert "[REDACTED:" in name
         assert key not in name

@@ -456,6 +456,7 @@ class Engine:
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits, incoming.head),
             room=context_windows.room_of_request(request, limits, incoming.head, learn),
             model=inputs.show(request.conversation.model),
+            show=inputs.show,
             project=self._projects.name(conversation, request, inputs.show),
         )
 

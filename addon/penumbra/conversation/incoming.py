@@ -11,10 +11,12 @@ from msgspec import Struct
 from penumbra.apis.recognise import Api
 from penumbra.conversation.context_windows import NOT_KNOWN, Room, UsageScale
 from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
+from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Find, Prepared
 from penumbra.expand.reference import Caller
 from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.redaction import RedactionError
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.decisions import Decision
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Accepted(Struct, frozen=True):
     """Scale of the usage that the client gets; None: the provider's own figures."""
     model: str = ""
     """Name of the model, as it may be shown."""
+    show: ShowName = one_line
+    """How other names are shown."""
     project: str = ""
     """A short name of it; empty if it is not known."""
     plan: Plan | None = None

@@ -45,6 +45,7 @@ from penumbra.metrics.journal import Journal, NewResult, SentRequest
 from penumbra.metrics.sessions import Rates, ResultRecord, TurnRecord
 from penumbra.metrics.tool_use import DeclaredTool
 from penumbra.metrics.totals import Metrics
+from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 MARK = ":new_moon:"
@@ -369,8 +370,8 @@ def _sent(
         ),
         declared=reference.tool_tokens(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
-        tools=_tools(incoming, request),
-        called=frozenset(call.name for call in request.conversation.calls.values()),
+        tools=_tools(incoming, request, accepted.show),
+        called=frozenset(accepted.show(call.name) for call in request.conversation.calls.values()),
     )
 
 
@@ -410,7 +411,7 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
     )
 
 
-def _tools(incoming: Incoming, request: Request) -> tuple[DeclaredTool, ...]:
+def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[DeclaredTool, ...]:
     """Return the client's tools; requests of a conversation declare the same ones, which are read once."""
     arrays = tuple(FORMATS[incoming.api.format].prompt(request.document).tools)
     source = hashlib.blake2b(digest_size=16)
@@ -419,7 +420,7 @@ def _tools(incoming: Incoming, request: Request) -> tuple[DeclaredTool, ...]:
     key = source.digest()
     if (found := _TOOLS.get(key)) is None:
         found = _TOOLS[key] = tuple(
-            DeclaredTool(name, len(declaration) // _BYTES_A_TOKEN)
+            DeclaredTool(show(name), len(declaration) // _BYTES_A_TOKEN)
             for name, declaration in islice(declarations(request.document, arrays), _MOST_TOOLS)
         )
     return found
