@@ -284,3 +284,30 @@ def test_packed_messages_with_secrets_are_refused(kind: str) -> None:
             search(body, kind=kind)
     with pytest.raises(Unreadable, match="compressed"):
         search(clean + message(b"\x1f\x8b", b"\1"), kind=kind)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xa1\x61a\x61b\xff", b"\x81\xa1a\xa1b", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"]
+)
+def test_messages_without_frames_are_not_taken_for_compressed_ones(data: bytes) -> None:
+    assert search(data, kind="application/cbor").body is data
+
+
+class Counted(bytes):
+    """Bytes that count how many of them are copied in slices."""
+
+    copied = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        piece = super().__getitem__(at)
+        if isinstance(piece, int):
+            return piece
+        Counted.copied += len(piece)
+        return Counted(piece)
+
+
+def test_the_rest_of_many_messages_is_not_copied_for_each() -> None:
+    Counted.copied = 0
+    body = Counted(bytes(100_000))
+    assert search(body, kind="application/grpc").body == body
+    assert 0 < Counted.copied <= 10 * len(body)

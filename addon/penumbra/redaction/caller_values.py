@@ -7,6 +7,7 @@ bytes or more. Names, words and numbers that are secret only beside their name (
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -105,10 +106,12 @@ class CallerValues:
             automaton, marks = known.automaton = known.automaton or _automaton(known.marks)
         data = text.encode("utf-8", "surrogatepass")
         taken = placeholder.spans(data)
+        ends = [end for _, end in taken]
         pieces: list[bytes] = []
         at = 0
         for index, start, end in automaton.find_matches_as_indexes(data):
-            if is_part(data, start, end) or any(begin < end and start < stop for begin, stop in taken):
+            following = bisect_right(ends, start)
+            if is_part(data, start, end) or (following < len(taken) and taken[following][0] < end):
                 continue
             pieces += (data[at:start], marks[index])
             at = end

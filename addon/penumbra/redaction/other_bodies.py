@@ -400,8 +400,7 @@ class _Search:
         return self._batch(body.data) or Searched(body.data)
 
     def _batch(self, data: bytes) -> Searched | None:
-        begin = data.lstrip()[:1]
-        if begin != b"{" or not _is_batch(data):
+        if data.lstrip()[:1] != b"{" or not _is_batch(data):
             return None
         return self._json(data) or self._lines(data)
 
@@ -446,7 +445,7 @@ class _Search:
             text = data.replace(b"\0", b"").decode("latin-1")
             if self.strict:
                 raise Unreadable("its body is no text that can be read") from None
-        if is_packed and _is_squeezed(data):
+        if is_packed and _is_squeezed(data, always="grpc" in kind):
             raise Unreadable("its messages are compressed")
         if is_text and self.redact(text, "").text != text:
             raise Unreadable("a secret in it stands where it can't be replaced")
@@ -462,11 +461,16 @@ class _Search:
         return Searched(redacted.text.encode("utf-8"), False, Counter(redacted.counts))
 
 
-def _is_squeezed(data: bytes) -> bool:
-    """Return whether one of several messages, each behind a flag and its length, is compressed."""
-    while data and not data[0] & 1:
-        data = data[5 + int.from_bytes(data[1:5], "big") :]
-    return bool(data)
+def _is_squeezed(data: bytes, *, always: bool) -> bool:
+    """Return whether one of several messages, each behind a flag and its length, is compressed. Where
+    messages `always` stand so, one that is cut off counts, too; elsewhere it may be something else."""
+    at = 0
+    while at < len(data):
+        flag, end = data[at], at + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+        if flag & 1 and (always or end <= len(data)):
+            return True
+        at = end
+    return False
 
 
 def _is_text(kind: str) -> bool:
@@ -476,17 +480,11 @@ def _is_text(kind: str) -> bool:
 def _is_batch(data: bytes) -> bool:
     """Return whether every line is a request of a batch."""
     try:
-        documents = list(_documents(data))
+        documents = [Document(line) for line in data.split(b"\n") if line.strip()]
     except NotJson:
         return False
     members = [document.members(document.root).keys() for document in documents]
     return bool(members) and all(all(names & some for some in _BATCH) for names in members)
-
-
-def _documents(data: bytes) -> Iterator[Document]:
-    for line in data.split(b"\n"):
-        if line.strip():
-            yield Document(line)
 
 
 def _joined(between: bytes, parts: list[Searched], data: bytes) -> Searched:

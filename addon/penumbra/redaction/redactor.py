@@ -488,8 +488,4 @@ def _merge(spans: list[Span]) -> list[Span]:
 
 def _back(view: View, spans: list[Span]) -> list[Span]:
     """Spans of a view, as they stand in the text."""
-    found = []
-    for span in spans:
-        start, end = view.origin(span.start, span.end)
-        found.append(span.at(start, end))
-    return found
+    return [span.at(*view.origin(span.start, span.end)) for span in spans]

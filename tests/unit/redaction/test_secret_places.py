@@ -50,6 +50,24 @@ def test_value_goes_where_the_call_names_the_file(redactor: Redactor, call: str,
     assert VALUES[value] not in redactor.redact(text, call).text
 
 
+ROWS = {
+    "userlist.txt": '"bob{}" "{}"\n',
+    "pap-secrets": "bob{} * {}\n",
+    "jmxremote.password": "role{} {}\n",
+    "rsyncd.secrets": "bob{}:{}\n",
+    "realm.properties": "bob{}: {},user\n",
+}
+
+
+@each("file", ROWS)
+@each("front", ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\n", '"" ""\n', "\n\n", ""))
+def test_lines_that_are_no_users_do_not_end_a_file_of_them(redactor: Redactor, file: str, front: str) -> None:
+    values = [f"Tr1cky-W0rd{number}" for number in range(250)]
+    rows = "".join(ROWS[file].format(number, value) for number, value in enumerate(values))
+    shown = redactor.redact(f"{front}{rows}", f"cat /etc/app/{file}").text
+    assert "Tr1cky" not in shown
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_harmless_text_stays(redactor: Redactor, text: str) -> None:
     assert redactor.redact(text).text == text

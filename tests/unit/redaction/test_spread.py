@@ -7,7 +7,11 @@ import random
 import pytest
 
 from penumbra.redaction import span
+from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.span import Rank, Span
+from support.work_counts import calls
+
+MARK = "[REDACTED:password:abcdef]"
 
 
 def found(data: bytes, values: list[bytes]) -> list[tuple[int, int]]:
@@ -33,3 +37,11 @@ def test_many_values_are_looked_for_in_batches(monkeypatch: pytest.MonkeyPatch) 
     data = b"\n".join([*values, *reversed(values)])
     monkeypatch.setattr(span, "_BATCH", 100)
     assert sorted(found(data, values)) == [(at, at + 10) for at in range(0, len(data), 11)]
+
+
+def test_values_of_a_caller_beside_placeholders_take_work_that_grows_with_the_text() -> None:
+    values = CallerValues()
+    values.learn(b"caller", {MARK: "swordfish-x9y"})
+    clean, rows = f"a {MARK}\n{MARK}\n", f"a swordfish-x9y\n{MARK}\n"
+    assert values.without(b"caller", rows * 3).text == clean * 3
+    assert calls(values.without, b"caller", rows * 1_000) < 11 * calls(values.without, b"caller", rows * 100)

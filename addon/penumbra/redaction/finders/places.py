@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
+from penumbra.compress import time_budget
 from penumbra.redaction.finders.value_reading import before_bar
 from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.names import Strength
@@ -74,7 +75,8 @@ _BY_FILE = {
     b"users.properties": _REALM,
     b"sasl_passwd": _MAIL,
 }
-_MOST_LINES = 200
+_MOST_ODD_LINES = 10
+"""Lines in a row that are no users of a file: the client's own, empty ones, users of another form."""
 _LONGEST_BEGINNING = 128
 """Bytes in front of a place in which its line begins."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
@@ -113,21 +115,24 @@ def file_in(call: str) -> bytes:
 
 def of_file(data: bytes, name: bytes) -> Iterator[Span]:
     """Yield the passwords of a text that is the file of that name."""
-    yield from _following(data, 0, _BY_FILE[name])
+    yield from _following(data, 0, _BY_FILE[name], _MOST_ODD_LINES)
 
 
-def _following(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    for _ in range(_MOST_LINES):
+def _following(
+    data: bytes, at: int, form: re.Pattern[bytes], most_odd: int = 0
+) -> Generator[Span, None, int]:
+    odd = 0
+    while True:
+        time_budget.check()
         line = form.match(data, at)
         yield from _found(data, line, Style.ENV)
         line = line or _COMMENT.match(data, at)
-        if line is None:
-            break
-        step = _STEP.match(data, line.end())
+        odd = 0 if line else odd + 1
+        step = _STEP.match(data, line.end()) if line else None
+        step = step or (_STEP.search(data, at) if odd < most_odd else None)
         if step is None:
-            break
+            return at
         at = step.end()
-    return at
 
 
 def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
