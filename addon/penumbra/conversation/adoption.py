@@ -23,7 +23,7 @@ from penumbra.apis.recognise import Cache
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.store.conversations import ConversationState
-from penumbra.store.decisions import Decision, Facts, referents
+from penumbra.store.decisions import Decision, referents
 from penumbra.wire.document import Document
 
 if TYPE_CHECKING:
@@ -133,7 +133,10 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
         and item.key not in fixed
         and (facts := past[item.key].facts).bytes_after >= _LEAST
         and facts.how in ("kept", "shortened", "adopted")
-        and (facts.how == "adopted" or _is_redacted_only(facts) or not state.tool)
+        # Those sent whole but for their secrets are adopted, too.
+        and (
+            not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
+        )
     )
 
 
@@ -150,8 +153,3 @@ def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -
     head = (len(document.text()) - (end - begin)) / BYTES_PER_TOKEN
     kept = 0 if declares else (min(places) - begin) / BYTES_PER_TOKEN
     return ColdTurn(int(head), int(kept))
-
-
-def _is_redacted_only(facts: Facts) -> bool:
-    """Return whether a text was sent whole but for its secrets, as adopted ones are."""
-    return bool(facts.redactions) and not facts.stages and not facts.ref

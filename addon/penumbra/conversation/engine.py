@@ -319,8 +319,8 @@ class Engine:
         if known.decisions:
             decisions = {**known.decisions, **rewritten.decisions}
             rewritten = replace(rewritten, decisions=decisions)
-        begins = waits or (known.is_cold and not known.state.tool)
-        declares = begins and prepared is not None and not prepared.declared_at
+        declares = prepared is not None and not prepared.declared_at and prepared.begins
+        declares = declares and (waits or known.is_cold)
         if declares:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
         accepted = self._accepted(

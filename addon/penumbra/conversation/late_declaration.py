@@ -224,10 +224,9 @@ def terms(
     shows = shows_references(request, past)
     # What the last request declared is what the provider holds, whatever became of its response.
     thinks = conversation.last_thinking >= 0
+    is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
-        (thinks and binds(request.format, conversation.model))
-        if is_cold
-        else (thinks or adoption.may_be_cached(request.document, request.api.cache))
+        is_bound if is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )
     may_have = settings.enable_expand_context and settings.shortens and (is_due or not waits)
     return Terms(
@@ -239,7 +238,7 @@ def terms(
         editing=settings.restores_secrets,
         inline=is_inline and not state.limits.tools_first,
         held=state.tool,
-        begins=is_cold or shows or bool(state.tool),
+        begins=shows or (is_cold and not is_bound),
     )
 
 

@@ -173,8 +173,7 @@ class KnownRequest(NamedTuple):
 
     def learned(self, limits: LearnedLimits) -> KnownRequest:
         """Return the request with what a refusal has just told of its conversation."""
-        state = replace(self.state, limits=self.state.limits.learned(limits))
-        return self._replace(state=state)
+        return self._replace(state=replace(self.state, limits=self.state.limits.learned(limits)))
 
 
 class RequestReader:

@@ -132,8 +132,8 @@ class Expansions:
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         latest = _latest(history, past)
-        if latest is not None and not latest.tool and terms.begins:
-            latest = None
+        begins = latest is not None and not latest.tool and terms.begins
+        latest = None if begins else latest
         if latest is None and terms.held and terms.held not in tools.names:
             name = terms.held
         brought = reference.brought(wire, document, tools)
@@ -150,6 +150,8 @@ class Expansions:
         if not brought and not terms.counting and tools.own:
             chain = before or prefix_hash.of(document)
             declared_at = _declare(wire, document, reference.tool(name), latest, chain, terms)
+        if begins and not terms.counting:
+            await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""
@@ -158,6 +160,7 @@ class Expansions:
             self._key, conversation or caller.conversation(), name, terms.hint, carries_all
         )
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
+        made = replace(made, begins=latest is None and bool(history.visible))
         if held is not None and held.scope == caller.scope:
             made = replace(made, held=held.held, is_followed=True)
         renewed = latest is not None and latest.scope != caller.scope
@@ -200,9 +203,7 @@ class Expansions:
         if not adopted or not (terms.at_stake or lost):
             return True
         if not terms.counting:
-            # Final too: the next request of this conversation finds it.
-            without = PastResponse("", text_hash(history.visible[-1].text), scope=caller.scope)
-            await self._exchanges.put({history.keys[-1]: without})
+            await self._exchanges.put(_from_now_on(history, caller))
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
@@ -387,6 +388,15 @@ def _declare(
                 return place
     wire.declare(document, tool)
     return b""
+
+
+def _from_now_on(
+    history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
+) -> dict[bytes, PastResponse]:
+    """The entry that gives a conversation the injected tool, or keeps it without. Final: its next request
+    finds it, though the response to this one is lost."""
+    text = text_hash(history.visible[-1].text)
+    return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:

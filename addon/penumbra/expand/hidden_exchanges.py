@@ -220,6 +220,8 @@ class Prepared:
     threaded: bool = False
     declared_at: bytes = b""
     """See `PastResponse`."""
+    begins: bool = False
+    """No response before it is known to have had the injected tool."""
     inherit: Inherit | None = None
     """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
     earlier: bytes = b""

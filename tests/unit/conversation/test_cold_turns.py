@@ -277,6 +277,49 @@ def test_only_bound_thinking_keeps_what_stands_in_front_of_it(model: str, caller
     assert thought in body["messages"][3]["content"]
 
 
+SESSION = {"x-claude-code-session-id": "11111111-2222-4333-8444-555555555555"}
+
+
+@pytest.mark.parametrize("pause", [0.0, 700.0], ids=["warm", "cold, with bound thinking"])
+def test_another_thread_of_the_session_brings_no_tool(pause: float, callers: Callers) -> None:
+    """What an agent declares says nothing of the conversation that called it."""
+    talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": "claude-sonnet-5"})
+    talk.headers |= SESSION
+    messages = json.loads(ANTHROPIC.body(MET))["messages"]
+    if pause:
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+        messages[5]["content"] = [thought, {"type": "text", "text": messages[5]["content"]}]
+    met = talk.send(messages=messages)
+    agent = callers.send(ANTHROPIC, ANTHROPIC.body([("user", "Explore.")], **talk.more), talk.headers)
+    assert met.prepared is None is not agent.prepared
+    talk.after(pause)
+    later = talk.send(messages=[*messages, *map(ANTHROPIC.write, MORE)])
+    assert later.prepared is None
+    assert forms(later)[:2] == forms(met)
+
+
+def test_a_request_beside_the_conversation_takes_no_tool_from_it(callers: Callers) -> None:
+    talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": "claude-sonnet-5"})
+    talk.headers |= SESSION
+    talk.turns, sent = [], []
+    for at in (slice(0, 1), slice(1, 3), slice(3, 5), slice(5, 7)):
+        sent.append(talk.send(*MET[at]))
+        if at.stop < len(MET):
+            callers.answer(sent[-1], ANTHROPIC, MET[at.stop])
+    callers.answer(sent[-1], ANTHROPIC, MORE[0])
+    title = {
+        "model": "claude-haiku-4-5",
+        "max_tokens": 10,
+        "messages": [{"role": "user", "content": "A title?"}],
+    }
+    assert callers.send(ANTHROPIC, json.dumps(title).encode(), talk.headers).prepared is None
+    talk.after(700)
+    cold = talk.send(*MORE)
+    assert cold.prepared is not None
+    assert forms(cold)[:2] == forms(sent[-1])[:2]
+    assert (cold.line, cold.cold_turn) == ("", None)
+
+
 def test_where_a_tool_can_be_declared_later_nothing_but_results_changes(callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": "claude-opus-5-5"})
     talk.api = Api(**{**vars(ANTHROPIC), "host": "api.anthropic.com:443"})
