@@ -20,7 +20,6 @@ from penumbra.config.parsers import (
     METHOD,
     MODE,
     NAMES,
-    OPTIONAL_DURATION,
     PAGE_PLACE,
     RATIO,
     SECRETS_ALLOW,
@@ -28,14 +27,12 @@ from penumbra.config.parsers import (
     STRATEGY,
     STRATEGY_ASKED,
     TEXT,
-    TIME_LIMIT,
     TOOL_COMPACTION,
     PagePlace,
     Parser,
     SettingsError,
     ToolCompaction,
     choice,
-    count,
     shown,
     size,
 )
@@ -60,7 +57,7 @@ class Api:
     api_key: str = field(default="", repr=False)
     model: str = ""
     timeout: float = 30.0
-    """Seconds."""
+    """Seconds for one call, and for all results of a request together."""
     query_agnostic: bool = False
     """The service is not told what the user wants to know."""
 
@@ -155,9 +152,6 @@ def options_of(table: type) -> tuple[Option[Any], ...]:
     return tuple(Option(member.name, member.default, member.metadata[_ROW]) for member in rows)
 
 
-_LEAST_DEADLINE = 15.0
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Decisions of the operator. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
@@ -204,19 +198,6 @@ class Settings:
         "Who shortens a result that the strategy is not asked about, or that it gives no answer to in time.",
         pipe=True,
     )
-    strategy_deadline: float | None = row(
-        None,
-        OPTIONAL_DURATION,
-        "How long a request waits for its strategy, all results together; default: the timeout of a call, "
-        "and 15 seconds at least.",
-    )
-    chain_bytes: int = 8_192
-    """In a chain, results that the pipeline makes smaller than this without a cut are sent to no strategy."""
-    calls_at_once: int = row(10, count(1, 1_000), "Calls to a strategy that may be under way at once.")
-    calls_per_second: int = row(20, count(1, 10_000), "Calls to a strategy that may begin in a second.")
-    compressed_ttl: float = row(
-        86_400.0, DURATION, "How long the answers of a strategy are kept after their last use."
-    )
     cost_check: bool = row(
         True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
     )
@@ -248,11 +229,8 @@ class Settings:
     )
     stage_budget: float = 2.0
     """Processor time for the stages of one result, after which the others are passed over; 0: any."""
-    request_budget: float = row(
-        5.0,
-        TIME_LIMIT,
-        "Processor time for one request's new results, after which the others are only redacted; 0: any.",
-    )
+    request_budget: float = 5.0
+    """Processor time for one request's new results, after which the others are only redacted; 0: any."""
     target_ratio: float | None = row(
         None,
         RATIO,
@@ -267,12 +245,9 @@ class Settings:
     enable_expand_context: bool = row(
         True, FLAG, "Let the model ask for the original of a shortened result.", pipe=True
     )
-    expand_from: int = row(
-        10 * 1024,
-        size(0),
-        "Size of a first request from which the model can ask from the start; in a smaller conversation once "
-        "that pays. 0: always from the start.",
-    )
+    expand_from: int = 10 * 1024
+    """Size of a first request from which the model can ask from the start; in a smaller conversation once
+    that pays. 0: always from the start."""
     include_expand_hint: bool = row(
         True, FLAG, "Add one line to a shortened result that tells how to ask.", pipe=True
     )
@@ -288,6 +263,8 @@ class Settings:
         "Replace a result that stands earlier in the same request by a reference.",
         per_request=True,
     )
+    retired: tuple[str, ...] = ()
+    """Keys of the file and the environment that set an option of `RETIRED`."""
     session_id: str = ""
     """Set by requests only: what those have in common that belong together."""
     adopt: str = row(
@@ -311,16 +288,6 @@ class Settings:
     )
     aggregate_budget_bytes: int = row(
         0, size(0), "Size that all results of a request may have together; 0: any."
-    )
-    budget_window_share: float | None = row(
-        None, RATIO, "Part of the model's window that all results of a request may have together."
-    )
-    compaction_budget_bytes: int = row(
-        0,
-        size(0),
-        "Size that the messages of a request for a summary may have where nothing of it is cached; 0: "
-        "half of the model's window, and 120k at least. Elsewhere only what would not fit is left "
-        "out.",
     )
     bound_thinking: str = row(
         "keep",
@@ -451,9 +418,6 @@ class Settings:
         "How long originals are kept after their last use that requests don't bring again: of histories "
         "that the provider holds, and those that were asked for once their client had cleared them.",
     )
-    carried_originals_ttl: float = row(
-        86_400.0, DURATION, "The same of originals that the client sends again with every request."
-    )
     events: str = row(
         "", TEXT, "File to append one JSON line per request and per expansion to, without any content."
     )
@@ -502,7 +466,6 @@ class Settings:
             supersede="off",
             tool_compaction=replace(self.tool_compaction, arguments=False),
             aggregate_budget_bytes=0,
-            budget_window_share=None,
             context_guard="off",
             threads="pass",
         )
@@ -516,7 +479,6 @@ class Settings:
             supersede="off",
             tool_compaction=replace(self.tool_compaction, arguments=False),
             aggregate_budget_bytes=0,
-            budget_window_share=None,
             request_budget=0.0,
             stage_budget=0.0,
         )
@@ -531,11 +493,6 @@ class Settings:
         """Return whether what was sent before may get smaller, though the provider would take it as it
         was."""
         return self.shortens and self.mode is not Mode.SAFE
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a request waits for its strategy."""
-        return self.strategy_deadline or max(_LEAST_DEADLINE, self.api.timeout)
 
     @property
     def must_search(self) -> bool:
@@ -564,6 +521,18 @@ class Settings:
 
 
 OPTIONS = options_of(Settings)
+RETIRED: Mapping[str, str] = {
+    "strategy_deadline": "all results of a request wait for as long as one call may take (api.timeout)",
+    "calls_at_once": "10 calls at once",
+    "calls_per_second": "20 calls a second",
+    "compressed_ttl": "answers of a strategy are kept for a day after their last use",
+    "request_budget": "5 seconds of processor time for the new results of a request",
+    "expand_from": "a first request of 10 KB or more has the tool from the start",
+    "budget_window_share": "aggregate_budget_bytes bounds the results of a request",
+    "compaction_budget_bytes": "half of the model's window, and 120 KB at least",
+    "carried_originals_ttl": "a day, or originals_ttl if that is shorter",
+}
+"""Options of earlier versions, and what applies in their place."""
 
 
 def groups() -> dict[str, list[Option[Any]]]:

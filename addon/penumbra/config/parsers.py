@@ -289,18 +289,6 @@ def size(low: int, high: int = 1 << 40) -> Parser[int]:
     return Parser(read, range=(low, high), write=lambda value: _with_unit(value, _SIZE_UNITS))
 
 
-def count(low: int, high: int) -> Parser[int]:
-    """A whole number from `low` to `high`."""
-
-    def read(value: Any) -> int:
-        text = read_text(value)
-        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not low <= int(text) <= high:
-            raise SettingsError(f"a whole number from {low} to {high}")
-        return int(text)
-
-    return Parser(read, range=(low, high))
-
-
 _DURATION_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -310,11 +298,6 @@ def read_duration(value: Any) -> float:
     if seconds <= 0:
         raise SettingsError("a time above zero, for example 30s, 5m, 12h or 30d")
     return seconds
-
-
-def read_time_limit(value: Any) -> float:
-    """Seconds, as `read_duration`; 0 for no limit."""
-    return 0.0 if read_text(value) == "0" else read_duration(value)
 
 
 def _with_unit(value: float, units: Mapping[str, float]) -> str:
@@ -332,10 +315,6 @@ def _write_duration(value: float) -> str:
 
 
 DURATION = Parser(read_duration, write=_write_duration)
-OPTIONAL_DURATION: Parser[float | None] = Parser(
-    read_duration, write=lambda value: "" if value is None else _write_duration(value)
-)
-TIME_LIMIT = Parser(read_time_limit, write=_write_duration)
 
 
 def read_ratio(value: Any) -> float | None:

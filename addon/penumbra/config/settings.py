@@ -27,7 +27,7 @@ import yaml
 from penumbra import rules
 from penumbra.compress.result import Mode
 from penumbra.config import parsers
-from penumbra.config.options import OPTIONS, PREFIX, VARIABLE, Option, read_value
+from penumbra.config.options import OPTIONS, PREFIX, RETIRED, VARIABLE, Option, read_value
 from penumbra.config.options import Api as Api
 from penumbra.config.options import Provider as Provider
 from penumbra.config.options import Settings as Settings
@@ -125,7 +125,7 @@ _PLACES = {
 def read_yaml(
     path: Path, variables: Variables, values: dict[str, Any]
 ) -> Iterator[tuple[Option[Any], str, Any]]:
-    """The options that the file sets; `providers` and `api` go into `values` at once.
+    """The options that the file sets; `providers`, `api` and `retired` go into `values` at once.
 
     Raises SettingsError.
     """
@@ -143,7 +143,10 @@ def read_yaml(
         values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
     enabled = read_value(FLAG, "pipes.tool_output.enabled", pipe.pop("enabled", True))
     yield from _section(_TOOL_OUTPUT, pipe, _IN_PIPE, ("api", "enabled"))
-    yield from _section("penumbra", _mapping("penumbra", top.get("penumbra")), _BY_NAME)
+    own = dict(_mapping("penumbra", top.get("penumbra")))
+    values["retired"] = tuple(f"penumbra.{name}" for name in own if name in RETIRED)
+    own = {name: value for name, value in own.items() if name not in RETIRED}
+    yield from _section("penumbra", own, _BY_NAME)
     if not enabled:
         yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
 
@@ -352,7 +355,8 @@ def _is_url(text: str) -> bool:
 
 
 def remarks(settings: Settings) -> Iterator[str]:
-    """Each in one line."""
+    """Warnings about settings, each in one line."""
+    yield from retired_options(settings.retired)
     for name in settings.tool_compaction.unknown:
         near = meant(name, COMPACTION_NAMES)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(COMPACTION_NAMES)}"
@@ -362,12 +366,6 @@ def remarks(settings: Settings) -> Iterator[str]:
 
 
 def _about_strategy(settings: Settings) -> Iterator[str]:
-    timeout = settings.api.timeout
-    if settings.deadline < timeout:
-        yield (
-            f"strategy_deadline: {DURATION.write(settings.deadline)} is shorter than the timeout of a call "
-            f"({DURATION.write(timeout)}): what is answered in between comes too late for its result"
-        )
     name, asked = provider(settings)
     if settings.external_strategy != "external_provider" or asked is None:
         return
@@ -418,12 +416,22 @@ def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return lines
 
 
+def retired_options(keys: Iterable[str]) -> list[str]:
+    """One line for each key that sets an option of an earlier version."""
+    names = {key: re.sub(r"^penumbra[._]", "", key.lower()) for key in keys}
+    return [
+        f"{key}: this option is no longer read, what applies now: {RETIRED[name]}"
+        for key, name in names.items()
+        if name in RETIRED
+    ]
+
+
 def unknown_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that should be ours and is not."""
     ours = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:
-        if name.startswith(PREFIX.rstrip("_")):
+        if name.startswith(PREFIX.rstrip("_")) and name.removeprefix(PREFIX) not in RETIRED:
             near = meant(name.removeprefix(PREFIX), ours)
             hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra proxy --help` names all"
             lines.append(f"{one_line(name)}: unknown option, {hint}")
@@ -477,6 +485,11 @@ def _load(
                 values[option.name] = option.read(name, environment[name])
         if options.get(option.name, "") != "":
             values[option.name] = option.read(option.full_name, options[option.name])
+    variables_retired = (f"{VARIABLE}{name.upper()}" for name in RETIRED)
+    values["retired"] = (
+        *values.get("retired", ()),
+        *(name for name in variables_retired if environment.get(name, "").strip()),
+    )
     settings = Settings(**values)
     _check_paths(settings, environment)
     _check_store(settings)
@@ -544,6 +557,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
         for name in environment
         if name.startswith(VARIABLE)
         and (rest := name.removeprefix(VARIABLE)) not in _VARIABLES
+        and rest.lower() not in RETIRED
         and not _VARIABLES_OF_OTHERS.fullmatch(rest)
     )
 

@@ -137,7 +137,7 @@ class Engine:
         self.database = database
         self.shared = _shared(settings, shared)
         self._key = database.key if self.shared is None else self.shared.key
-        self._stores = stores = Stores(database, *settings.lifetimes, self.shared)
+        self._stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl, self.shared)
         self.history = stores.history
         self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(

@@ -25,11 +25,6 @@ class EngineSettings:
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
-    carried_originals_ttl: float
-    compressed_ttl: float
-    calls_at_once: int
-    """To external compressors."""
-    calls_per_second: int
     page_bytes: int
     """Size of a page of an original that the model asks for."""
     user_rules: Loaded | None
@@ -42,11 +37,6 @@ class EngineSettings:
     redaction_failure: str
     offload_bytes: int
 
-    @property
-    def lifetimes(self) -> tuple[float, float, float, float]:
-        """As `Stores` wants them."""
-        return self.ledger_ttl, self.originals_ttl, self.carried_originals_ttl, self.compressed_ttl
-
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
         """The part of the settings that an engine is made with."""
@@ -56,10 +46,6 @@ class EngineSettings:
             database_max_bytes=settings.database_max_bytes,
             ledger_ttl=settings.ledger_ttl,
             originals_ttl=settings.originals_ttl,
-            carried_originals_ttl=settings.carried_originals_ttl,
-            compressed_ttl=settings.compressed_ttl,
-            calls_at_once=settings.calls_at_once,
-            calls_per_second=settings.calls_per_second,
             page_bytes=page_bytes(settings.max_output_bytes),
             user_rules=user_rules,
             gitleaks_only=settings.gitleaks_only,

@@ -113,12 +113,11 @@ class AskedCompressors:
 
     def _compressors(self) -> ExternalCompressors:
         if self._made is None:
-            from penumbra.external.dispatch import Dispatcher, of_process
+            from penumbra.external.dispatch import PROCESS, Dispatcher
             from penumbra.external.selection import ExternalCompressors
             from penumbra.external.strategies import Http
 
-            shared = of_process(self._settings.calls_at_once, self._settings.calls_per_second)
-            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)
+            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, PROCESS)
             self._made = ExternalCompressors(dispatcher, Http(self._listening))
         return self._made
 

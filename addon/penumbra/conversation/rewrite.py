@@ -394,8 +394,7 @@ def _bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) -
     window = context_windows.of(request.conversation.model, head.headers, head.path)
     room = size
     if not summary.shares_cache:
-        wanted = request.settings.compaction_budget_bytes
-        room = wanted or max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
+        room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
     limit = _limit(limits, window)
     if 0 < limit < len(body):
         # A token has more than one byte: most requests need no counting.

@@ -13,10 +13,9 @@ from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.compress.size import size
-from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
-from penumbra.conversation import context_windows, result_text, shrink_to_fit, superseded
+from penumbra.conversation import result_text, shrink_to_fit, superseded
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.dedup import BACK_REFERENCES
 from penumbra.conversation.items import Item
@@ -224,19 +223,8 @@ def _needs(
         estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
         if estimated > limits.tokens:
             needs.append(Need(tokens=estimated - int(limits.tokens * SLACK)))
-    limit = _budget(request)
-    if limit:
+    if limit := request.settings.aggregate_budget_bytes:
         sizes = [request_facts(decided, item).bytes_after for item in request.items]
         if missing := shrink_to_fit.excess(sizes, limit):
             needs.append(Need(bytes=missing))
     return needs
-
-
-def _budget(request: Request) -> int:
-    """Bytes that the results of a request may have together; 0: no limit."""
-    settings = request.settings
-    limits = [settings.aggregate_budget_bytes] if settings.aggregate_budget_bytes else []
-    window = context_windows.of(request.conversation.model, {}).believed
-    if settings.budget_window_share and window:
-        limits.append(int(window * settings.budget_window_share * BYTES_PER_TOKEN))
-    return min(limits, default=0)

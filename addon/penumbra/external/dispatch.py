@@ -293,17 +293,8 @@ class Shared:
         return self.breakers.setdefault(name.digest(), Breaker())
 
 
-_PROCESS = Shared()
-_bounds = (0, 0)
-
-
-def of_process(at_once: int, a_second: int) -> Shared:
-    """Return what all dispatchers of this process have in common, with these bounds from now on."""
-    global _bounds
-    if (at_once, a_second) != _bounds:
-        _bounds = (at_once, a_second)
-        _PROCESS.limits = Limits(at_once, a_second, a_second)
-    return _PROCESS
+PROCESS = Shared()
+"""State of all dispatchers of this process."""
 
 
 class Dispatcher:

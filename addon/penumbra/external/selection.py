@@ -104,6 +104,8 @@ def _without(text: str, tag: str) -> str:
 
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
+_CHAIN_BYTES = 8_192
+"""In a chain, results that the pipeline makes smaller than this without a cut are sent to no strategy."""
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
 _MOST_MISFITS = 100
@@ -191,7 +193,7 @@ class _Selector:
             return "not above min_bytes"
         if size(output.text) > settings.max_bytes:
             return "above max_bytes"
-        if self._in_chain and size(output.text) <= settings.chain_bytes:
+        if self._in_chain and size(output.text) <= _CHAIN_BYTES:
             # The pipeline makes it no larger.
             return "not above chain_bytes"
         if not self._may_lose():
@@ -207,7 +209,7 @@ class _Selector:
         base = self._shorten(result)
         if "binary" in base.stages:
             return "binary"
-        small = self._in_chain and size(base.text) <= self.settings.chain_bytes
+        small = self._in_chain and size(base.text) <= _CHAIN_BYTES
         return "not above chain_bytes" if small else base
 
     @property
@@ -289,7 +291,7 @@ class ExternalCompressors:
         asks = await selector.asking.work(partial(_asks, selector, pending))
         settings = selector.settings
         outcomes = await self._dispatcher.outcomes(
-            selector.strategy, asks, settings.deadline, cost_check=settings.cost_check
+            selector.strategy, asks, settings.api.timeout, cost_check=settings.cost_check
         )
         for one, outcome in zip(pending, outcomes, strict=True):
             _log.info("Penumbra: %s", _line(selector, one, outcome))

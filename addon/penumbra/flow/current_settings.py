@@ -24,6 +24,7 @@ from penumbra.config.settings import (
     config_path,
     load,
     remarks,
+    retired_options,
     unknown_options,
     unknown_variables,
     unprefixed_options,
@@ -155,6 +156,8 @@ class CurrentSettings:
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
+        for line in retired_options(names):
+            _log.warning(line)
         for name in unknown_variables(os.environ):
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
 

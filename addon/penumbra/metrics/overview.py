@@ -73,7 +73,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
             "look",
             "seconds",
             f"{sums.seconds / sums.requests:.1f} seconds are added to a request",
-            "penumbra_request_budget bounds them.",
+            "After 5 seconds of processor time the new results of a request are only redacted.",
         )
     if sums.unpriced:
         yield Advice(
@@ -112,7 +112,7 @@ def _asked_back(journal: Journal) -> Iterator[Advice]:
             "act",
             "asked",
             f"{counted(missing, 'original')} asked for and not there any more",
-            "penumbra_originals_ttl and penumbra_carried_originals_ttl say how long they are kept.",
+            "penumbra_originals_ttl says how long they are kept.",
         )
 
 

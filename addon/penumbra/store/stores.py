@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penumbra.store.shared_store import SharedStore
 
 V = TypeVar("V")
+_DAY = 86_400.0
 _REVISIONS = 4_000
 """Conversations whose revision of decisions is remembered."""
 
@@ -38,17 +39,15 @@ class Unsaid:
 
 
 class Stores:
-    """One attribute for each table. Times are seconds since the last use: `originals_ttl`,
-    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else. `shared`: the store of everything
-    but this machine's history; None: all is in the database."""
+    """One attribute for each table. Times are seconds since the last use: `originals_ttl`, a day for what can
+    be had again, and `ttl` for all else. `shared`: the store of everything but this machine's history; None:
+    all is in the database."""
 
     def __init__(
         self,
         database: Database,
         ttl: float,
         originals_ttl: float,
-        carried_originals_ttl: float = 86_400.0,
-        compressed_ttl: float = 86_400.0,
         shared: SharedStore | None = None,
     ) -> None:
         self.database = database
@@ -59,10 +58,10 @@ class Stores:
         self.tool_calls: KeyedValues[MadeCall] = self._table(records.TOOL_CALLS, ttl)
         self.restorations: Restorations = self._table(records.RESTORATIONS, ttl)
         self.conversations = Conversations(self._table(conversations.SCHEMA, ttl), time.time, STEADY)
-        self.compressed: Compressed = self._table(records.COMPRESSED, compressed_ttl)
+        self.compressed: Compressed = self._table(records.COMPRESSED, _DAY)
         self.originals = Originals(
             self._table(records.ORIGINALS, originals_ttl),
-            self._table(records.CARRIED, carried_originals_ttl),
+            self._table(records.CARRIED, min(originals_ttl, _DAY)),
         )
         self.history = History(database, time.time, STEADY)
 

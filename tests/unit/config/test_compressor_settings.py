@@ -7,7 +7,7 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.settings import Settings, SettingsError, load, remarks
+from penumbra.config.settings import SettingsError, load, remarks
 
 EXTERNAL = """
 providers:
@@ -166,21 +166,6 @@ def test_every_example_of_the_page_starts(config):
         "oauth",
     )
     assert list(remarks(captured)) == []
-
-
-def test_a_request_waits_as_long_as_a_call_may_take(config):
-    assert Settings().deadline == 30
-    slow = load(
-        {"strategy": "external_provider"}, {}, config(ENTRY + "pipes: {tool_output: {api: {timeout: 50s}}}")
-    )
-    assert slow.deadline == 50
-    assert list(remarks(slow)) == []
-    options = {"strategy": "external_provider", "strategy_deadline": "15s"}
-    [line] = remarks(load(options, {}, config(ENTRY)))
-    assert line.startswith("strategy_deadline: 15s is shorter than the timeout of a call (30s): ")
-
-
-ENTRY = "providers: {anthropic: {api_key: k}}\n"
 
 
 @pytest.mark.parametrize(

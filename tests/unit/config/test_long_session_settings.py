@@ -14,7 +14,6 @@ penumbra:
   supersede: off
   recover: "off"
   aggregate_budget_bytes: 200k
-  budget_window_share: 0.5
   tool_compaction:
     inputTrimBytes: 50
     outputTrimBytes: 60
@@ -29,7 +28,7 @@ def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
     file.write_text(YAML)
     settings = load({}, {}, str(file))
     assert (settings.supersede, settings.recover) == ("off", "off")
-    assert (settings.aggregate_budget_bytes, settings.budget_window_share) == (200 * 1024, 0.5)
+    assert settings.aggregate_budget_bytes == 200 * 1024
     assert settings.tool_compaction == ToolCompaction(
         input_trim_bytes=50,
         output_trim_bytes=60,
@@ -86,7 +85,7 @@ def test_options_take_json() -> None:
         ("tool_compaction", "7"),
         ("tool_compaction", "{"),
         ("supersede", "maybe"),
-        ("budget_window_share", "2"),
+        ("target_ratio", "2"),
     ],
 )
 def test_a_bad_value_is_refused(name: str, value: str) -> None:

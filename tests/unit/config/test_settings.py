@@ -6,13 +6,15 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.options import OPTIONS
+from penumbra.config.options import OPTIONS, RETIRED
 from penumbra.config.settings import (
     CONFIG_OPTION,
     Settings,
     SettingsError,
     declare,
     load,
+    remarks,
+    retired_options,
     unknown_options,
     unprefixed_options,
 )
@@ -47,9 +49,11 @@ def test_every_field_is_an_option_or_a_section_of_the_file():
     assert names - {option.name for option in OPTIONS} == {
         "providers",
         "api",
+        "retired",
         "session_id",
-        "chain_bytes",
+        "expand_from",
         "offload_bytes",
+        "request_budget",
         "stage_budget",
     }
     assert {option.name for option in OPTIONS} <= names
@@ -124,7 +128,6 @@ def test_other_sections_of_the_field_are_left_alone(config):
         ("min_bytes", "2k", 2048),
         ("max_output_bytes", "1MiB", 1048576),
         ("target_ratio", ".5", 0.5),
-        ("strategy_deadline", "500ms", 0.5),
         ("cost_check", "no", False),
         ("allow_captured_credentials", "yes", True),
         ("dedup", "no", False),
@@ -415,3 +418,21 @@ def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_l
         "redact_scope: unknown option, did you mean penumbra_redact_scope?",
         "min_byte: unknown option, did you mean penumbra_min_bytes?",
     ]
+
+
+def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_applies_now(config):
+    path = config("penumbra: {calls_at_once: many, min_bytes: 7}")
+    read = load({}, {"PENUMBRA_EXPAND_FROM": "0"}, path)
+    assert read == Settings(min_bytes=7, retired=("penumbra.calls_at_once", "PENUMBRA_EXPAND_FROM"))
+    gone = "this option is no longer read, what applies now"
+    assert list(remarks(read)) == [
+        f"penumbra.calls_at_once: {gone}: 10 calls at once",
+        f"PENUMBRA_EXPAND_FROM: {gone}: a first request of 10 KB or more has the tool from the start",
+    ]
+    names = [f"penumbra_{name}" for name in RETIRED]
+    assert [line.partition(":")[0] for line in retired_options([*names, "penumbra_mode", "mode"])] == names
+    assert unknown_options(names) == settings.unknown_variables(map(str.upper, names)) == []
+    assert not RETIRED.keys() & {field.name for field in dataclasses.fields(Settings)} - {
+        "expand_from",
+        "request_budget",
+    }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.config.options import OPTIONS
+from penumbra.config.options import OPTIONS, PREFIX, RETIRED
 from penumbra.config.settings import CONFIG_OPTION
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +77,8 @@ def test_files_that_are_named_are_there(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_options_that_are_named_are_there(page):
-    options = {option.full_name for option in OPTIONS} | {CONFIG_OPTION} | OTHER_NAMES
+    retired = {f"{PREFIX}{name}" for name in RETIRED}
+    options = {option.full_name for option in OPTIONS} | {CONFIG_OPTION} | OTHER_NAMES | retired
     assert set(re.findall(r"\bpenumbra_[a-z_]+", text(page))) - options == set()
 
 
