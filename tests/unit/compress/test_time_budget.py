@@ -9,7 +9,6 @@ import pytest
 from penumbra.apis import recognise
 from penumbra.compress import pipeline, time_budget
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.config.parsers import SettingsError, read_time_limit
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
 from penumbra.conversation.back_references import LineIndexes
@@ -160,13 +159,6 @@ def test_late_stages_show_in_the_event(monkeypatch):
         milliseconds=1.0,
     )
     assert "fold_repeated" in event["new"][0]["skipped"]
-
-
-def test_the_setting_is_a_time_or_zero():
-    assert read_time_limit("0") == 0.0
-    assert read_time_limit("250ms") == 0.25
-    with pytest.raises(SettingsError):
-        read_time_limit("-1s")
 
 
 class Time:
