@@ -23,8 +23,10 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-HEAD, TAIL = 12, 5
-"""Lines of a long text that the page shows."""
+ORIGINAL, SENT = (5, 2), (9, 4)
+"""First and last lines that the page shows of a long text."""
+WIDTH = 200
+"""Characters of a line that the page shows."""
 SHOWN = (
     *("read", "read again", "read after an edit", "search", "list of files", "JSON", "table", "web page"),
     *("unknown tool", "service log", "tests", "script", "git-status", "git-diff", "npm", "docker-build"),
@@ -41,7 +43,7 @@ INTRODUCTION = """# What becomes of tool results
 {count} results of {families} kinds, as the client sent them, and as the provider got them in the standard
 mode. `scripts/bench examples` writes this page; it shows the beginning and the end of long texts (`--whole`:
 all of them; `--all`: every result). A result that would shrink by less than its marker and hint take is sent
-unchanged. Lines without content are left out without a marker: drawn rules and gutters, progress that a later
+unchanged. Lines without content go without a marker: drawn rules and gutters, progress that a later
 line replaces, the advice that git prints below the same headings each time.
 """
 
@@ -216,13 +218,14 @@ def sent(call: Call) -> str:
     return results(body["api"], Forwarder(WAYS["standard"], default().redact).forward(body))[-1].text
 
 
-def fenced(text: str, whole: bool) -> str:
-    """A text as a block of its own."""
+def fenced(text: str, ends: tuple[int, int] | None) -> str:
+    """A text as a block of its own: its first and last lines, or all of it."""
     lines = text.split("\n")
-    if not whole and len(lines) > HEAD + TAIL + 1:
-        left = len(lines) - HEAD - TAIL
-        lines = [*lines[:HEAD], f"⋮ (this page leaves {left} lines out)", *lines[-TAIL:]]
-    shown = "\n".join(line if whole or len(line) <= 400 else f"{line[:400]} ⋮" for line in lines)
+    if ends and len(lines) > sum(ends) + 1:
+        first, last = ends
+        left = len(lines) - first - last
+        lines = [*lines[:first], f"⋮ (this page leaves {left} lines out)", *lines[-last:]]
+    shown = "\n".join(line if not ends or len(line) <= WIDTH else f"{line[:WIDTH]} ⋮" for line in lines)
     fence = "`" * 3
     while fence in shown:
         fence += "`"
@@ -233,10 +236,11 @@ def section(call: Call, text: str, whole: bool) -> str:
     """One result above what became of it."""
     command = call.arguments.get("command") or f"{call.tool} {json.dumps(call.arguments)}"
     before, after = token_estimate.estimate(call.text), token_estimate.estimate(text)
+    ends_before, ends_after = (None, None) if whole else (ORIGINAL, SENT)
     return (
         f"## {call.kind}: `{command}`\n\n"
-        f"As it was, about {before:,} tokens:\n\n{fenced(call.text, whole)}\n\n"
-        f"As it is sent, about {after:,} tokens:\n\n{fenced(text, whole)}\n"
+        f"As it was, about {before:,} tokens:\n\n{fenced(call.text, ends_before)}\n\n"
+        f"As it is sent, about {after:,} tokens:\n\n{fenced(text, ends_after)}\n"
     )
 
 

@@ -38,6 +38,19 @@ SHOWN: tuple[tuple[type[Strict], str], ...] = (
     (shell_rules.FilterRule, "`filters`"),
     (shell_rules.ReadRule, "`reads`"),
 )
+_SHORT = {
+    "a pattern of RE2 or a list of them": "patterns",
+    "a list of patterns of RE2": "patterns",
+    "a pattern of RE2": "pattern",
+    "a list of ": "",
+    "a whole number from ": "number from ",
+    "a number from ": "number from ",
+    "a mapping": "mapping",
+    "a text": "text",
+    "true or false": "boolean",
+    " or ": "/",
+}
+"""The types of values as the page's tables name them."""
 _PLACE = re.compile(r"<!-- (\w+\.\w+) -->\n(?:\n.*?\n)?<!-- end -->", re.DOTALL)
 
 
@@ -55,29 +68,29 @@ def _words(kind: type[Strict]) -> dict[str, str]:
     }
 
 
-def _default(field: Any) -> str:
+def _value(field: Any) -> str:
+    """The type of a field, then `required` or its default."""
+    kind = allowed(field.type)
+    for words, short in _SHORT.items():
+        kind = kind.replace(words, short)
     if field.required:
-        return "must be there"
+        return f"{kind}; required"
     value = field.default if field.default is not msgspec.NODEFAULT else None
-    if value in (None, "", ()) or isinstance(value, bool):
-        return "true" if value is True else ""
-    return f"`{value}`"
+    return kind if value in (None, "", (), False) else f"{kind}; `{str(value).lower()}`"
 
 
 def table(kind: type[Strict]) -> str:
     """One schema as a table; fields without words are none that others may use."""
     words = _words(kind)
     rows = [
-        f"| `{field.encode_name}` | {allowed(field.type)} | {_default(field)} | {words[field.name]} |".replace(
-            "  ", " "
-        )
+        f"| `{field.encode_name}` | {_value(field)} | {words[field.name]} |"
         for field in msgspec.structs.fields(kind)
         if field.name in words
     ]
     title = next(title for shown, title in SHOWN if shown is kind)
     about = inspect.getdoc(kind) or ""
     head = f"**{title}.** {about}" if not about.startswith(title) else about
-    return "\n".join((head, "", "| key | value | default | what it is |", "|---|---|---|---|", *rows))
+    return "\n".join((head, "", "| key | value | meaning |", "|---|---|---|", *rows))
 
 
 def names() -> dict[str, type[Strict]]:
