@@ -52,7 +52,6 @@ def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
     """The policy by the settings, with or without `expand_context`."""
     return Policy(
         mode=mode,
-        method=settings.method,
         lossy=lossy,
         min_bytes=settings.min_bytes,
         max_output_bytes=settings.max_output_bytes,

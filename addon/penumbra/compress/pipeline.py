@@ -32,7 +32,7 @@ from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, Tool
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, dictionary, json_minify, own_code, terminal, truncate
+from penumbra.compress.stages import binary, json_minify, own_code, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
@@ -48,10 +48,9 @@ _CLEARLY_WORTH = 1_000
 """The same of a stage that is the first to leave something out."""
 _WORTH = 100
 """Estimated tokens that must be saved for a reference to be worth it."""
-_OF_ANY_SIZE = frozenset({"excerpt"})
-"""Stages that don't look at the lines of a text that is too large for that."""
-_LAST = frozenset({"excerpt", "dictionary"})
-"""Stages whose work nobody else can go on with."""
+_EXCERPT = "excerpt"
+"""The stage that looks at no line of a text that is too large for that, and whose work nobody else can go on
+with."""
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -225,7 +224,7 @@ class _Run:
         whole = self.text
         # What the agent wrote around the output (exit code, wall time) stays as it is.
         head, body, tail = split_envelope(whole)
-        if _OURS.match(body) or dictionary.is_in(body):
+        if _OURS.match(body):
             return
         is_error = self.output.is_error or tells_failure(head, tail)
         if self.call.is_beside_files and (parted := without_files(body, self.call)) is not None:
@@ -310,7 +309,7 @@ class _Run:
             return "it would leave something out, which is not allowed here"
         if _RANK[stage.mode] > _RANK[self.policy.mode]:
             return f"only in mode {stage.mode}"
-        if self.policy.for_others and stage.name in _LAST:
+        if self.policy.for_others and stage.name == _EXCERPT:
             return "somebody else will shorten the text"
         return ""
 
@@ -337,7 +336,7 @@ class _Run:
 
     def _passes_over(self, stage: str) -> bool:
         """True if the time is over, or the text too large for it; the stage is remembered then."""
-        late = self.is_late() or not (self.readable or stage in _OF_ANY_SIZE)
+        late = self.is_late() or not (self.readable or stage == _EXCERPT)
         if late:
             self._gave_up(stage)
         return late

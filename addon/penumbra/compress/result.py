@@ -48,8 +48,6 @@ class Policy:
     """What may be done to results: the part of the settings that the forwarded bytes depend on."""
 
     mode: Mode = Mode.STANDARD
-    method: str = "auto"
-    """Dictionary method of the aggressive mode: lzw, repair or auto."""
     lossy: bool = False
     """Lossy stages may run: the model can ask for the original, or the operator said so."""
     min_bytes: int = 512
@@ -61,7 +59,7 @@ class Policy:
     overhead: str = ""
     """What will be put in front of a text that lost something; counted before it is accepted."""
     for_others: bool = False
-    """Somebody else will shorten the text: it is neither cut to an excerpt nor spelled by a dictionary."""
+    """Somebody else will shorten the text: it is not cut to an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)

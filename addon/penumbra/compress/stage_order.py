@@ -10,7 +10,6 @@ from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
-    dictionary,
     encoded_data,
     excerpt,
     folding,
@@ -120,10 +119,6 @@ def _log_noise(text: str, source: Source) -> str | None:
     return logs.without_noise(text) if source.shape is Shape.PLAIN else None
 
 
-def _dictionary(text: str, source: Source) -> str | None:
-    return None if source.shape is Shape.DIFF else dictionary.shorten(text, source.policy.method)
-
-
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
@@ -153,6 +148,5 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
-    Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
 )
 """The stages behind it."""

@@ -180,7 +180,7 @@ class Settings:
     method: str = row(
         "auto",
         METHOD,
-        "Dictionary method of the aggressive mode: lzw, repair or auto.",
+        "Without effect since there are no dictionaries; accepted are lzw, repair and auto.",
         pipe=True,
         environment=("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
         per_request=True,
@@ -512,7 +512,6 @@ class Settings:
         mode = Mode.DISABLED if nobody else self.mode
         return Policy(
             mode=mode,
-            method=self.method,
             lossy=self.lossy == "on" or (self.lossy == "auto" and can_expand),
             min_bytes=self.min_bytes,
             max_output_bytes=self.max_output_bytes,

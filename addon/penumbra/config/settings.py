@@ -357,6 +357,8 @@ def _is_url(text: str) -> bool:
 def remarks(settings: Settings) -> Iterator[str]:
     """Warnings about settings, each in one line."""
     yield from retired_options(settings.retired)
+    if settings.method != "auto":
+        yield f"method: {settings.method} is without effect, no mode spells dictionaries"
     for name in settings.tool_compaction.unknown:
         near = meant(name, COMPACTION_NAMES)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(COMPACTION_NAMES)}"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.stages import dictionary, grouping, logs, markup, traces
+from penumbra.compress.stages import grouping, logs, markup, traces
 from penumbra.compress.stages.json_table import to_tables
 from support.examples import examples
 
@@ -321,66 +321,6 @@ def test_javascript_frames() -> None:
 def test_own_frames_are_never_folded() -> None:
     text = "Error: x\n" + "".join(f"    at f{n} (/p/src/a.js:{n}:2)\n" for n in range(30))
     assert traces.fold(text) is None
-
-
-# --- dictionaries -------------------------------------------------------------------------------
-PHRASES = "\n".join(
-    f"[worker {n}] the connection to the primary database at db.internal was refused, trying again"
-    for n in range(40)
-)
-
-
-@pytest.mark.parametrize(
-    ("method", "header"), [("lzw", "[Forge LZW Dictionary]"), ("repair", "[Forge RePair Dictionary]")]
-)
-def test_a_dictionary_round_trips(method: str, header: str) -> None:
-    short = dictionary.shorten(PHRASES, method)
-    assert short is not None
-    assert short.startswith(header + "\n<<FORGE_")
-    assert len(short) < len(PHRASES) * 0.8
-    assert dictionary.expand(short) == PHRASES
-    assert dictionary.shorten(short, "auto") is None
-
-
-def test_auto_takes_the_smaller_one() -> None:
-    sizes = [len(short) for method in ("lzw", "repair") if (short := dictionary.shorten(PHRASES, method))]
-    best = dictionary.shorten(PHRASES, "auto")
-    assert best is not None
-    assert len(best) == min(sizes)
-
-
-def test_markers_in_the_text_are_avoided() -> None:
-    text = PHRASES + "\n<<FORGE_LZW_1_1>> and <<FORGE_LZW_2_"
-    short = dictionary.shorten(text, "lzw")
-    assert short is not None
-    assert "<<FORGE_LZW_3_1>> = " in short
-    assert dictionary.expand(short) == text
-
-
-@pytest.mark.parametrize("text", ["", "short", "no repetition here whatsoever, not one", "x" * 60_000])
-def test_no_dictionary(text: str) -> None:
-    assert dictionary.shorten(text, "auto") is None
-
-
-@settings(max_examples=examples(60))
-@given(
-    st.lists(
-        st.sampled_from(
-            ["the quick brown fox jumps ", "over lazy dogs and ", "\n", "<<", ">>", "é中", "1_", '"\\']
-        ),
-        max_size=200,
-    ),
-    st.sampled_from(["lzw", "repair"]),
-)
-def test_any_dictionary_round_trips(parts: list[str], method: str) -> None:
-    text = "".join(parts)
-    short = dictionary.shorten(text, method)
-    if short is not None:
-        assert dictionary.expand(short) == text
-        assert len(short) < len(text)
-        entries = short.split("\n\n")[0].split("\n")[1:]
-        assert len(entries) <= 20
-        assert all("\\n" not in entry for entry in entries)
 
 
 # --- web pages ----------------------------------------------------------------------------------
