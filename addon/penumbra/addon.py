@@ -30,9 +30,11 @@ from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.websocket import WebSocketWay
+from penumbra.metrics import totals
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.events import EventFile
+from penumbra.metrics.journal import Journal
 from penumbra.metrics.running import StatsFile, own_file
-from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics, Metrics
 
 if TYPE_CHECKING:
     from penumbra.flow.splice import Refused, TurnEnd
@@ -46,18 +48,17 @@ class Penumbra(Guarded):
     def __init__(self) -> None:
         share_heap()
         self.current = CurrentSettings()
-        self.metrics, self.expansions = Metrics(self._counted), ExpansionMetrics()
-        self.engines = Engines(self.metrics.strategies, listening.ports)
+        self.journal = Journal(self._counted)
+        self.engines = Engines(self.journal.external, listening.ports)
         self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        self.history = HistoryWriter(self.metrics.journal, self._lease, self.stats_file.changed)
+        self.history = HistoryWriter(self.journal, self._lease, self.stats_file.changed)
         self.texts = Texts()
         self.memory = ResultMemory()
-        reports = Reports(self.metrics, self.texts, self.memory, self.events.write)
+        reports = Reports(self.journal, self.texts, self.memory, self.events.write)
         self.tracing = Tracing(lambda: self.settings.traces == "on")
         self.responses = ResponseWay(
-            self.expansions,
-            self.metrics.journal,
+            self.journal,
             self.events.write,
             lambda: self.settings.blank_flows,
             self.tracing,
@@ -65,14 +66,14 @@ class Penumbra(Guarded):
         observing = Engines(ExternalMetrics(), listening.ports)
         self.observation = Observation(observing, lambda: self.current.made_with, reports)
         self.requests = RequestWay(
-            self.current, self._lease, self.responses, reports, self.metrics.journal, self.observation
+            self.current, self._lease, self.responses, reports, self.journal, self.observation
         )
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched, self._is_provider)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
-        commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
+        commands = Commands(self.journal, self._counted, lambda: self.settings.pause)
         self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
-        contents = Contents(self.metrics, self.texts, self._process, self._lease, self.history.write)
+        contents = Contents(self.journal, self.texts, self._process, self._lease, self.history.write)
         about_flows = FlowCommands(self.explainer, self.memory, self.texts, contents, self._forget)
         self.page = PageServer(contents, commands.switch)
         self.addons = [
@@ -206,10 +207,10 @@ class Penumbra(Guarded):
             "hosts": self.settings.hosts,
             "is_wrapped": self.is_wrapped,
             "written": time.time(),
-            "not_in_history": self.metrics.journal.pending_requests,
-            "figures": self.metrics.lines(),
-            "expansions": self.expansions.lines(self.metrics.journal),
-            "totals": self.metrics.totals(),
+            "not_in_history": self.journal.pending_requests,
+            "figures": totals.lines(self.journal),
+            "expansions": totals.expansion_lines(self.journal),
+            "totals": totals.record(self.journal),
         }
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:

@@ -43,6 +43,7 @@ from penumbra.config.parsers import listed, parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import destination
+from penumbra.metrics import totals
 
 _INTRODUCTION = (
     "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "
@@ -384,7 +385,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
             # mitmproxy has said which option it is, and ends as it does where a port is taken.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    face.starter.ended(face.addon.metrics.totals())
+    face.starter.ended(totals.record(face.addon.journal))
     return 0
 
 

@@ -245,9 +245,12 @@ class Settings:
     enable_expand_context: bool = row(
         True, FLAG, "Let the model ask for the original of a shortened result.", pipe=True
     )
-    expand_from: int = 10 * 1024
-    """Size of a first request from which the model can ask from the start; in a smaller conversation once
-    that pays. 0: always from the start."""
+    expand_from: int = row(
+        10 * 1024,
+        size(0),
+        "Size of a first request from which the model can ask from the start; in a smaller conversation once "
+        "that pays. 0: always from the start.",
+    )
     include_expand_hint: bool = row(
         True, FLAG, "Add one line to a shortened result that tells how to ask.", pipe=True
     )
@@ -526,7 +529,6 @@ RETIRED: Mapping[str, str] = {
     "calls_per_second": "20 calls a second",
     "compressed_ttl": "answers of a strategy are kept for a day after their last use",
     "request_budget": "5 seconds of processor time for the new results of a request",
-    "expand_from": "a first request of 10 KB or more has the tool from the start",
     "budget_window_share": "aggregate_budget_bytes bounds the results of a request",
     "compaction_budget_bytes": "half of the model's window, and 120 KB at least",
     "carried_originals_ttl": "a day, or originals_ttl if that is shorter",

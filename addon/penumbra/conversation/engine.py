@@ -51,7 +51,7 @@ from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Prepared, Terms
 from penumbra.expand.reference import Caller
 from penumbra.linear import utf8
-from penumbra.metrics.totals import ExternalMetrics
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store import history

@@ -19,7 +19,7 @@ from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError
 from penumbra.expand.reference import References
-from penumbra.metrics.totals import ExternalMetrics
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores

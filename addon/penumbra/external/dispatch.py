@@ -26,8 +26,7 @@ from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.compress.size import size
 from penumbra.external.strategies import Failure, Response, Strategy, Task, strategy_rules
 from penumbra.linear import LinearText
-from penumbra.metrics.amounts import MILLION, price, table
-from penumbra.metrics.totals import ExternalMetrics
+from penumbra.metrics.amounts import ExternalMetrics, price, table
 from penumbra.redaction import RedactionError
 from penumbra.store.records import Compressed
 
@@ -134,7 +133,7 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
     rate = price(model)
     if rate is None:
         return 0.0
-    return (input_tokens * rate.input + output_tokens * rate.output) / MILLION
+    return input_tokens * rate.input + output_tokens * rate.output
 
 
 def saving(reader: Reader, saved: int) -> float | None:
@@ -144,7 +143,7 @@ def saving(reader: Reader, saved: int) -> float | None:
     if rate is None:
         return None
     turns = float(table()["turns"])
-    return saved * rate.input * (reader.write + turns * reader.read) / MILLION
+    return saved * rate.input * (reader.write + turns * reader.read)
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:

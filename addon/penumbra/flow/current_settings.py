@@ -32,7 +32,7 @@ from penumbra.config.settings import (
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
-from penumbra.metrics.totals import ExternalMetrics
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction import RuleError, ruleset
 
 

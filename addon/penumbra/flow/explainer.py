@@ -31,7 +31,8 @@ from penumbra.flow import destination
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.page.contents import Contents, Texts
 from penumbra.flow.signing import headers_of
-from penumbra.metrics.totals import ExpansionMetrics, Metrics
+from penumbra.metrics import totals
+from penumbra.metrics.journal import Journal
 from penumbra.redaction.redact_calls import shown_names
 from penumbra.wire import framing
 from penumbra.wire.json_values import NotJson
@@ -325,14 +326,12 @@ class Commands:
 
     def __init__(
         self,
-        metrics: Metrics,
-        expansions: ExpansionMetrics,
+        journal: Journal,
         changed: Callable[[], None],
         is_paused: Callable[[], bool],
     ) -> None:
         """`changed` is called when there is something new to be told."""
-        self._metrics = metrics
-        self._expansions = expansions
+        self._journal = journal
         self._changed = changed
         self._is_paused = is_paused
 
@@ -365,12 +364,12 @@ class Commands:
     @command.command("penumbra.stats")
     def stats(self) -> str:
         """Return what Penumbra has done since it was started."""
-        return "\n".join(self._metrics.lines())
+        return "\n".join(totals.lines(self._journal))
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
         """Return how often the model asked for what was left out, and what that cost."""
-        return "\n".join(self._expansions.lines(self._metrics.journal))
+        return "\n".join(totals.expansion_lines(self._journal))
 
 
 class FlowCommands:

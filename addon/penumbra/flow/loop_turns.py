@@ -22,10 +22,9 @@ from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.report import add_note
-from penumbra.metrics.events import WriteEvent, recovery_event
+from penumbra.metrics.events import WriteEvent, expansion_event, recovery_event
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import TurnRecord
-from penumbra.metrics.totals import ExpansionMetrics, expansion_event
 from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 from penumbra.retry.portions import Portions
@@ -97,9 +96,8 @@ async def beside(work: Callable[[], T], size: int) -> T:
 class Turns:
     """State: the figures, and what is done behind ended responses."""
 
-    def __init__(self, metrics: ExpansionMetrics, journal: Journal, write: WriteEvent) -> None:
+    def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
-        self._metrics = metrics
         self._journal = journal
         self._write = write
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,7 +165,6 @@ class Turns:
         calls = len(looped.continuations)
         scope = looped.prepared.references.scope
         sound = looped.done is not None and looped.done.sound
-        self._metrics.add(looped.answered, calls, tokens)
         self._journal.asked(turn, looped.answered)
         self._write(
             partial(
@@ -198,9 +195,8 @@ class Turns:
 
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""
-        self._metrics.recovered[f"{rule} at level {level}"] += 1
         state = states.of(flow)
-        self._journal.recovered(state.turn if state is not None else None)
+        self._journal.recovered(state.turn if state is not None else None, rule, level)
         host = destination.shown(flow)
         self._write(partial(recovery_event, flow_id=flow.id, host=host, rule=rule, level=level))
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")

@@ -39,12 +39,12 @@ from penumbra.flow.current_settings import Engines, Lease
 from penumbra.flow.page.contents import Texts
 from penumbra.flow.state import FlowState
 from penumbra.metrics import amounts, events
+from penumbra.metrics.amounts import Rates
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
-from penumbra.metrics.events import Summary, Totals
-from penumbra.metrics.journal import Journal, NewResult, SentRequest
-from penumbra.metrics.sessions import Rates, ResultRecord, TurnRecord
+from penumbra.metrics.events import NewResult, SentRequest, Summary
+from penumbra.metrics.journal import Journal
+from penumbra.metrics.sessions import ResultRecord, TurnRecord
 from penumbra.metrics.tool_use import DeclaredTool
-from penumbra.metrics.totals import Metrics
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
@@ -64,12 +64,12 @@ class Reports:
 
     def __init__(
         self,
-        metrics: Metrics,
+        journal: Journal,
         texts: Texts,
         memory: ResultMemory,
         write: events.WriteEvent,
     ) -> None:
-        self._metrics = metrics
+        self._journal = journal
         self._texts = texts
         self._memory = memory
         self._write = write
@@ -88,13 +88,11 @@ class Reports:
         self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
     ) -> None:
         rewritten, prepared = accepted.rewritten, accepted.prepared
-        totals = Totals.of(rewritten.shown)
         summary = Summary.of(
             rewritten.shown,
             accepted.hidden,
             declared=prepared.tool if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
-            totals=totals,
         )
         changed = rewritten.body is not incoming.body
         new = [
@@ -104,7 +102,7 @@ class Reports:
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow says so at once. What only counts and logs can wait until the request is on its way; of a
         # frame it says whose response the next frames are.
-        steps = self._account(flow, state, lease.share(), incoming, accepted, totals, summary, new)
+        steps = self._account(flow, state, lease.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
         do_afterwards(steps)
@@ -116,7 +114,6 @@ class Reports:
         lease: Lease,
         incoming: Incoming,
         accepted: Accepted,
-        totals: Totals,
         summary: Summary,
         new: list[ResultFacts],
     ) -> Iterator[None]:
@@ -124,11 +121,16 @@ class Reports:
         host, rewritten = destination.shown(flow), accepted.rewritten
         shown = [entry for entry in rewritten.shown if entry.new]
         with lease:
-            turn = self._count(host, state, lease, incoming, accepted, totals, shown, new)
+            is_changed = summary.changed > 0 or bool(accepted.hidden)
+            entry = _sent(host, incoming, accepted, summary, shown, changed=is_changed, most=_STEP)
+            state.turn = turn = self._journal.sent(entry)
+            if lease.settings.page_originals == "on":
+                self._texts.keep(lease, accepted, turn.results)
+            self._remember(turn.session, accepted, new, turn.results)
         yield
         for begin in range(_STEP, len(shown), _STEP):
             further = _new_results(accepted.request, shown[begin : begin + _STEP])
-            self._metrics.journal.further(turn, further)
+            self._journal.further(turn, further)
             yield
         if accepted.line:
             _log.info(f"Penumbra: {host}: {accepted.line}")
@@ -142,14 +144,13 @@ class Reports:
                 f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
             )
         if summary.results or summary.secrets or accepted.line:
-            self._event(flow, host, incoming, accepted, totals)
+            self._event(flow, entry, accepted)
 
     def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
         """Report what would have become of a request that was sent on as it came. `lease`: by which it was
         found."""
         host, rewritten = destination.shown(flow), accepted.rewritten
-        totals = Totals.of(rewritten.shown)
-        summary = Summary.of(rewritten.shown, accepted.hidden, totals=totals)
+        summary = Summary.of(rewritten.shown, accepted.hidden)
         of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
         _log.info(
             f"Penumbra would: {host} {incoming.api.id}: {summary.line(of_new)}, "
@@ -159,12 +160,10 @@ class Reports:
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
         new = [entry for entry in rewritten.shown if entry.new]
-        entry = _sent(host, incoming, accepted, totals, new, changed=changed)
+        entry = replace(_sent(host, incoming, accepted, summary, new, changed=changed), is_observed=True)
         if accepted.request.settings.observe:
-            self._metrics.observed += 1
-            self._metrics.add(rewritten.shown)
             # Nobody has waited.
-            turn = self._metrics.journal.sent(replace(entry, milliseconds=0.0, is_observed=True))
+            turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self._await_response(flow, turn)
             results = turn.results
             if lease.settings.page_originals == "on":
@@ -173,68 +172,21 @@ class Reports:
         session = accepted.conversation.hex()[:8]
         self._remember(session, accepted, facts, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(facts)}
-        self._event(flow, host, incoming, accepted, totals, is_observed=True)
+        self._event(flow, entry, accepted)
 
     def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
         """True if the provider may have taken a request that has not waited for us."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
-            self._metrics.journal.responded(turn, flow.response.status_code)
+            self._journal.responded(turn, flow.response.status_code)
         else:
-            self._metrics.journal.failed(turn, flow.response.status_code if flow.response else None)
+            self._journal.failed(turn, flow.response.status_code if flow.response else None)
 
-    def _event(
-        self,
-        flow: http.HTTPFlow,
-        host: str,
-        incoming: Incoming,
-        accepted: Accepted,
-        totals: Totals,
-        *,
-        is_observed: bool = False,
-    ) -> None:
-        rewritten, settings = accepted.rewritten, accepted.request.settings
-        self._write(
-            partial(
-                events.request_event,
-                flow_id=flow.id,
-                is_observed=is_observed,
-                host=host,
-                api=incoming.api.id,
-                model=accepted.model,
-                mode=str(settings.mode),
-                strategy=settings.strategy,
-                note=accepted.line,
-                totals=totals,
-                shown=rewritten.shown,
-                outside=accepted.hidden,
-                body_before=len(incoming.body),
-                body_after=len(rewritten.body),
-                milliseconds=accepted.milliseconds,
-            )
-        )
-
-    def _count(
-        self,
-        host: str,
-        state: FlowState,
-        lease: Lease,
-        incoming: Incoming,
-        accepted: Accepted,
-        totals: Totals,
-        shown: list[Shown],
-        new: list[ResultFacts],
-    ) -> TurnRecord:
-        """Count a request, and keep its first new results for those who look at it."""
-        self._metrics.add(accepted.rewritten.shown)
-        changed = totals.changed > 0 or bool(accepted.hidden)
-        entry = _sent(host, incoming, accepted, totals, shown, changed=changed, most=_STEP)
-        state.turn = turn = self._metrics.journal.sent(entry)
-        if lease.settings.page_originals == "on":
-            self._texts.keep(lease, accepted, turn.results)
-        self._remember(turn.session, accepted, new, turn.results)
-        return turn
+    def _event(self, flow: http.HTTPFlow, entry: SentRequest, accepted: Accepted) -> None:
+        settings = accepted.request.settings
+        shown, mode = accepted.rewritten.shown, str(settings.mode)
+        self._write(partial(events.request_event, flow.id, entry, shown, mode, settings.strategy))
 
     def _remember(
         self,
@@ -335,18 +287,18 @@ def _sent(
     host: str,
     incoming: Incoming,
     accepted: Accepted,
-    totals: Totals,
+    summary: Summary,
     new: Sequence[Shown],
     *,
     changed: bool,
     most: int | None = None,
 ) -> SentRequest:
     """The entry of a request that is sent on, with at most so many of its `new` results. `host`: as it is
-    shown; `totals`: of its results."""
+    shown."""
     request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
-    rates = _rates(amounts.price(model), prices)
+    rates = (amounts.price(model) or Rates()).with_cache(prices.read, prices.write)
     prepared = accepted.prepared
     return SentRequest(
         conversation=accepted.conversation,
@@ -357,7 +309,7 @@ def _sent(
         host=host,
         api=incoming.api.id,
         note=accepted.line,
-        totals=totals,
+        summary=summary,
         new=_new_results(request, new[:most]),
         secrets=accepted.hidden,
         changed=changed,
@@ -366,7 +318,7 @@ def _sent(
         prompt=_prompt(incoming, accepted, prices),
         rates=rates,
         dollars_saved=_dollars(
-            incoming, totals, Totals.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
+            incoming, summary, Summary.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
         ),
         declared=reference.tool_tokens(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
@@ -454,21 +406,7 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
     return hashlib.blake2b(source, digest_size=8).digest()
 
 
-def _rates(known: amounts.Price | None, prices: Prices) -> Rates:
-    if known is None:
-        return Rates()
-    once = known.input / amounts.MILLION
-    return Rates(
-        once,
-        once * prices.read,
-        once * prices.write,
-        known.output / amounts.MILLION,
-        _rates(known.long, prices) if known.long is not None else None,
-        known.above,
-    )
-
-
-def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> float | None:
+def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) -> float | None:
     """Return what the request costs less by what its results are smaller; None: the model's price is not
     known."""
     if incoming.api.kind != "messages":

@@ -29,7 +29,6 @@ from penumbra.flow.tracing import Tracing
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
-from penumbra.metrics.totals import ExpansionMetrics
 from penumbra.redaction import placeholder
 
 MARK = ":warning:"
@@ -85,14 +84,13 @@ class ResponseWay:
 
     def __init__(
         self,
-        metrics: ExpansionMetrics,
         journal: Journal,
         write: WriteEvent,
         blank_flows: Callable[[], str],
         tracing: Tracing,
     ) -> None:
         """`write` takes an event; `blank_flows` is the setting in force."""
-        self.turns = Turns(metrics, journal, write)
+        self.turns = Turns(journal, write)
         self.tracing = tracing
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
@@ -147,6 +147,25 @@ class Amounts:
 NAMES = tuple(member.name for member in fields(Amounts))
 
 
+@dataclass(slots=True)
+class ExternalMetrics:
+    """Sums of external compressors since the start. Their calls have a bill of their own, which no client
+    sees."""
+
+    hits: int = 0
+    """Texts with a known answer."""
+    misses: int = 0
+    """Texts that were sent."""
+    shared: int = 0
+    """Texts that waited for another request's question."""
+    failures: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    """All calls, with any outcome."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+
+
 MOST, _LONGEST = 200, 60
 OTHERS = "(others)"
 
@@ -167,16 +186,7 @@ class ResultSums:
     """Results that went unchanged, by reason."""
 
     def record(self) -> dict[str, Any]:
-        return {
-            "results": self.results,
-            "changed": self.changed,
-            "before": self.before,
-            "after": self.after,
-            "asked": self.asked,
-            "missing": self.missing,
-            "read_again": self.read_again,
-            "kept": dict(self.kept),
-        }
+        return asdict(self)
 
 
 class Groups:
@@ -201,22 +211,29 @@ def label(name: str) -> str:
     return one_line(name[:_LONGEST]) or "(unknown)"
 
 
-MILLION = 1_000_000
+_MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """Dollars for a million tokens."""
+class Rates:
+    """Dollars of a token; 0: unknown."""
 
-    input: float
-    output: float
-    long: Price | None = None
-    """Price of requests whose prompt has more than `above` tokens; None: the same."""
+    input: float = 0.0
+    output: float = 0.0
+    cached: float = 0.0
+    written: float = 0.0
+    long: Rates | None = None
+    """Rates of requests whose prompt has more than `above` tokens; None: the same."""
     above: int = 0
 
-    def at(self, prompt: int) -> Price:
-        """Return the price of a request whose prompt has so many tokens."""
+    def at(self, prompt: int) -> Rates:
+        """Return the rates of a request whose prompt has so many tokens."""
         return self.long if self.long is not None and prompt > self.above else self
+
+    def with_cache(self, read: float, write: float) -> Rates:
+        """Return the rates with those of a cache, given in parts of the rate of input."""
+        long = self.long.with_cache(read, write) if self.long is not None else None
+        return replace(self, cached=self.input * read, written=self.input * write, long=long)
 
 
 @cache
@@ -226,14 +243,19 @@ def table() -> Mapping[str, Any]:
 
 
 @lru_cache(256)
-def price(model: str) -> Price | None:
-    name = model.lower()
-    for entry in table()["models"]:
-        if fnmatchcase(name, entry["glob"]):
-            longer = entry.get("long")
-            long = Price(longer["input"], longer["output"]) if longer else None
-            return Price(entry["input"], entry["output"], long, longer["above"] if longer else 0)
-    return None
+def price(model: str) -> Rates | None:
+    """The list price of a model, without a cache; None: unknown."""
+    entry = next((each for each in table()["models"] if fnmatchcase(model.lower(), each["glob"])), None)
+    if entry is None:
+        return None
+    longer = entry.get("long")
+    if longer is None:
+        return _listed(entry)
+    return replace(_listed(entry), long=_listed(longer), above=longer["above"])
+
+
+def _listed(prices: Mapping[str, float]) -> Rates:
+    return Rates(prices["input"] / _MILLION, prices["output"] / _MILLION)
 
 
 def as_of() -> str:

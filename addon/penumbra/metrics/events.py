@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,10 @@ import orjson
 from penumbra.compress.calls import tools
 from penumbra.config.settings import Settings
 from penumbra.errors import one_line
+from penumbra.expand.hidden_exchanges import Answered
+from penumbra.metrics.amounts import Rates
+from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.tool_use import DeclaredTool
 from penumbra.store.decisions import Facts
 
 
@@ -46,35 +50,6 @@ class ShownResult(Protocol):
 
 SAME = ("kept", "adopted")
 """How results got their form."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over the results of one request, as the client sent them and as they were forwarded."""
-
-    results: int
-    changed: int
-    bytes_before: int
-    bytes_after: int
-    tokens_before: int
-    tokens_after: int
-    redactions: int
-
-    @classmethod
-    def of(cls, shown: Iterable[ShownResult]) -> Totals:
-        """Sums over a request's results, with past decisions."""
-        results = changed = bytes_before = bytes_after = tokens_before = tokens_after = redactions = 0
-        for entry in shown:
-            facts = entry.facts
-            results += 1
-            changed += facts.how not in SAME
-            bytes_before += facts.bytes_before
-            bytes_after += facts.bytes_after
-            tokens_before += facts.tokens_before
-            tokens_after += facts.tokens_after
-            if facts.redactions:
-                redactions += sum(facts.redactions.values())
-        return cls(results, changed, bytes_before, bytes_after, tokens_before, tokens_after, redactions)
 
 
 SEEN = "the provider had it already"
@@ -105,75 +80,68 @@ def reason(tool: str, facts: Facts, settings: Settings) -> str:
     return LATE if facts.skipped else NOTHING
 
 
+_NONE: Mapping[str, int] = {}
 _MOST_NAMES = 8
 _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Counts that can be added up."""
+    """Sums over the results of one request, as the client sent them and as they were forwarded."""
 
     results: int = 0
     changed: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
+    put_back: int = 0
+    """Hidden exchanges."""
     tools: Counter[str] = field(default_factory=Counter)
     """Tools of changed results."""
     stages: Counter[str] = field(default_factory=Counter)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions by rule, in results and elsewhere."""
     declared: str = ""
-    put_back: int = 0
+    """Name of the injected tool."""
 
     @classmethod
     def of(
         cls,
         shown: Iterable[ShownResult],
-        outside: Mapping[str, int],
+        outside: Mapping[str, int] = _NONE,
         declared: str = "",
         put_back: int = 0,
-        totals: Totals | None = None,
     ) -> Summary:
-        """`outside`: secrets that were found outside of tool results, by rule; `totals`: of these results, if
-        they are known."""
-        shown = list(shown)
-        totals = totals or Totals.of(shown)
+        """Sums over a request's results, with past decisions. `outside`: secrets that were found outside of
+        tool results, by rule."""
+        results = bytes_before = bytes_after = tokens_before = tokens_after = 0
+        changed: list[ShownResult] = []
+        secrets = Counter(outside)
         # A long conversation has thousands of results, which are counted with every request.
-        changed = [entry for entry in shown if entry.facts.how not in SAME]
-        tools = Counter([entry.tool for entry in changed])
+        for entry in shown:
+            facts = entry.facts
+            results += 1
+            bytes_before += facts.bytes_before
+            bytes_after += facts.bytes_after
+            tokens_before += facts.tokens_before
+            tokens_after += facts.tokens_after
+            if facts.how not in SAME:
+                changed.append(entry)
+            if facts.redactions:
+                secrets.update(facts.redactions)
+        named: Counter[str] = Counter()
+        for name, count in Counter([entry.tool for entry in changed]).items():
+            named[_name(name) or "(unknown)"] += count
         # What was decided about whole calls has no stage.
         stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
-        secrets = Counter(outside)
-        for redactions in [entry.facts.redactions for entry in shown if entry.facts.redactions]:
-            secrets.update(redactions)
         stages.pop("shortened", None)
-        named: Counter[str] = Counter()
-        for name, count in tools.items():
-            named[_name(name) or "(unknown)"] += count
-        return cls(
-            totals.results,
-            totals.changed,
-            totals.tokens_before,
-            totals.tokens_after,
-            named,
-            stages,
-            secrets,
-            _name(declared),
-            put_back,
-        )
+        sizes = bytes_before, bytes_after, tokens_before, tokens_after
+        return cls(results, len(changed), *sizes, put_back, named, stages, secrets, _name(declared))
 
     def __add__(self, other: Summary) -> Summary:
-        return Summary(
-            self.results + other.results,
-            self.changed + other.changed,
-            self.tokens_before + other.tokens_before,
-            self.tokens_after + other.tokens_after,
-            self.tools + other.tools,
-            self.stages + other.stages,
-            self.secrets + other.secrets,
-            other.declared or self.declared,
-            self.put_back + other.put_back,
-        )
+        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        return replace(self, **added, declared=other.declared or self.declared)
 
     def line(self, new: Summary | None = None) -> str:
         """A line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
@@ -213,6 +181,9 @@ class Summary:
         }
 
 
+_ADDED = tuple(member.name for member in fields(Summary) if member.name != "declared")
+
+
 def _name(text: str) -> str:
     """A client's name on one line, safe for a terminal."""
     text = one_line(text)
@@ -232,51 +203,78 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class NewResult:
+    """A result that got its form in this request."""
+
+    shown: ShownResult
+    call: bytes
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """One request as sent to the provider."""
+
+    conversation: bytes
+    model: str
+    agent: str
+    host: str
+    api: str
+    note: str
+    summary: Summary
+    new: Sequence[NewResult]
+    secrets: Mapping[str, int]
+    """Secrets newly found outside of results, by rule."""
+    changed: bool
+    body: tuple[int, int]
+    milliseconds: float
+    prompt: Prompt
+    rates: Rates
+    dollars_saved: float | None
+    """None: the price is not known."""
+    declared: int
+    """Tokens of the injected tool's declaration."""
+    put_back: int
+    """Bytes."""
+    is_turn: bool = True
+    """The request asks for a message; it neither counts tokens nor compacts."""
+    project: str = ""
+    """A short name of the project without its path; empty if unknown."""
+    is_observed: bool = False
+    """The request went unchanged and its figures are a projection: no history is kept."""
+    tools: tuple[DeclaredTool, ...] = ()
+    called: frozenset[str] = frozenset()
+
+
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
 """Takes a function that makes an event; it is called where events are written."""
 _log = logging.getLogger(__name__)
 
 
 def request_event(
-    *,
-    flow_id: str,
-    is_observed: bool,
-    host: str,
-    api: str,
-    model: str,
-    mode: str,
-    strategy: str,
-    note: str,
-    totals: Totals,
-    shown: Sequence[ShownResult],
-    outside: Mapping[str, int],
-    body_before: int,
-    body_after: int,
-    milliseconds: float,
+    flow_id: str, sent: SentRequest, shown: Iterable[ShownResult], mode: str, strategy: str
 ) -> dict[str, Any]:
-    """The event of one request; of its results only the new ones are listed.
-
-    `outside`: secrets newly found outside of tool results, by rule; `note`: what was done about the
-    conversation as a whole.
-    """
+    """The event of one request; of the results that it shows only the new ones are listed."""
+    summary = sent.summary
     return {
         "event": "request",
         "time": round(time.time(), 3),
         "flow": flow_id,
-        "observed": is_observed,
-        "host": host,
-        "api": api,
-        "model": model,
+        "observed": sent.is_observed,
+        "host": sent.host,
+        "api": sent.api,
+        "model": sent.model,
         "mode": mode,
         "strategy": strategy,
-        "note": note,
-        "results": totals.results,
-        "changed": totals.changed,
-        "body_bytes": [body_before, body_after],
-        "result_bytes": [totals.bytes_before, totals.bytes_after],
-        "result_tokens": [totals.tokens_before, totals.tokens_after],
-        "milliseconds": round(milliseconds, 2),
-        "redactions_outside": dict(outside),
+        "note": sent.note,
+        "results": summary.results,
+        "changed": summary.changed,
+        "body_bytes": sent.body,
+        "result_bytes": [summary.bytes_before, summary.bytes_after],
+        "result_tokens": [summary.tokens_before, summary.tokens_after],
+        "milliseconds": round(sent.milliseconds, 2),
+        "redactions_outside": dict(sent.secrets),
         "new": [_result(entry) for entry in shown if entry.new],
     }
 
@@ -318,6 +316,37 @@ def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[st
         "host": host,
         "rule": rule,
         "level": level,
+    }
+
+
+def expansion_event(
+    *,
+    flow_id: str,
+    conversation: bytes,
+    answered: Sequence[Answered],
+    calls: int,
+    tokens: Sequence[Mapping[str, int]],
+    sound: bool,
+) -> dict[str, Any]:
+    """The event of one response in which the model asked for originals."""
+    return {
+        "event": "expansion",
+        "time": round(time.time(), 3),
+        "flow": flow_id,
+        "conversation": conversation.hex()[:8],
+        "sound": sound,
+        "extra_calls": calls,
+        "extra_tokens": [dict(turn) for turn in tokens],
+        "asked": [
+            {
+                "ref": each.ref,
+                "found": each.found,
+                "bytes": each.sent,
+                "tool": each.tool,
+                "family": each.family,
+            }
+            for each in answered
+        ],
     }
 
 

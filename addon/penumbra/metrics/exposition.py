@@ -7,25 +7,26 @@ of printing would be used. Base units; no label has a value for each session.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain
 
 from penumbra import __version__
-from penumbra.metrics.amounts import ResultSums
 from penumbra.metrics.journal import SECONDS, Journal
-from penumbra.metrics.totals import Metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
-Sample = tuple[dict[str, str], float]
-Family = tuple[str, str, str, list[Sample]]
+Sample = tuple[str, Mapping[str, str], float]
+"""End of the name, labels and value."""
+Family = tuple[str, str, str, Iterable[Sample]]
+"""Name, type, help and samples."""
 
 
 def text(
-    metrics: Metrics, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
+    journal: Journal, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
     """All figures. `store`: those of a shared store, None without one; `database`: those of this machine's
     database."""
-    kept = [*_of("store", _STORE, store or {}), *_of("database", _DATABASE, database or {})]
-    families = [*_families(metrics), *kept]
+    kept = chain(_of("store", _STORE, store or {}), _of("database", _DATABASE, database or {}))
+    families = chain(_families(journal), _of_groups(journal), [_histogram(journal)], kept)
     return "".join(line + "\n" for family in families for line in _lines(*family))
 
 
@@ -53,116 +54,118 @@ _DATABASE = {
 }
 
 
+_COUNTS = {
+    "requests": ("requests", "Requests that were read."),
+    "changed_requests": ("changed", "Requests that were changed."),
+    "refused_requests": ("refused", "Requests that were not sent."),
+    "results": ("new_results", "New tool results."),
+    "expansions": ("asked", "Originals that the model asked for."),
+    "expansions_found": ("found", "Those of them that were there."),
+    "hidden_calls": ("hidden_calls", "Calls behind the client's."),
+    "expired_tokens": ("expired", "Input tokens of prompts whose cache had expired."),
+    "compared_prompts": ("compared", "Prompts that the provider compared with earlier ones."),
+    "broken_prefixes": (
+        "broken",
+        "Compared prompts whose earlier part Penumbra changed unintentionally.",
+    ),
+    "missed_tokens": ("missed", "Input tokens that should have come from the cache."),
+}
+"""Name -> member of the sums, and help."""
+_PARTS = {
+    "result_tokens": (
+        "state",
+        "Estimated, in every request that carried them.",
+        {"before": "sent_before", "after": "sent_after"},
+    ),
+    "new_result_tokens": (
+        "state",
+        "Estimated, each result once.",
+        {"before": "new_before", "after": "new_after"},
+    ),
+    "overhead_tokens": (
+        "kind",
+        "Input tokens that would not have been sent without.",
+        {
+            "declared": "declared",
+            "put_back": "put_back",
+            "hidden_calls": "hidden_tokens",
+            "read_again": "read_again_tokens",
+        },
+    ),
+    "billed_tokens": (
+        "kind",
+        "By the provider's count.",
+        {name: name for name in ("uncached", "cached", "written", "output")},
+    ),
+    "dollars": (
+        "kind",
+        "At list prices, as far as they are known.",
+        {
+            "billed": "dollars",
+            "saved": "dollars_saved",
+            "spent": "dollars_spent",
+            "missed": "dollars_missed",
+        },
+    ),
+}
+"""Name -> label, help, and by value of the label the member of the sums."""
+_COLD_TURNS = "Requests whose earlier results changed after a pause, by how the cache was found."
+
+
+def _families(journal: Journal) -> Iterator[Family]:
+    sums = journal.amounts
+    yield "build_info", "gauge", "The version.", [("", {"version": __version__}, 1)]
+    for name, (member, help_text) in _COUNTS.items():
+        yield f"{name}_total", "counter", help_text, [("", {}, getattr(sums, member))]
+    labelled = [
+        *(
+            (name, label, help_text, {value: getattr(sums, member) for value, member in parts.items()})
+            for name, (label, help_text, parts) in _PARTS.items()
+        ),
+        ("cache_misses", "cause", "Prompts that were read anew.", sums.misses),
+        ("expired_caches", "pause", "Prompts read anew after a pause, by its length.", sums.pauses),
+        ("cold_turns", "cache", _COLD_TURNS, sums.cold_turns),
+        ("secrets_redacted", "rule", "Newly found.", sums.secrets),
+        ("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors),
+        ("untouched_requests", "reason", "Left alone.", journal.untouched),
+        ("stages", "stage", "New results that a stage changed.", journal.stages),
+    ]
+    for name, label, help_text, values in labelled:
+        yield f"{name}_total", "counter", help_text, [("", {label: key}, n) for key, n in values.items()]
+
+
 def _of(what: str, helps: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Family]:
     for name, value in values.items():
         kind = "counter" if name.endswith("_total") else "gauge"
-        yield f"{what}_{name}", kind, helps[name], [({}, value)]
+        yield f"{what}_{name}", kind, helps[name], [("", {}, value)]
 
 
-def _families(metrics: Metrics) -> Iterator[Family]:
-    journal = metrics.journal
-    sums = journal.amounts
-    yield "build_info", "gauge", "The version.", [({"version": __version__}, 1)]
-    yield from _counted(journal)
-    yield _tokens("result_tokens", "Estimated, in every request that carried them.", {
-        "before": sums.sent_before,
-        "after": sums.sent_after,
-    })  # fmt: skip
-    yield _tokens("new_result_tokens", "Estimated, each result once.", {
-        "before": sums.new_before,
-        "after": sums.new_after,
-    })  # fmt: skip
-    yield _labelled("overhead_tokens", "kind", "Input tokens that would not have been sent without.", {
-        "declared": sums.declared,
-        "put_back": sums.put_back,
-        "hidden_calls": sums.hidden_tokens,
-        "read_again": sums.read_again_tokens,
-    })  # fmt: skip
-    yield _labelled("billed_tokens", "kind", "By the provider's count.", {
-        "uncached": sums.uncached,
-        "cached": sums.cached,
-        "written": sums.written,
-        "output": sums.output,
-    })  # fmt: skip
-    yield _labelled("dollars", "kind", "At list prices, as far as they are known.", {
-        "billed": sums.dollars,
-        "saved": sums.dollars_saved,
-        "spent": sums.dollars_spent,
-        "missed": sums.dollars_missed,
-    })  # fmt: skip
-    yield _labelled("cache_misses", "cause", "Prompts that were read anew.", sums.misses)
-    yield _labelled("expired_caches", "pause", "Prompts read anew after a pause, by its length.", sums.pauses)
-    told = "Requests whose earlier results changed after a pause, by how the cache was found."
-    yield _labelled("cold_turns", "cache", told, sums.cold_turns)
-    yield _labelled("secrets_redacted", "rule", "Newly found.", sums.secrets)
-    yield _labelled("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors)
-    yield _labelled("untouched_requests", "reason", "Left alone.", journal.untouched)
-    yield _labelled("stages", "stage", "New results that a stage changed.", metrics.stages)
-    yield from _of_groups("tool", journal.tools.items())
-    yield from _of_groups("family", journal.families.items())
-    yield _histogram(journal)
-
-
-def _counted(journal: Journal) -> Iterator[Family]:
-    sums = journal.amounts
-    for name, help_text, value in (
-        ("requests", "Requests that were read.", sums.requests),
-        ("changed_requests", "Requests that were changed.", sums.changed),
-        ("refused_requests", "Requests that were not sent.", sums.refused),
-        ("results", "New tool results.", sums.new_results),
-        ("expansions", "Originals that the model asked for.", sums.asked),
-        ("expansions_found", "Those of them that were there.", sums.found),
-        ("hidden_calls", "Calls behind the client's.", sums.hidden_calls),
-        ("expired_tokens", "Input tokens of prompts whose cache had expired.", sums.expired),
-        ("compared_prompts", "Prompts that the provider compared with earlier ones.", sums.compared),
-        (
-            "broken_prefixes",
-            "Compared prompts whose earlier part Penumbra changed unintentionally.",
-            sums.broken,
-        ),
-        ("missed_tokens", "Input tokens that should have come from the cache.", sums.missed),
-    ):
-        yield f"{name}_total", "counter", help_text, [({}, value)]
-
-
-def _tokens(name: str, help_text: str, values: dict[str, int]) -> Family:
-    return _labelled(name, "state", help_text, values)
-
-
-def _labelled(name: str, label: str, help_text: str, values: dict[str, int] | dict[str, float]) -> Family:
-    return f"{name}_total", "counter", help_text, [({label: key}, value) for key, value in values.items()]
-
-
-def _of_groups(label: str, groups: Iterable[tuple[str, ResultSums]]) -> Iterator[Family]:
-    groups = list(groups)
-    tokens: list[Sample] = []
-    for name, sums in groups:
-        for state, count in (("before", sums.before), ("after", sums.after)):
-            tokens.append(({label: name, "state": state}, count))
-    yield f"{label}_tokens_total", "counter", f"Of new results, by {label}.", tokens
-    asked: list[Sample] = [({label: name}, sums.asked) for name, sums in groups if sums.asked]
-    yield f"{label}_expansions_total", "counter", f"Originals that were asked for, by {label}.", asked
+def _of_groups(journal: Journal) -> Iterator[Family]:
+    for label, groups in (("tool", journal.tools.items()), ("family", journal.families.items())):
+        tokens: list[Sample] = []
+        for name, sums in groups:
+            for state, count in (("before", sums.before), ("after", sums.after)):
+                tokens.append(("", {label: name, "state": state}, count))
+        yield f"{label}_tokens_total", "counter", f"Of new results, by {label}.", tokens
+        asked = [("", {label: name}, sums.asked) for name, sums in groups if sums.asked]
+        yield f"{label}_expansions_total", "counter", f"Originals that were asked for, by {label}.", asked
 
 
 def _histogram(journal: Journal) -> Family:
-    samples: list[Sample] = []
-    below = 0
-    for end in SECONDS:
-        below += journal.seconds[end]
-        samples.append(({"le": f"{end:g}"}, below))
-    total = sum(journal.seconds.values())
-    samples += [({"le": "+Inf"}, total), ({"": "sum"}, journal.amounts.seconds), ({"": "count"}, total)]
+    ends = [f"{end:g}" for end in SECONDS]
+    below = accumulate(journal.seconds[end] for end in SECONDS)
+    total = journal.seconds.total()
+    samples: list[Sample] = [("_bucket", {"le": end}, n) for end, n in zip(ends, below, strict=True)]
+    samples += [("_bucket", {"le": "+Inf"}, total)]
+    samples += [("_sum", {}, journal.amounts.seconds), ("_count", {}, total)]
     return "added_seconds", "histogram", "Time added to a request.", samples
 
 
-def _lines(name: str, kind: str, help_text: str, samples: list[Sample]) -> Iterator[str]:
+def _lines(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> Iterator[str]:
     name = _PREFIX + name
     yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
-    for labels, value in samples:
-        end = "_bucket" if "le" in labels else ""
-        if "" in labels:
-            labels, end = {}, f"_{labels['']}"
+    for end, labels, value in samples:
         pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         yield f"{name}{end}{{{pairs}}} {value!r}" if pairs else f"{name}{end} {value!r}"
 

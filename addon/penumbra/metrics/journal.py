@@ -14,11 +14,11 @@ from penumbra.apis.base import Turn
 from penumbra.apis.usage import NOT_READ, BilledTokens
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import cache_miss
-from penumbra.metrics.amounts import MOST, OTHERS, Amounts, Groups, label
-from penumbra.metrics.cache_miss import Prompt, Prompts
-from penumbra.metrics.events import ShownResult, Totals
-from penumbra.metrics.sessions import Rates, ResultRecord, Session, Sessions, TurnRecord
-from penumbra.metrics.tool_use import DeclaredTool, ToolUses
+from penumbra.metrics.amounts import MOST, OTHERS, Amounts, ExternalMetrics, Groups, Rates, label
+from penumbra.metrics.cache_miss import Prompts
+from penumbra.metrics.events import NewResult, SentRequest
+from penumbra.metrics.sessions import ResultRecord, Session, Sessions, TurnRecord
+from penumbra.metrics.tool_use import ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MOST_LISTED = 200
@@ -35,50 +35,6 @@ _LEAST_ERROR = 400
 """The lowest status of a refusal."""
 _REFUSED_WITHIN = "{}, but an error"
 """The status that is counted for a response with a status of success and an error as its only content."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewResult:
-    """A result that got its form in this request."""
-
-    shown: ShownResult
-    call: bytes
-    kept: str
-
-
-@dataclass(frozen=True, slots=True)
-class SentRequest:
-    """One request as sent to the provider."""
-
-    conversation: bytes
-    model: str
-    agent: str
-    host: str
-    api: str
-    note: str
-    totals: Totals
-    new: Sequence[NewResult]
-    secrets: Mapping[str, int]
-    """Secrets newly found outside of results, by rule."""
-    changed: bool
-    body: tuple[int, int]
-    milliseconds: float
-    prompt: Prompt
-    rates: Rates
-    dollars_saved: float | None
-    """None: the price is not known."""
-    declared: int
-    """Tokens of the injected tool's declaration."""
-    put_back: int
-    """Bytes."""
-    is_turn: bool = True
-    """The request asks for a message; it neither counts tokens nor compacts."""
-    project: str = ""
-    """A short name of the project without its path; empty if unknown."""
-    is_observed: bool = False
-    """The request went unchanged and its figures are a projection: no history is kept."""
-    tools: tuple[DeclaredTool, ...] = ()
-    called: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -123,7 +79,10 @@ class Timeline:
 class Journal:
     """State: sums since the start, sessions, and sums to be written."""
 
-    def __init__(self, changed: Callable[[], None], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, changed: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`changed` is called when figures change."""
         self._changed = changed
         self._clock = clock
         self._number = 0
@@ -139,6 +98,16 @@ class Journal:
         self._threads = Prompts()
         """The latest prompts by conversation and opening: agents have several at once under one name."""
         self.untouched: Counter[str] = Counter()
+        self.observed = 0
+        """Requests that were only observed: their figures are a projection."""
+        self.stages: Counter[str] = Counter()
+        """New results by the stages that changed them."""
+        self.skipped: Counter[str] = Counter()
+        self.recoveries: Counter[str] = Counter()
+        """Requests that were refused as too large and then taken, by rule and by number of tries."""
+        self.answers = self.bytes_given = 0
+        """Responses in which the model asked for originals, and bytes of those that it got."""
+        self.external = ExternalMetrics()
         self.seconds: Counter[float] = Counter()
         """Requests by the histogram bucket of their added time."""
 
@@ -210,12 +179,15 @@ class Journal:
             turn.status = "broken off"
             self._add(turn, Amounts(errors=Counter({"broken off": 1})))
 
-    def recovered(self, turn: TurnRecord | None) -> None:
-        """Count a request that was refused as too large and then taken."""
+    def recovered(self, turn: TurnRecord | None, rule: str, level: int) -> None:
+        """Count a request that was refused as too large and then taken in its `level`-th form."""
+        self.recoveries[f"{rule} at level {level}"] += 1
         self._add(turn, Amounts(errors=Counter({"too large, sent again": 1})))
 
     def asked(self, turn: TurnRecord | None, answered: Sequence[Answered]) -> None:
-        """Count originals that the model has asked for."""
+        """Count originals that the model has asked for in one response."""
+        self.answers += 1
+        self.bytes_given += sum(answer.sent for answer in answered)
         for answer in answered:
             for sums in (self.tools.of(answer.tool), self.families.of(answer.family or "(none)")):
                 sums.asked += 1
@@ -257,7 +229,8 @@ class Journal:
 
     def _turn(self, request: SentRequest) -> TurnRecord:
         self._number += 1
-        totals = request.totals
+        self.observed += request.is_observed
+        totals = request.summary
         amounts = Amounts(
             requests=1,
             changed=int(request.changed),
@@ -298,6 +271,8 @@ class Journal:
     def _result(self, new: NewResult, *, is_repeated: bool) -> ResultRecord:
         self._number += 1
         facts = new.shown.facts
+        self.stages.update(facts.stages)
+        self.skipped.update(facts.skipped)
         return ResultRecord(
             number=self._number,
             tool=label(new.shown.tool),
@@ -309,7 +284,7 @@ class Journal:
             tokens=(facts.tokens_before, facts.tokens_after),
             secrets=dict(facts.redactions),
             kept=new.kept,
-            is_repeated=is_repeated,
+            read_again=is_repeated,
             ref=facts.ref,
         )
 
@@ -320,14 +295,14 @@ class Journal:
             sums.changed += not result.kept
             sums.before += before
             sums.after += after
-            sums.read_again += result.is_repeated
+            sums.read_again += result.read_again
             if result.kept:
                 sums.kept[result.kept] += 1
         amounts.new_results += 1
         amounts.new_before += before
         amounts.new_after += after
         amounts.secrets.update(result.secrets)
-        if result.is_repeated:
+        if result.read_again:
             amounts.read_again += 1
             amounts.read_again_tokens += after
 

@@ -4,7 +4,7 @@ improved."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from penumbra.metrics import cache_miss, tool_use
@@ -40,9 +40,6 @@ class Advice:
     about: str
     title: str
     text: str
-
-    def record(self) -> dict[str, str]:
-        return {"level": self.level, "about": self.about, "title": self.title, "text": self.text}
 
 
 def advice(journal: Journal) -> list[Advice]:
@@ -154,7 +151,7 @@ def overview(journal: Journal) -> Record:
     """Figures since the start."""
     return {
         "amounts": amounts(journal.amounts),
-        "advice": [each.record() for each in advice(journal)],
+        "advice": [asdict(each) for each in advice(journal)],
         "tools": _groups(journal.tools.items()),
         "families": _groups(journal.families.items()),
         "agents": _named(journal.agents),

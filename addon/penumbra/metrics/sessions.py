@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penumbra.apis.usage import NOT_READ, Ending
-from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.amounts import Amounts, Rates
 from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
@@ -34,43 +34,13 @@ class ResultRecord:
     secrets: dict[str, int]
     kept: str
     """The reason why it went unchanged; empty if it did not."""
-    is_repeated: bool = False
+    read_again: bool = False
     """The same call gave the same before and was shortened."""
     asked: int = 0
     ref: str = ""
 
     def record(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "tool": self.tool,
-            "family": self.family,
-            "how": self.how,
-            "stages": self.stages,
-            "loss": self.loss,
-            "bytes": self.bytes,
-            "tokens": self.tokens,
-            "secrets": self.secrets,
-            "kept": self.kept,
-            "read_again": self.is_repeated,
-            "asked": self.asked,
-        }
-
-
-@dataclass(slots=True)
-class Rates:
-    """Dollars of a token; 0: unknown."""
-
-    input: float = 0.0
-    cached: float = 0.0
-    written: float = 0.0
-    output: float = 0.0
-    long: Rates | None = None
-    """Rates of requests whose prompt has more than `above` tokens; None: the same."""
-    above: int = 0
-
-    def at(self, prompt: int) -> Rates:
-        """Return the rates of a request whose prompt has so many tokens."""
-        return self.long if self.long is not None and prompt > self.above else self
+        return {member.name: getattr(self, member.name) for member in fields(self) if member.name != "ref"}
 
 
 @dataclass(slots=True, eq=False)
@@ -104,21 +74,18 @@ class TurnRecord:
     def record(self) -> dict[str, Any]:
         miss = self.miss
         return {
-            "number": self.number,
-            "time": self.time,
-            "model": self.model,
-            "agent": self.agent,
-            "project": self.project,
-            "host": self.host,
-            "api": self.api,
-            "note": self.note,
-            "status": self.status,
-            "carried": self.carried,
-            "body": self.body,
+            **{name: getattr(self, name) for name in _TURN_NAMES},
             "amounts": self.amounts.record(),
             "miss": {"cause": miss.cause, "tokens": miss.tokens, "detail": miss.detail} if miss else None,
             "results": [result.record() for result in self.results],
         }
+
+
+_TURN_NAMES = (
+    *("number", "time", "model", "agent", "project", "host", "api"),
+    *("note", "status", "carried", "body"),
+)
+"""Fields of a turn that are shown as they are."""
 
 
 @dataclass(slots=True)

@@ -1,142 +1,95 @@
-"""Sums since the start: requests and results, calls of external strategies, and originals that the model
-asked for.
+"""Figures since the start as lines of text, and as one record for programs.
 
-Each original that is asked for is a sign of too much shortening. Calls of external strategies have a bill of
-their own, which no client sees.
+Each original that is asked for is a sign of too much shortening.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any
 
-from penumbra.expand.hidden_exchanges import Answered
-from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.events import ShownResult
+from penumbra.metrics.amounts import Amounts, ExternalMetrics
 from penumbra.metrics.journal import Journal
 from penumbra.redaction.ruleset import in_words
 
 
-@dataclass(slots=True)
-class ExternalMetrics:
-    """Sums of external compressors since the start."""
-
-    hits: int = 0
-    """Texts with a known answer."""
-    misses: int = 0
-    """Texts that were sent."""
-    shared: int = 0
-    """Texts that waited for another request's question."""
-    failures: Counter[str] = field(default_factory=Counter)
-    calls: int = 0
-    """All calls, with any outcome."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    dollars: float = 0.0
-
-    def lines(self) -> list[str]:
-        """Figures as text, one fact a line; none without calls."""
-        if not (self.hits or self.misses or self.failures):
-            return []
-        unanswered = sum(self.failures.values())
-        spent = f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out, about ${self.dollars:.4f}"
-        lines = [
-            f"strategy    {self.hits:,} hits, {self.misses:,} misses, {unanswered:,} without an answer",
-            f"its cost    {self.calls:,} calls ({self.shared:,} shared), {spent}",
-        ]
-        if self.failures:
-            top = ", ".join(f"{kind} {count:,}" for kind, count in self.failures.most_common(12))
-            lines.append(f"no answer   {top}")
-        return lines
+def record(journal: Journal) -> dict[str, Any]:
+    """Figures for programs."""
+    sums = journal.amounts
+    return {
+        "requests": sums.requests,
+        "observed": journal.observed,
+        "changed": sums.changed,
+        "refused": sums.refused,
+        "responses": sums.responses,
+        "input_tokens": sums.input,
+        "sent_tokens": [sums.sent_before, sums.sent_after],
+        "new_results": sums.new_results,
+        "new_tokens": [sums.new_before, sums.new_after],
+        "overhead_tokens": sums.overhead,
+        "milliseconds": round(sums.seconds * 1000, 1),
+        "dollars": round(sums.dollars_saved, 6),
+        "dollars_spent": round(sums.dollars_spent, 6),
+        "unpriced": sums.unpriced,
+        "prefix": {"compared": sums.compared, "broken": sums.broken},
+        "stages": dict(journal.stages),
+        "saved_by_tool": dict(_saved_by_tool(journal)),
+        "redactions": dict(sums.secrets),
+        "untouched": dict(journal.untouched),
+    }
 
 
-class Metrics:
-    """The journal and further counters."""
-
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed` is called when figures change."""
-        self.journal = Journal(changed)
-        self.stages: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-        self.strategies = ExternalMetrics()
-        self.observed = 0
-        """Requests that were only observed: their figures are a projection."""
-
-    def add(self, shown: Iterable[ShownResult]) -> None:
-        """Count the stages of new results."""
-        new = [entry.facts for entry in shown if entry.new]
-        self.stages.update(chain.from_iterable(facts.stages for facts in new))
-        self.skipped.update(chain.from_iterable(facts.skipped for facts in new))
-
-    @property
-    def saved_by_tool(self) -> Counter[str]:
-        """Tokens saved by tool, each result counted once."""
-        return Counter(
-            {name: saved for name, sums in self.journal.tools.items() if (saved := sums.before - sums.after)}
+def lines(journal: Journal) -> list[str]:
+    """Figures as text, one fact a line."""
+    sums = journal.amounts
+    if not sums.requests:
+        return ["Penumbra: no LLM requests yet."]
+    lines = [
+        f"requests    {sums.requests:,} read, {sums.changed:,} changed, {sums.refused:,} refused",
+        f"tokens sent {_change(sums.sent_before, sums.sent_after)} (results of all requests, estimated)",
+        f"new results {sums.new_results:,}: {_change(sums.new_before, sums.new_after)} tokens",
+        *net_lines(sums),
+        f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
+    ]
+    if journal.observed:
+        told = (
+            f"{journal.observed:,} of these requests were not changed: the figures say what would have been"
         )
+        lines.insert(0, f"observed    {told}")
+    lines += expiry_lines(sums)
+    if sums.compared:
+        lines.append(f"prefix      broken by Penumbra {sums.broken:,} times in {sums.compared:,} comparisons")
+    for title, counter in (
+        ("stages", journal.stages),
+        ("out of time", journal.skipped),
+        ("saved by", _saved_by_tool(journal)),
+        ("redacted", {in_words(kind): count for kind, count in sums.secrets.items()}),
+        ("untouched", journal.untouched),
+        ("cache misses", sums.misses),
+        ("errors", sums.errors),
+    ):
+        if counter:
+            lines.append(f"{title:<11} {_top(counter)}")
+    return lines + external_lines(journal.external)
 
-    def totals(self) -> dict[str, Any]:
-        """Figures for programs."""
-        sums = self.journal.amounts
-        return {
-            "requests": sums.requests,
-            "observed": self.observed,
-            "changed": sums.changed,
-            "refused": sums.refused,
-            "responses": sums.responses,
-            "input_tokens": sums.input,
-            "sent_tokens": [sums.sent_before, sums.sent_after],
-            "new_results": sums.new_results,
-            "new_tokens": [sums.new_before, sums.new_after],
-            "overhead_tokens": sums.overhead,
-            "milliseconds": round(sums.seconds * 1000, 1),
-            "dollars": round(sums.dollars_saved, 6),
-            "dollars_spent": round(sums.dollars_spent, 6),
-            "unpriced": sums.unpriced,
-            "prefix": {"compared": sums.compared, "broken": sums.broken},
-            "stages": dict(self.stages),
-            "saved_by_tool": dict(self.saved_by_tool),
-            "redactions": dict(sums.secrets),
-            "untouched": dict(self.journal.untouched),
-        }
 
-    def lines(self) -> list[str]:
-        sums = self.journal.amounts
-        if not sums.requests:
-            return ["Penumbra: no LLM requests yet."]
-        lines = [
-            f"requests    {sums.requests:,} read, {sums.changed:,} changed, {sums.refused:,} refused",
-            f"tokens sent {_change(sums.sent_before, sums.sent_after)} (results of all requests, estimated)",
-            f"new results {sums.new_results:,}: {_change(sums.new_before, sums.new_after)} tokens",
-            *net_lines(sums),
-            f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
-        ]
-        if self.observed:
-            told = (
-                f"{self.observed:,} of these requests were not changed: the figures say what would have been"
-            )
-            lines.insert(0, f"observed    {told}")
-        lines += expiry_lines(sums)
-        if sums.compared:
-            lines.append(
-                f"prefix      broken by Penumbra {sums.broken:,} times in {sums.compared:,} comparisons"
-            )
-        for title, counter in (
-            ("stages", self.stages),
-            ("out of time", self.skipped),
-            ("saved by", self.saved_by_tool),
-            ("redacted", {in_words(kind): count for kind, count in sums.secrets.items()}),
-            ("untouched", self.journal.untouched),
-            ("cache misses", sums.misses),
-            ("errors", sums.errors),
-        ):
-            if counter:
-                lines.append(f"{title:<11} {_top(counter)}")
-        return lines + self.strategies.lines()
+def _saved_by_tool(journal: Journal) -> dict[str, int]:
+    """Tokens saved by tool, each result counted once."""
+    return {name: saved for name, sums in journal.tools.items() if (saved := sums.before - sums.after)}
+
+
+def external_lines(sums: ExternalMetrics) -> list[str]:
+    """Figures of external compressors as text, one fact a line; none without calls."""
+    if not (sums.hits or sums.misses or sums.failures):
+        return []
+    unanswered = sums.failures.total()
+    spent = f"{sums.input_tokens:,} tokens in, {sums.output_tokens:,} out, about ${sums.dollars:.4f}"
+    lines = [
+        f"strategy    {sums.hits:,} hits, {sums.misses:,} misses, {unanswered:,} without an answer",
+        f"its cost    {sums.calls:,} calls ({sums.shared:,} shared), {spent}",
+    ]
+    return [*lines, f"no answer   {_top(sums.failures)}"] if sums.failures else lines
 
 
 def net_lines(sums: Amounts) -> list[str]:
@@ -175,78 +128,17 @@ def _change(before: int, after: int) -> str:
     return f"{before:,} -> {after:,}{share}"
 
 
-_MOST_FIGURES = 200
-
-
-@dataclass(slots=True)
-class ExpansionMetrics:
-    """Sums over the responses in which the model asked for originals, and over recovered requests."""
-
-    responses: int = 0
-    asked: int = 0
-    found: int = 0
-    sent: int = 0
-    calls: int = 0
-    """Hidden calls of the provider."""
-    tokens: Counter[str] = field(default_factory=Counter)
-    """Tokens of hidden responses, by the providers' names."""
-    recovered: Counter[str] = field(default_factory=Counter)
-    """Requests that were refused as too large and then taken, by rule and by number of tries."""
-
-    def add(self, answered: Sequence[Answered], calls: int, tokens: Sequence[Mapping[str, int]]) -> None:
-        self.responses += 1
-        self.asked += len(answered)
-        self.found += sum(answer.found for answer in answered)
-        self.sent += sum(answer.sent for answer in answered)
-        self.calls += calls
-        for turn in tokens:
-            # Names come from the upstream.
-            known = {name: count for name, count in turn.items() if name in self.tokens}
-            self.tokens.update(turn if len(self.tokens) < _MOST_FIGURES else known)
-
-    def lines(self, journal: Journal) -> list[str]:
-        """Figures as text, one fact a line. `journal`: counts originals by tool and family."""
-        lines = [f"recovered   {_top(self.recovered)}"] if self.recovered else []
-        if not self.responses:
-            return [*lines, "Penumbra: the model has not asked for an original yet."]
-        tokens = ", ".join(f"{name} {count:,}" for name, count in self.tokens.most_common(6))
-        lines.append(
-            f"expansions  {self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
-            f"{self.asked - self.found:,} missed, {self.sent:,} bytes given, {self.calls:,} extra calls"
-            + (f" ({tokens})" if tokens else "")
-        )
-        for title, groups in (("by tool", journal.tools), ("by family", journal.families)):
-            asked = Counter({name: sums.asked for name, sums in groups.items() if sums.asked})
-            lines.append(f"{title:<11} {_top(asked)}")
-        return lines
-
-
-def expansion_event(
-    *,
-    flow_id: str,
-    conversation: bytes,
-    answered: Sequence[Answered],
-    calls: int,
-    tokens: Sequence[Mapping[str, int]],
-    sound: bool,
-) -> dict[str, Any]:
-    """The event of one response in which the model asked for originals."""
-    return {
-        "event": "expansion",
-        "time": round(time.time(), 3),
-        "flow": flow_id,
-        "conversation": conversation.hex()[:8],
-        "sound": sound,
-        "extra_calls": calls,
-        "extra_tokens": [dict(turn) for turn in tokens],
-        "asked": [
-            {
-                "ref": answer.ref,
-                "found": answer.found,
-                "bytes": answer.sent,
-                "tool": answer.tool,
-                "family": answer.family,
-            }
-            for answer in answered
-        ],
-    }
+def expansion_lines(journal: Journal) -> list[str]:
+    """Figures of originals that the model asked for, and of recovered requests, one fact a line."""
+    sums = journal.amounts
+    lines = [f"recovered   {_top(journal.recoveries)}"] if journal.recoveries else []
+    if not journal.answers:
+        return [*lines, "Penumbra: the model has not asked for an original yet."]
+    lines.append(
+        f"expansions  {sums.asked:,} asked in {journal.answers:,} responses, {sums.found:,} found, "
+        f"{sums.asked - sums.found:,} missed, {journal.bytes_given:,} bytes given, "
+        f"{sums.hidden_calls:,} extra calls ({sums.hidden_tokens:,} input tokens)"
+    )
+    for title, groups in (("by tool", journal.tools), ("by family", journal.families)):
+        lines.append(f"{title:<11} {_top({name: each.asked for name, each in groups.items() if each.asked})}")
+    return lines

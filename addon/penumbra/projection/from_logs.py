@@ -286,7 +286,7 @@ class LogProjection:
                 Turn(
                     model,
                     key not in self._seen and (response.at or written) >= self.since,
-                    price.input / amounts.MILLION if price is not None else None,
+                    price.input if price is not None else None,
                     cache.write,
                     cache.write if cold else cache.read,
                     cache.read,

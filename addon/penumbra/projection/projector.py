@@ -167,7 +167,7 @@ class RequestProjection:
         document, model = accepted.request.document, accepted.request.conversation.model
         cache, price = cache_price.of_request(incoming.api.format, model, document), amounts.price(model)
         size = _tokens(incoming, projected)
-        dollars = price.at(size).input / amounts.MILLION if price is not None else 0.0
+        dollars = price.at(size).input if price is not None else 0.0
         requests = self._requests(incoming, projected, cache, dollars, is_priced=price is not None)
         self.figures.add_requests(incoming.api.id, requests)
         self.figures.secrets.update(projected.hidden)

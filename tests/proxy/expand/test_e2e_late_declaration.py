@@ -13,7 +13,7 @@ from support.upstream import turn
 def test_the_tool_comes_with_the_first_request_that_pays_and_stays(
     clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
-    running = own_proxy(penumbra_max_output_bytes=CAP)
+    running = own_proxy(penumbra_expand_from="10k", penumbra_max_output_bytes=CAP)
     agent = OpenAIAgent(clients.openai(running))
     upstream.script(Model(turn("Hello."), turn(bash("cat worker.log")), ask(), turn("So it is.")))
     agent.say("Hello?")

@@ -3,6 +3,8 @@
 import itertools
 import json
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.metrics.events import Totals, request_event
+from penumbra.metrics.events import Summary, request_event
 from penumbra.wire.document import Document
 
 API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
@@ -142,22 +144,11 @@ def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):
 def test_late_stages_show_in_the_event(monkeypatch):
     monkeypatch.setattr(time_budget, "budget", lambda text, seconds: lambda: True)
     shown = send({}).shown
-    event = request_event(
-        is_observed=False,
-        flow_id="1",
-        host="h",
-        api="a",
-        model="m",
-        mode="standard",
-        strategy="pipeline",
-        note="",
-        totals=Totals.of(shown),
-        shown=shown,
-        outside={},
-        body_before=1,
-        body_after=1,
-        milliseconds=1.0,
-    )
+    sent: Any = SimpleNamespace(
+        summary=Summary.of(shown), is_observed=False, host="h", api="a", model="m", note="", body=(1, 1),
+        milliseconds=1.0, secrets={},
+    )  # fmt: skip
+    event = request_event("1", sent, shown, "standard", "pipeline")
     assert "fold_repeated" in event["new"][0]["skipped"]
 
 

@@ -51,7 +51,6 @@ def test_every_field_is_an_option_or_a_section_of_the_file():
         "api",
         "retired",
         "session_id",
-        "expand_from",
         "offload_bytes",
         "request_budget",
         "stage_budget",
@@ -422,17 +421,14 @@ def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_l
 
 def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_applies_now(config):
     path = config("penumbra: {calls_at_once: many, min_bytes: 7}")
-    read = load({}, {"PENUMBRA_EXPAND_FROM": "0"}, path)
-    assert read == Settings(min_bytes=7, retired=("penumbra.calls_at_once", "PENUMBRA_EXPAND_FROM"))
+    read = load({}, {"PENUMBRA_REQUEST_BUDGET": "0"}, path)
+    assert read == Settings(min_bytes=7, retired=("penumbra.calls_at_once", "PENUMBRA_REQUEST_BUDGET"))
     gone = "this option is no longer read, what applies now"
     assert list(remarks(read)) == [
         f"penumbra.calls_at_once: {gone}: 10 calls at once",
-        f"PENUMBRA_EXPAND_FROM: {gone}: a first request of 10 KB or more has the tool from the start",
+        f"PENUMBRA_REQUEST_BUDGET: {gone}: 5 seconds of processor time for the new results of a request",
     ]
     names = [f"penumbra_{name}" for name in RETIRED]
     assert [line.partition(":")[0] for line in retired_options([*names, "penumbra_mode", "mode"])] == names
     assert unknown_options(names) == settings.unknown_variables(map(str.upper, names)) == []
-    assert not RETIRED.keys() & {field.name for field in dataclasses.fields(Settings)} - {
-        "expand_from",
-        "request_budget",
-    }
+    assert not RETIRED.keys() & {field.name for field in dataclasses.fields(Settings)} - {"request_budget"}

@@ -57,7 +57,7 @@ def test_an_answer_that_leads_a_terminal_or_a_reader_astray_is_refused() -> None
 @each(("model", "dollars"), PRICES["examples"].items())
 def test_prices_are_found(model: str, dollars: float | None) -> None:
     found = amounts.price(model)
-    assert (found.input if found else None) == dollars
+    assert (round(found.input * 1e6, 6) if found else None) == dollars
 
 
 @each("entry", PRICES["models"], ids=lambda entry: entry["glob"])
@@ -92,8 +92,8 @@ def test_prices_that_nobody_has_checked_are_told_apart() -> None:
 def test_long_prompt_has_a_price_of_its_own() -> None:
     found = amounts.price("claude-haiku-5-5")
     assert found is not None
-    assert [found.at(size).input for size in (0, 100_000, 100_001)] == [0.1, 0.1, 0.5]
-    assert [found.at(size).output for size in (100_000, 100_001)] == [0.5, 2.5]
+    assert [round(found.at(size).input * 1e6, 6) for size in (0, 100_000, 100_001)] == [0.1, 0.1, 0.5]
+    assert [round(found.at(size).output * 1e6, 6) for size in (100_000, 100_001)] == [0.5, 2.5]
 
 
 def test_every_provider_has_a_contract() -> None:

@@ -18,7 +18,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.current_settings import Engines, Lease
-from penumbra.metrics.totals import ExternalMetrics
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded
 from support.engines import APIS, Incoming, apis
 

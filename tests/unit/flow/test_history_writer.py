@@ -14,14 +14,15 @@ from penumbra.expand.hidden_exchanges import Answered
 from penumbra.flow import report
 from penumbra.flow.current_settings import Engines, Lease
 from penumbra.flow.report import HistoryWriter
-from penumbra.metrics.totals import ExternalMetrics, Metrics
+from penumbra.metrics.amounts import ExternalMetrics
+from penumbra.metrics.journal import Journal
 from support.engines import database
 
 
 def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "SECONDS", 0.01)
     settings = Settings(database=database(tmp_path))
-    engines, journal, free = Engines(ExternalMetrics(), tuple), Metrics().journal, threading.Event()
+    engines, journal, free = Engines(ExternalMetrics(), tuple), Journal(), threading.Event()
     written: list[None] = []
 
     def lease() -> Lease:

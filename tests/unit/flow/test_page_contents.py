@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 from penumbra.flow.page.contents import Contents, Texts
-from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.sessions import Rates, TurnRecord
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.amounts import Amounts, Rates
+from penumbra.metrics.journal import Journal
+from penumbra.metrics.sessions import TurnRecord
 
 
 def of_turns(count):
     """Figures of one long conversation."""
-    metrics = Metrics(lambda: None)
+    journal = Journal()
     for number in range(count):
         turn = TurnRecord(
             number,
@@ -32,12 +32,12 @@ def of_turns(count):
             Rates(),
             Amounts(requests=1),
         )
-        metrics.journal.sessions.begin_turn(turn)
+        journal.sessions.begin_turn(turn)
     past = Future()
     past.set_result({"2026-01-01": {"all": {"requests": 3}, "conversations": {"aaaa": {"requests": 3}}}})
     history = SimpleNamespace(last=lambda days: past)
     lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history)))
-    return Contents(metrics, Texts(), lambda: {"mode": "standard"}, lambda: lease, lambda: None)
+    return Contents(journal, Texts(), lambda: {"mode": "standard"}, lambda: lease, lambda: None)
 
 
 async def turns_of_others(asked):

@@ -24,16 +24,16 @@ from penumbra.flow.state import FlowState
 from penumbra.flow.websocket import WebSockets
 from penumbra.flow.websocket_streams import Sending, Socket, SocketStream, Waiting
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.totals import ExpansionMetrics, Metrics
+from penumbra.metrics.journal import Journal
 
-Steps = tuple[Metrics, ResponseUsage, Any]
+Steps = tuple[Journal, ResponseUsage, Any]
 
 
 @pytest.fixture
 def steps() -> Steps:
-    metrics, nothing = Metrics(), SimpleNamespace()
-    reports: Any = Reports(metrics, nothing, nothing, lambda event: None)  # type: ignore[arg-type]
-    return metrics, ResponseUsage(metrics.journal), reports
+    journal, nothing = Journal(), SimpleNamespace()
+    reports: Any = Reports(journal, nothing, nothing, lambda event: None)  # type: ignore[arg-type]
+    return journal, ResponseUsage(journal), reports
 
 
 def begun() -> Any:
@@ -64,7 +64,7 @@ SAID = (
 def test_a_stream_that_holds_an_error_and_nothing_else_is_none(
     steps: Steps, body: bytes, dollars: float, is_looped: bool
 ) -> None:
-    metrics, usage, _ = steps
+    journal, usage, _ = steps
     turn, flow = begun(), ended(200, broken_off=False)
     flow.response.headers["content-type"] = "text/event-stream"
     flow.response.content = body
@@ -75,16 +75,16 @@ def test_a_stream_that_holds_an_error_and_nothing_else_is_none(
         response = FORMATS["anthropic"].stream("")
         response.feed(body)
         loop: Any = SimpleNamespace(turns=[response.end_turn()])
-        Turns(ExpansionMetrics(), metrics.journal, lambda event: None).bill(turn, loop)
+        Turns(journal, lambda event: None).bill(turn, loop)
     asyncio.run(usage.complete(flow, state, flow.response))
     states.forget(flow)
-    assert metrics.journal.amounts.dollars_saved == dollars
+    assert journal.amounts.dollars_saved == dollars
     assert turn.status == ("200" if dollars else "200, but an error")
-    assert metrics.journal.amounts.errors == ({} if dollars else {"200, but an error": 1})
+    assert journal.amounts.errors == ({} if dollars else {"200, but an error": 1})
 
 
 def test_a_document_that_failed_is_none(steps: Steps) -> None:
-    metrics, usage, _ = steps
+    journal, usage, _ = steps
     for status, error, dollars in (("failed", {"code": "server_error"}, 0.0), ("completed", None, 1.0)):
         body = {"id": "r", "status": status, "error": error, "output": []}
         turn, flow = begun(), ended(200, broken_off=False)
@@ -95,7 +95,7 @@ def test_a_document_that_failed_is_none(steps: Steps) -> None:
         state.turn, state.response_format = turn, "openai_responses"
         asyncio.run(usage.complete(flow, state, flow.response))
         states.forget(flow)
-        assert metrics.journal.amounts.dollars_saved == dollars
+        assert journal.amounts.dollars_saved == dollars
 
 
 def ended(status: int | None, *, broken_off: bool) -> Any:
@@ -111,7 +111,7 @@ ENDINGS = [(200, False, 1.0), (200, True, 1.0), (429, False, 0.0), (529, True, 0
 def test_a_request_counts_when_its_response_is_no_error(
     steps: Steps, status: int | None, broken_off: bool, dollars: float, is_worked_out: str
 ) -> None:
-    metrics, usage, reports = steps
+    journal, usage, reports = steps
     turn, flow = begun(), ended(status, broken_off=broken_off)
 
     async def go() -> None:
@@ -121,12 +121,12 @@ def test_a_request_counts_when_its_response_is_no_error(
         lease: Any = SimpleNamespace(end=lambda: None)
         state: FlowState = states.begin(flow, lease)
         reports._await_response(flow, turn)
-        assert metrics.journal.amounts.dollars_saved == 0
+        assert journal.amounts.dollars_saved == 0
         await (usage.failed(flow, state) if broken_off else usage.complete(flow, state, flow.response))
         states.forget(flow)
 
     asyncio.run(go())
-    assert metrics.journal.amounts.dollars_saved == dollars
+    assert journal.amounts.dollars_saved == dollars
     assert turn.status
 
 
@@ -144,8 +144,8 @@ FAILED = (
 def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     steps: Steps, frames: tuple[bytes, ...], dollars: float
 ) -> None:
-    metrics, nothing = steps[0], SimpleNamespace()
-    turns = Turns(ExpansionMetrics(), metrics.journal, lambda event: None)
+    journal, nothing = steps[0], SimpleNamespace()
+    turns = Turns(journal, lambda event: None)
     given: Any = nothing
     sockets = WebSockets(given, given, given, turns, given, lambda turn, headers: None)
     wire, lease = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
@@ -166,7 +166,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
             assert await sockets._received(tflow.twebsocketflow(), socket, frame, envelope) == frame
 
     asyncio.run(go())
-    assert metrics.journal.amounts.dollars_saved == dollars
+    assert journal.amounts.dollars_saved == dollars
 
 
 def test_what_cannot_be_shown_is_sent_all_the_same(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:

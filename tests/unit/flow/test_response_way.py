@@ -17,8 +17,8 @@ from penumbra.flow import state as states
 from penumbra.flow.current_settings import Engines
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.tracing import Tracing
+from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.journal import Journal
-from penumbra.metrics.totals import ExpansionMetrics, ExternalMetrics
 
 SETTINGS = Settings(database="memory")
 
@@ -37,7 +37,6 @@ def lease(engines: Engines) -> Any:
 def response_way(blank_flows: str = "all") -> ResponseWay:
     """As the addon has it, with nobody to tell."""
     return ResponseWay(
-        ExpansionMetrics(),
         Journal(lambda: None),
         lambda event: None,
         lambda: blank_flows,

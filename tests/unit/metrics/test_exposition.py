@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import exposition
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.store.database import Database
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -16,14 +16,14 @@ _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\}
 
 
 def test_every_line_is_what_the_format_allows() -> None:
-    metrics = Metrics()
-    metrics.journal.asked(None, [Answered("r", True, 5, 'a"b\\c', "grep")])
-    metrics.journal.amounts.misses["expired"] += 2
-    metrics.journal.seconds[0.005] += 3
-    metrics.journal.seconds[float("inf")] += 1
+    journal = Journal()
+    journal.asked(None, [Answered("r", True, 5, 'a"b\\c', "grep")])
+    journal.amounts.misses["expired"] += 2
+    journal.seconds[0.005] += 3
+    journal.seconds[float("inf")] += 1
     kinds: dict[str, str] = {}
     samples: dict[str, float] = {}
-    for line in exposition.text(metrics).rstrip("\n").split("\n"):
+    for line in exposition.text(journal).rstrip("\n").split("\n"):
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
             kinds[name] = kind
@@ -45,14 +45,14 @@ def test_every_line_is_what_the_format_allows() -> None:
 
 def test_the_database_of_this_machine_says_how_it_is() -> None:
     database = Database(None, 1 << 20)
-    text = exposition.text(Metrics(), database=database.samples())
+    text = exposition.text(Journal(), database=database.samples())
     database.close()
     assert re.search(r"^penumbra_database_up 1(\.0)?$", text, re.MULTILINE)
     assert "# TYPE penumbra_database_forgotten_rows_total counter\n" in text
 
 
 def test_the_board_and_the_page_of_the_manual_name_what_there_is() -> None:
-    text = exposition.text(Metrics())
+    text = exposition.text(Journal())
     there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) | {"penumbra_added_seconds_bucket"}
     board = json.loads((DOCS / "grafana.json").read_text())
     asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])

@@ -13,11 +13,11 @@ from penumbra.apis.base import CacheDiagnosis, Turn
 from penumbra.apis.prefix_hash import PromptHead
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import overview, sessions
-from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.amounts import Amounts, Rates
 from penumbra.metrics.cache_miss import ColdTurn, ComparedPrompt, Prompt, Prompts
-from penumbra.metrics.events import Totals
-from penumbra.metrics.journal import Journal, NewResult, SentRequest, Timeline
-from penumbra.metrics.sessions import Rates, TurnRecord
+from penumbra.metrics.events import NewResult, SentRequest, Summary
+from penumbra.metrics.journal import Journal, Timeline
+from penumbra.metrics.sessions import TurnRecord
 from penumbra.metrics.totals import expiry_lines
 from penumbra.redaction.ruleset import in_words
 from penumbra.store.decisions import Facts
@@ -44,7 +44,7 @@ def request(*new: NewResult, carried: tuple[int, int] = (0, 0), **more: Any) -> 
     prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST), 1_024, 300.0)
     values: dict[str, Any] = {
         "conversation": b"\x01" * 32, "model": "m", "agent": "claude-cli", "host": "h", "api": "a", "note": "",
-        "totals": Totals(len(new), len(new), 0, 0, before, after, 0), "new": new, "secrets": {}, "changed": True,
+        "summary": Summary(len(new), len(new), 0, 0, before, after), "new": new, "secrets": {}, "changed": True,
         "body": (9, 9), "milliseconds": 20.0, "prompt": prompt, "rates": RATES, "dollars_saved": 0.001,
         "declared": 100, "put_back": 0,
     }  # fmt: skip
@@ -382,9 +382,9 @@ def test_a_kind_of_secret_is_named_in_words(kind: str, words: str) -> None:
 def test_results_counted_in_steps_add_up_to_what_they_are_together(is_taken: bool) -> None:
     new = [result(call=bytes([n % 3]), tool=f"t{n % 2}", stages=("x",)) for n in range(9)]
     once, steps = (Journal(lambda: None, lambda: 1_000.0) for _ in range(2))
-    totals = request(*new).totals
+    summary = request(*new).summary
     whole = once.sent(request(*new, body=(4_000, 4_000)))
-    turn = steps.sent(request(*new[:4], body=(4_000, 4_000), totals=totals))
+    turn = steps.sent(request(*new[:4], body=(4_000, 4_000), summary=summary))
     if is_taken:
         steps.taken(turn)
     steps.further(turn, new[4:6])

@@ -17,7 +17,7 @@ import pytest
 from redis import exceptions
 
 from penumbra.metrics import exposition
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.store import conversations, decisions, exchanges, outage, shared_store
 from penumbra.store.conversations import Conversations, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
@@ -633,12 +633,12 @@ def test_its_figures_are_exposed(redis: RedisServer) -> None:
     async def test() -> None:
         async with proxies(redis, 1) as (store,):
             await ledger(store).put({b"a": ONE})
-            told = exposition.text(Metrics(lambda: None), store.samples())
+            told = exposition.text(Journal(), store.samples())
             assert "penumbra_store_up 1.0\n" in told
             assert "# TYPE penumbra_store_commands_total counter" in told
 
     run(test)
-    assert "penumbra_store" not in exposition.text(Metrics(lambda: None))
+    assert "penumbra_store" not in exposition.text(Journal())
 
 
 def test_pauses_grow_and_differ() -> None:

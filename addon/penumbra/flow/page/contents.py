@@ -20,8 +20,8 @@ from penumbra.conversation.model import Shown
 from penumbra.explain import request_text
 from penumbra.flow.current_settings import Lease
 from penumbra.metrics import overview
+from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import ResultRecord
-from penumbra.metrics.totals import Metrics
 from penumbra.redaction.ruleset import in_words
 
 _MOST_CHARACTERS = 32_000_000
@@ -95,7 +95,7 @@ class Contents:
     """`process`: what is said of the proxy itself; `lease`: where its store is; `write` writes down there
     what has not been yet."""
 
-    metrics: Metrics
+    journal: Journal
     texts: Texts
     process: Callable[[], Record]
     lease: Callable[[], Lease]
@@ -103,15 +103,15 @@ class Contents:
 
     def now(self) -> Record:
         """The first screen."""
-        return {**self.process(), **overview.overview(self.metrics.journal)}
+        return {**self.process(), **overview.overview(self.journal)}
 
     def sessions(self) -> list[Record]:
         """Since the start."""
-        return overview.sessions(self.metrics.journal)
+        return overview.sessions(self.journal)
 
     def session(self, name: str) -> Record | None:
         """One of them with its turns."""
-        return overview.session(self.metrics.journal, name)
+        return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
         """Figures of the store that several proxies share; None: there is none."""
@@ -140,7 +140,7 @@ class Contents:
 
     async def result(self, number: int) -> Record | None:
         """One result, and where texts are kept, both of its forms."""
-        found = self.metrics.journal.sessions.result(number)
+        found = self.journal.sessions.result(number)
         if found is None:
             return None
         kinds = {kind: in_words(kind) for kind in found.secrets}
@@ -177,7 +177,7 @@ class Contents:
         """Yield conversations since the start with their turns, a few turns at a time: no request waits for
         all of it."""
         conversations = []
-        for session in list(self.metrics.journal.sessions):
+        for session in list(self.journal.sessions):
             turns: list[Record] = []
             for turn in list(session.turns):
                 turns.append(turn.record())

@@ -204,7 +204,7 @@ class Scrape(Guarded):
     def get(self) -> None:
         self.set_header("Content-Type", exposition.CONTENT_TYPE)
         contents = self.page.contents
-        self.finish(exposition.text(contents.metrics, contents.store(), contents.database()))
+        self.finish(exposition.text(contents.journal, contents.store(), contents.database()))
 
 
 class Events(Guarded):

@@ -8,9 +8,9 @@ from typing import Any
 
 from penumbra.apis.usage import added, flat, only, plus
 from penumbra.expand.hidden_exchanges import Answered
-from penumbra.metrics.events import Summary
+from penumbra.metrics import totals
+from penumbra.metrics.events import Summary, expansion_event
 from penumbra.metrics.journal import Journal
-from penumbra.metrics.totals import ExpansionMetrics, expansion_event
 from penumbra.store.decisions import Facts
 
 ANSWERED = [Answered("shadow_1", True, 1000, "Bash", "logs"), Answered("shadow_2", False, 60, "", "")]
@@ -18,28 +18,20 @@ TOKENS = [{"input_tokens": 100, "output_tokens": 7}]
 
 
 def test_figures() -> None:
-    metrics, journal = ExpansionMetrics(), Journal(lambda: None)
-    assert metrics.lines(journal) == ["Penumbra: the model has not asked for an original yet."]
-    for answered, calls, tokens in ((ANSWERED, 2, TOKENS), (ANSWERED[:1], 1, TOKENS), (ANSWERED[1:], 0, [])):
-        metrics.add(answered, calls, tokens)
+    journal = Journal()
+    assert totals.expansion_lines(journal) == ["Penumbra: the model has not asked for an original yet."]
+    journal.recovered(None, "too-long", 1)
+    assert totals.expansion_lines(journal)[0] == "recovered   too-long at level 1 1"
+    for answered in (ANSWERED, ANSWERED[:1], ANSWERED[1:]):
         journal.asked(None, answered)
-    assert metrics.lines(journal) == [
+    assert totals.expansion_lines(journal)[1:] == [
         (
-            "expansions  4 asked in 3 responses, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
-            "(input_tokens 200, output_tokens 14)"
+            "expansions  4 asked in 3 responses, 2 found, 2 missed, 2,120 bytes given, 0 extra calls "
+            "(0 input tokens)"
         ),
         "by tool     Bash 2, (unknown) 2",
         "by family   logs 2, (none) 2",
     ]
-
-
-def test_recoveries_are_shown_whether_the_model_has_asked_or_not() -> None:
-    metrics, journal = ExpansionMetrics(), Journal(lambda: None)
-    metrics.recovered["too-long at level 1"] += 2
-    assert metrics.lines(journal)[0] == "recovered   too-long at level 1 2"
-    metrics.add(ANSWERED, 2, TOKENS)
-    assert metrics.lines(journal)[0] == "recovered   too-long at level 1 2"
-    assert metrics.lines(journal)[1].startswith("expansions  2 asked in 1 responses")
 
 
 def test_the_event_says_nothing_of_the_contents() -> None:
