@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from support import choice
+from support import examples, mitm
 from support.compressor_service import Service
 from support.mitm import ADDON, Mitmdump, stop_all
 from support.mitm.starter import POSSIBLE, Starter
@@ -28,8 +28,13 @@ from support.upstream import Upstream
 
 os.environ["XDG_CONFIG_HOME"] = os.devnull
 """Whoever runs the tests may have rules of their own."""
-pytest_addoption = choice.add_options
-pytest_configure = choice.configure
+pytest_addoption = examples.add_option
+PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    examples.configure(config)
+    mitm.ALLOWED = config.option.markexpr != "not proxy"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,12 +48,18 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return choice.is_left_alone(collection_path, config) or None
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    choice.choose(config, items)
+    """Marks the tests with a proxy before pytest selects by marks."""
+    for item in items:
+        if item.nodeid.startswith("tests/proxy/") or PROXY_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("proxy")
+    examples.choose(config, items)
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
+    """Names containers, of which pytest would tell the place in the table alone."""
+    return repr(val)[:60] if isinstance(val, (tuple, list, dict, frozenset)) else None
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import pytest
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, Piece, SseReader
-from support.cases import each
 
 READERS = [SseReader, LineReader, ArrayReader]
 WHOLE = {
@@ -25,8 +24,8 @@ ENDLESS = {
 }
 
 
-@each("size", [1, 7, 64, 1000])
-@each("reader", READERS)
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+@pytest.mark.parametrize("reader", READERS)
 def test_an_event_without_an_end_goes_on_as_it_arrives(reader, size):
     stream = WHOLE[reader] + ENDLESS[reader] + b"y" * 500
     later = b']}\n\ndata: {"type":"error"}\n\n"}]\n'

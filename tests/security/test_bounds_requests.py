@@ -24,8 +24,6 @@ from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 from penumbra.wire.value_memory import ValueMemory
-from support import examples
-from support.cases import each
 from support.large_requests import MAKERS
 from support.work_counts import calls
 
@@ -53,8 +51,8 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
     return rewrite.rewrite(Inputs(request, {}, lambda text, hint: Redacted(text), None), LineIndexes())
 
 
-@each("role", ["user", "assistant", "result"])
-@each("memory", [None, ValueMemory()])
+@pytest.mark.parametrize("role", ["user", "assistant", "result"])
+@pytest.mark.parametrize("memory", [None, ValueMemory()])
 def test_what_is_empty_costs_little(role, memory):
     """A byte or two of it are an object, and a body has millions of bytes."""
     api = recognise.by_request_line("POST", "/v1/messages")
@@ -82,26 +80,24 @@ def _growth(work: Callable[[str, dict[str, Any]], Any], name: str, bodies: list[
     return (large - medium) / (medium - small)
 
 
-@each("shape", SHAPES)
-@each("order", ORDERS)
-@each("name", MAKERS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_results_are_twice_the_work_to_read(name, order, shape):
     bodies = [MAKERS[name][0](ORDERS[order](size), **SHAPES[shape]) for size in (16, 32, 64)]
     assert _growth(_read, name, bodies) < 2.3
 
 
-@each("shape", SHAPES)
-@each("name", MAKERS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_results_are_twice_the_work(name, shape):
     """Once they are read, it makes no difference in which order they stood: one for each shape will do."""
     order = list(ORDERS.values())[list(SHAPES).index(shape)]
-    if shape != "turns" and name not in ("openai_chat", "gemini") and not examples.ALL:
-        return
     bodies = [MAKERS[name][0](order(size), **SHAPES[shape]) for size in (25, 50, 100)]
     assert _growth(_all_of, name, bodies) < 2.4
 
 
-@each("name", MAKERS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_long_results_are_twice_the_work(name):
     """So long that what they are read for is looked up, and parts of them are said by reference."""
     padding = "".join(f"line {n} of what all of them say\n" for n in range(60))

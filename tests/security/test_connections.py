@@ -14,7 +14,6 @@ import h2.events
 import pytest
 
 from support.by_hand import CHAT, PATH, SECRET, TURNS, sent, tunnelled
-from support.cases import each
 from support.upstream import Raw
 from support.upstream.sink import Sink
 
@@ -73,7 +72,7 @@ def strict(proxy: Any) -> Any:
     )
 
 
-@each("pieces", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("pieces", REQUESTS.values(), ids=REQUESTS)
 def test_a_request_to_a_provider_without_tls(pieces: list[bytes], strict: Any) -> None:
     answer, got = said(strict, "api.openai.com", pieces)
     assert answer.endswith(b"{}")
@@ -81,7 +80,7 @@ def test_a_request_to_a_provider_without_tls(pieces: list[bytes], strict: Any) -
     assert b"[REDACTED:" in got
 
 
-@each("pieces", [*OTHERS.values(), *NO_VERSION.values()], ids=[*OTHERS, *NO_VERSION])
+@pytest.mark.parametrize("pieces", [*OTHERS.values(), *NO_VERSION.values()], ids=[*OTHERS, *NO_VERSION])
 def test_nothing_but_requests_goes_to_a_provider(pieces: list[bytes], strict: Any) -> None:
     assert said(strict, "api.openai.com", pieces, ends=True)[1] == b""
 
@@ -97,8 +96,8 @@ def test_tls_that_the_operator_ignores(strict: Any, upstream: Any) -> None:
     assert upstream.requests[-1].raw_body == BODY
 
 
-@each("host", ["api.openai.com", "localhost"])
-@each("size", [1, 2, 3])
+@pytest.mark.parametrize("host", ["api.openai.com", "localhost"])
+@pytest.mark.parametrize("size", [1, 2, 3])
 def test_tls_whose_first_bytes_come_apart(
     host: str, size: int, proxy: Any, strict: Any, upstream: Any
 ) -> None:
@@ -133,7 +132,7 @@ def test_what_the_operator_lets_pass_is_one_host(strict: Any) -> None:
         assert said(strict, "chatgpt.com", pieces, ends=True)[1] == b"".join(pieces)
 
 
-@each("pieces", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("pieces", REQUESTS.values(), ids=REQUESTS)
 def test_a_request_to_this_machine_without_tls(pieces: list[bytes], proxy: Any) -> None:
     answer, got = said(proxy("regular"), "localhost", pieces)
     assert answer.endswith(b"{}")
@@ -141,20 +140,20 @@ def test_a_request_to_this_machine_without_tls(pieces: list[bytes], proxy: Any) 
     assert b"[REDACTED:" in got
 
 
-@each("pieces", [*REQUESTS.values(), *NO_VERSION.values()], ids=[*REQUESTS, *NO_VERSION])
+@pytest.mark.parametrize("pieces", [*REQUESTS.values(), *NO_VERSION.values()], ids=[*REQUESTS, *NO_VERSION])
 def test_a_request_to_a_server_that_speaks_first(pieces: list[bytes], proxy: Any) -> None:
     answer, got = said(proxy("regular"), "localhost", pieces, greeting=b"220 welcome\r\n")
     assert answer.endswith(b"220 welcome\r\n")
     assert got == b""
 
 
-@each("pieces", OTHERS.values(), ids=OTHERS)
-@each("greeting", [b"", b"220 welcome\r\n"], ids=["silent", "speaks first"])
+@pytest.mark.parametrize("pieces", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("greeting", [b"", b"220 welcome\r\n"], ids=["silent", "speaks first"])
 def test_other_protocols_of_this_machine(pieces: list[bytes], greeting: bytes, proxy: Any) -> None:
     assert said(proxy("regular"), "localhost", pieces, greeting=greeting, ends=True)[1] == b"".join(pieces)
 
 
-@each(
+@pytest.mark.parametrize(
     ("tunnel", "name"),
     [("api.openai.com", "elsewhere.example.org"), ("elsewhere.example.org", "api.openai.com")],
     ids=["a provider's tunnel", "a provider's certificate"],

@@ -51,10 +51,10 @@ def breaker(own_proxy: Any, upstream: Any) -> Breaker:
 @pytest.mark.parametrize("kind", TESTED, ids=[kind.name for kind in TESTED])
 def test_each_step_raises(kind: Any, breaker: Breaker) -> None:
     steps = [step for step in breaker.steps(kind) if step.startswith(STEPS)]
-    if kind is not TESTED[0] and not examples.ALL:
-        # Of those that another kind has, too, every third.
+    if kind is not TESTED[0]:
         known = set(breaker.steps(TESTED[0])) - {"addon.py:Penumbra.next_layer", WHOLE}
-        steps = [step for at, step in enumerate(steps) if step not in known or at % 3 == 0]
+        again = examples.some([step for step in steps if step in known])
+        steps = [step for step in steps if step not in known or step in again]
     assert "addon.py:Penumbra.next_layer" in steps
     outcomes = {step: breaker.outcome(kind, step) for step in steps}
     assert {step: outcome for step, outcome in outcomes.items() if outcome not in GOOD} == {}

@@ -16,7 +16,6 @@ from penumbra.compress.stages import grouping
 from penumbra.conversation import ambiguity
 from penumbra.redaction import names, other_bodies, redactor
 from penumbra.wire import request_path
-from support.cases import each
 
 _JUDGE = names.Names().judge
 REMEMBERED: dict[str, Callable[[str], Any]] = {
@@ -43,7 +42,7 @@ class Text(str):
     """One that can be asked whether it is still there."""
 
 
-@each("kind", REMEMBERED)
+@pytest.mark.parametrize("kind", REMEMBERED)
 def test_long_texts_are_not_kept(kind: str) -> None:
     text = Text("1/" + "a1b." * 40_000)
     REMEMBERED[kind](text)

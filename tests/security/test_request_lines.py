@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from support.by_hand import LOG, SECRET
-from support.cases import each
 from support.engines import APIS, Api
 from support.upstream.sink import Sink
 
@@ -76,7 +75,7 @@ PATHS: dict[str, tuple[str, bytes, Api]] = {
 }
 
 
-@each(("host", "target", "api"), PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize(("host", "target", "api"), PATHS.values(), ids=PATHS)
 def test_a_path_with_any_bytes(host: str, target: bytes, api: Api, proxy: Any, sink: Sink) -> None:
     """It is searched like any other, and keeps its bytes."""
     answer, got = asked(proxy("regular"), sink, host, target, api)
@@ -86,7 +85,7 @@ def test_a_path_with_any_bytes(host: str, target: bytes, api: Api, proxy: Any, s
     assert target in sink.got
 
 
-@each(
+@pytest.mark.parametrize(
     "host",
     [
         *("127.1", "127.255.0.3", "2130706433", "0x7f.1", "0177.0.0.1", "0", "localhost.", "LocalHost"),
@@ -100,7 +99,7 @@ def test_this_machine_by_any_name(host: str, proxy: Any, sink: Sink) -> None:
     assert b"[REDACTED:" in got
 
 
-@each(
+@pytest.mark.parametrize(
     ("host", "api"),
     [
         ("api.anthropic.com", CLAUDE),
@@ -116,7 +115,7 @@ def test_a_signature_where_nobody_reads_it(host: str, api: Api, proxy: Any, sink
     assert b"[REDACTED:" in got
 
 
-@each("host", [BEDROCK, "localhost"], ids=["Bedrock", "what may lead there"])
+@pytest.mark.parametrize("host", [BEDROCK, "localhost"], ids=["Bedrock", "what may lead there"])
 def test_a_signature_that_a_change_would_break(host: str, proxy: Any, sink: Sink) -> None:
     _, got = asked(proxy("regular"), sink, host, CONVERSE.path.encode(), CONVERSE, *SIGNED)
     assert got == body(CONVERSE)

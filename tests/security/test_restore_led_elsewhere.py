@@ -14,7 +14,6 @@ from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.restorer import Folder, Read, Values, restorer_of
 from penumbra.wire.document import Document
 from support.agents.disk import PATH, Disk, give_tools
-from support.cases import each
 from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import ToolCall
 
@@ -94,12 +93,12 @@ PATHS = [
 ]
 
 
-@each("text", [*DOUBLED, *map(json.dumps, SECOND)])
+@pytest.mark.parametrize("text", [*DOUBLED, *map(json.dumps, SECOND)])
 def test_a_second_way_to_read_the_arguments(text: str) -> None:
     assert everywhere(text) == {text}
 
 
-@each("path", PATHS, ids=repr)
+@pytest.mark.parametrize("path", PATHS, ids=repr)
 def test_only_the_simplest_spelling_of_a_path(path: str) -> None:
     text = json.dumps({"new_string": MARK, "file_path": path})
     assert everywhere(text) == {text}
@@ -131,7 +130,7 @@ def test_a_patch_runs_in_its_own_folder(workdir: Any, led: bool) -> None:
     assert everywhere(text, tool="apply_patch") == {text.replace(MARK, VALUE) if led else text}
 
 
-@each(
+@pytest.mark.parametrize(
     "patch",
     [
         PATCH.replace("*** Update", " *** Update"),

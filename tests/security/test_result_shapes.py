@@ -18,7 +18,6 @@ from penumbra.conversation.decide import Inputs
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
-from support.cases import each
 from support.planted import GITHUB, PASSWORD
 from support.result_shapes import (
     HIT,
@@ -57,7 +56,7 @@ def decoded(body: bytes) -> str:
     )
 
 
-@each("name", SHAPES)
+@pytest.mark.parametrize("name", SHAPES)
 def test_no_shape_hides_a_secret(name: str) -> None:
     api, body = SHAPES[name]
     done = sent(api, body)
@@ -73,7 +72,7 @@ def test_no_shape_hides_a_secret(name: str) -> None:
     assert again.body == done.body
 
 
-@each("name", SHAPES)
+@pytest.mark.parametrize("name", SHAPES)
 def test_what_was_decided_is_sent_again(name: str) -> None:
     api, body = SHAPES[name]
     first = sent(api, body)
@@ -81,7 +80,7 @@ def test_what_was_decided_is_sent_again(name: str) -> None:
     assert sent(api, body, known=first.decisions).decisions == {}
 
 
-@each("name", SHAPES)
+@pytest.mark.parametrize("name", SHAPES)
 def test_only_the_secret_changes(name: str) -> None:
     api, body = SHAPES[name]
     spaced = json.dumps(body, indent=1).encode()
@@ -135,7 +134,7 @@ UNTOUCHED: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
-@each("name", UNTOUCHED)
+@pytest.mark.parametrize("name", UNTOUCHED)
 def test_what_is_no_ones_to_touch_stays(name: str) -> None:
     api, body = UNTOUCHED[name]
     data = json.dumps(body, indent=1).encode()
@@ -164,7 +163,7 @@ def test_reasoning_that_is_bound_to_a_server_tools_result_keeps_it() -> None:
     assert GITHUB not in sent("anthropic-messages", body, known=decided).body.decode()
 
 
-@each("example", rules.load("results.yaml")["examples"], ids=lambda one: one["block"][:60])
+@pytest.mark.parametrize("example", rules.load("results.yaml")["examples"], ids=lambda one: one["block"][:60])
 def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
     document = Document(f"[{example['block']}]".encode())
     read = [
@@ -190,7 +189,7 @@ ODD = (
 """Messages with a result, spelled as no client does."""
 
 
-@each("number", range(len(ODD)))
+@pytest.mark.parametrize("number", range(len(ODD)))
 def test_a_result_is_seen_however_it_is_spelled(number: int) -> None:
     message = ODD[number].replace("TEXT", json.dumps(f"the token is {GITHUB}")).encode()
     document = Document(b'{"messages":[' + message + b"]}")

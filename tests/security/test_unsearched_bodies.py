@@ -15,7 +15,6 @@ from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
 from penumbra.redaction.other_bodies import Anywhere, Searched
 from penumbra.redaction.redact_calls import forgiving
 from penumbra.wire.document import Document
-from support.cases import each
 from support.planted import GITHUB, PASSWORD
 from support.search import search
 
@@ -78,7 +77,7 @@ def strings(value: Any) -> list[str]:
     return [text for one in inner for text in strings(one)]
 
 
-@each("name", SEARCHED)
+@pytest.mark.parametrize("name", SEARCHED)
 def test_what_is_searched(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(SEARCHED[name], **spelling).encode()
@@ -93,7 +92,7 @@ def test_what_is_searched(name: str) -> None:
         assert search(found.body).body is found.body
 
 
-@each("name", LEFT)
+@pytest.mark.parametrize("name", LEFT)
 def test_what_is_left(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(LEFT[name], **spelling).encode()
@@ -199,8 +198,8 @@ def test_text_is_searched_as_text(kind: str) -> None:
         assert found.body.startswith(text.partition(GITHUB)[0].encode())
 
 
-@each("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
-@each("kind", ["application/json", "text/plain", "application/octet-stream", ""])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream", ""])
 def test_json_in_another_encoding_is_refused(encoding: str, kind: str) -> None:
     body = json.dumps({"items": [result(TEXT)]}).encode(encoding)
     for strict in (False, True):
@@ -231,8 +230,8 @@ def form(head: str, content: bytes, line: str = "\r\n") -> bytes:
     return f"--b0{line}{head}{line}{line}".encode() + content + f"{line}--b0--{line}".encode()
 
 
-@each("line", ["\r\n", "\n"])
-@each(
+@pytest.mark.parametrize("line", ["\r\n", "\n"])
+@pytest.mark.parametrize(
     "head", [FIELD, FILE, f"{FILE}\r\nContent-Type: text/x-log", f"{FILE}\r\ncontent-type:application/json"]
 )
 def test_a_part_of_a_form_is_searched_as_what_it_is(head: str, line: str) -> None:

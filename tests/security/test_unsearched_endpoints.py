@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from penumbra import rules
 from penumbra.apis import recognise
-from support.cases import each
 from support.planted import GITHUB
 from support.search import search
 
@@ -24,7 +25,7 @@ def cases(section: str) -> Iterator[tuple[str, tuple[str, Any]]]:
 OTHERS, SOCKETS = dict(cases("others")), dict(cases("sockets"))
 
 
-@each(("name", "example"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("name", "example"), OTHERS.values(), ids=OTHERS)
 def test_every_example(name: str, example: Any) -> None:
     assert recognise.is_llm_host(example["host"])
     assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
@@ -49,7 +50,7 @@ def _shape(value: Any) -> Any:
     return [_shape(one) for one in value] if isinstance(value, list) else type(value)
 
 
-@each(("name", "example"), SOCKETS.values(), ids=SOCKETS)
+@pytest.mark.parametrize(("name", "example"), SOCKETS.values(), ids=SOCKETS)
 def test_every_socket(name: str, example: Any) -> None:
     found = recognise.socket_by_path(example["path"])
     assert found is not None

@@ -7,11 +7,10 @@ import pytest
 from penumbra.apis import recognise
 from penumbra.wire.framing import is_stream
 from penumbra.wire.request_path import normal
-from support.cases import each
 from support.spellings import SPELLINGS
 
 
-@each("path", SPELLINGS)
+@pytest.mark.parametrize("path", SPELLINGS)
 def test_a_path_is_recognised_however_it_is_spelled(path: str) -> None:
     assert normal(path).lower() == "/v1/messages"
     found = recognise.by_request_line("POST", path)
@@ -27,8 +26,8 @@ def test_another_path_stays_another(path: str) -> None:
     assert recognise.by_request_line("POST", path) is None
 
 
-@each("path", ["/v1/responses/", "//v1/responses?x", "/v1/Responses;a", "/v1/%72esponses"])
-@each("asked", ["websocket", "WebSocket", "h2c, websocket"])
+@pytest.mark.parametrize("path", ["/v1/responses/", "//v1/responses?x", "/v1/Responses;a", "/v1/%72esponses"])
+@pytest.mark.parametrize("asked", ["websocket", "WebSocket", "h2c, websocket"])
 def test_sockets_are_recognised_too(path: str, asked: str) -> None:
     api = recognise.asks_for("GET", path, {"upgrade": asked})
     assert api is not None

@@ -18,7 +18,6 @@ from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
-from support.cases import each
 from support.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
@@ -87,7 +86,7 @@ def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> Rewritten
     return rewrite.rewrite(Inputs(request, known or {}, REDACTOR.redact, None), LineIndexes())
 
 
-@each("example", EXAMPLES, ids=lambda one: one["text"][:50])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])
 def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
     document = Document(json.dumps(chat(example["said"], example["text"])["messages"]).encode())
     found = passages(document)
@@ -98,8 +97,8 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
         assert one.command == example.get("command", one.command)
 
 
-@each("api", FORMS)
-@each("example", WITH, ids=lambda one: one["text"][:50])
+@pytest.mark.parametrize("api", FORMS)
+@pytest.mark.parametrize("example", WITH, ids=lambda one: one["text"][:50])
 def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) -> None:
     """Of the user's text not one byte, whatever its spelling."""
     old = example["results"][-1]

@@ -1,17 +1,89 @@
-"""How many inputs a property is tried with."""
+"""The part of the examples that one run tries: `--part K/N`, the Kth of N parts, and all of them with `--part 1/1`."""
 
 from __future__ import annotations
 
-ALL = False
-"""Set by `scripts/test --all`."""
-FEW = False
-"""Set by `scripts/test --fast`."""
-FEWEST = 15
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+T = TypeVar("T")
+HELP = (
+    "try the Kth of N parts of the examples: of each test's cases every Nth (but four at least), of the inputs "
+    "of properties an Nth, of the places where streams are cut every Nth; 1/1 leaves nothing out"
+)
+USUAL = "1/3"
+FEWEST_CASES = 4
+FEWEST_INPUTS = 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """The Kth of N parts, K counted from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def read(cls, text: str) -> Part:
+        found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+        if not found or not 1 <= int(found[1]) <= int(found[2]):
+            raise pytest.UsageError(f"--part {text}: it is K/N, with K from 1 to N, such as {USUAL}")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def some(self, values: Sequence[T], fewest: int = 1) -> list[T]:
+        """The values of this part, and `fewest` at least where there are as many."""
+        step = max(1, min(self.of, len(values) // fewest))
+        return list(values[(self.number - 1) % step :: step])
+
+
+part = Part.read(USUAL)
+"""The part that this run tries."""
 
 
 def examples(number: int) -> int:
-    """The number with `--all`, a third of it otherwise, and of that a third with `--fast`."""
-    if ALL:
-        return number
-    usual = max(min(number, FEWEST), number // 3)
-    return -(-usual // 3) if FEW else usual
+    """The number of inputs that a property is tried with, of `number` in all."""
+    return max(min(number, FEWEST_INPUTS), number // part.of)
+
+
+def some(values: Sequence[T], fewest: int = 1) -> list[T]:
+    """Those of the values that are in the part that runs."""
+    return part.some(values, fewest)
+
+
+def add_option(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default=USUAL, metavar="K/N", help=HELP)
+
+
+def configure(config: pytest.Config) -> None:
+    global part
+    part = Part.read(config.getoption("--part"))
+    # The time that making an input takes says more of the machine than of the code.
+    settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("tests")
+
+
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects the cases that are not in the part."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    chosen = {item for cases in tests.values() for item in _cases_of_part(cases)}
+    left_out = [item for item in items if item not in chosen]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in chosen]
+
+
+def _cases_of_part(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Every Nth in an order that has nothing to do with the tables', whose own steps may be N too."""
+    mixed = sorted(cases, key=lambda item: (crc32(item.nodeid.encode()), item.nodeid))
+    return part.some(mixed, FEWEST_CASES)

@@ -1,5 +1,5 @@
-"""What must be the same in every process, whatever the seed of `hash`: run as a script, it prints a digest
-for each of its parts.
+"""Texts that are the same in every process, whatever the seed of `hash`: run as a script with the part of the
+examples to try, K/N, this module prints a digest for each of its functions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from penumbra.compress.families.shorten import apply
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages.outline import outline
+from support import examples
 from support import messages_requests as requests
 from support import secret_contexts as contexts
-
-EVERYTHING = "everything"
-FEW = "few"
 
 
 def _examples() -> Iterator[tuple[str, str]]:
@@ -27,7 +25,7 @@ def _examples() -> Iterator[tuple[str, str]]:
         for file in rules.load_folder("commands")
         for example in file.content["examples"]
     ]
-    yield from every[:: 8 if FEW in sys.argv else 1]
+    yield from examples.some(every)
 
 
 def families() -> Iterator[str]:
@@ -37,11 +35,11 @@ def families() -> Iterator[str]:
 
 
 def pipeline() -> Iterator[str]:
-    """The same through the whole pipeline, in one mode each (in all by `scripts/test --all`), and one long text
-    of like lines. By `scripts/test --fast` an eighth of the examples."""
+    """Every example of the command rules through the whole pipeline, and one long text of like lines."""
     modes = list(Mode)
     for number, (line, text) in enumerate(_examples()):
-        for mode in modes if EVERYTHING in sys.argv else modes[number % len(modes) :][:1]:
+        first = number % len(modes)
+        for mode in examples.some(modes[first:] + modes[:first]):
             policy = Policy(mode=mode, lossy=True, min_bytes=0, max_output_bytes=3_000)
             output = ToolOutput(text * 9, "Bash", {"command": line}, "c")
             yield repr(shorten(output, policy, Redacted, lambda _: "r"))
@@ -67,9 +65,8 @@ def redaction() -> Iterator[str]:
         contexts.fill(text, contexts.values(n)["base62"], "api_key")
         for n, text in enumerate(contexts.NAMED.values())
     ]
-    step = 64 if FEW in sys.argv else 16
-    for n in range(0, len(texts), step):
-        yield redact("\n".join(texts[: n + step]))
+    for n in examples.some(range(0, len(texts), 16)):
+        yield redact("\n".join(texts[: n + 16]))
 
 
 def rewriting() -> Iterator[str]:
@@ -85,6 +82,7 @@ def rewriting() -> Iterator[str]:
 PARTS: tuple[Callable[[], Iterator[str]], ...] = (families, pipeline, outlines, redaction, rewriting)
 
 if __name__ == "__main__":
+    examples.part = examples.Part.read(sys.argv[1])
     for part in PARTS:
         digest, size = sha256(), 0
         for text in part():

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from support.cases import each
 from support.faults import departures, resets, stores
 from support.faults.arena import Arena
 from support.faults.counted import Counted
@@ -35,7 +34,7 @@ ROWS: dict[str, tuple[Callable[[Arena], Counted], tuple[int, int, int]]] = {
 }
 
 
-@each("row", ROWS)
+@pytest.mark.parametrize("row", ROWS)
 def test_row(row: str, arena: Arena) -> None:
     run, (answered, failed, gone) = ROWS[row]
     counted = run(arena)

@@ -12,7 +12,6 @@ import pytest
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
-from support.cases import each
 from support.cuts import places
 from support.streams.anthropic_streams import (
     FIRST,
@@ -249,7 +248,7 @@ def test_a_refusal_is_not_continued() -> None:
     assert not turn.continuable
 
 
-@each(
+@pytest.mark.parametrize(
     "odd",
     [
         b"data: 7\n\n",

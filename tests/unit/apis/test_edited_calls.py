@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from penumbra.apis.base import PassedResponse
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader, message_bytes
-from support.cases import each
 from support.examples import examples
 
 TEXT = json.dumps({"p": 'a "b" <x>', "q": ["<x", "é<x><x>"]}, ensure_ascii=False)
@@ -455,8 +454,8 @@ def _expected(text: str, value: str) -> str:
     return json.dumps(document)
 
 
-@each("name", sorted(FORMATS.keys() - {"openai_responses_socket"}))
-@each("stream", [False, True])
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"openai_responses_socket"}))
+@pytest.mark.parametrize("stream", [False, True])
 def test_what_is_no_answer_passes(name: str, stream: bool) -> None:
     for body in (b"", b"no json", b"[]", b'{"choices": 3, "content": "x"}', b"data: {\n\n", b"data: []\n\n"):
         edited = passing(name, opened, stream=stream)

@@ -6,9 +6,10 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from penumbra import rules
 from penumbra.apis.identity import Identity, credential_headers, identify
-from support.cases import each
 
 KNOWN = rules.load("credentials.yaml")
 KEY = b"k" * 32
@@ -26,7 +27,7 @@ def jwt(claims: Any, signature: str = "sig") -> str:
     return f"Bearer eyJ.{part}.{signature}"
 
 
-@each("example", KNOWN["examples"], ids=str)
+@pytest.mark.parametrize("example", KNOWN["examples"], ids=str)
 def test_every_example(example: dict[str, Any]) -> None:
     host = f"{example.get('host', 'api.example.com')}:443"
     one, other = who(example["one"], host), who(example["other"], host)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penumbra import rules
 from penumbra.apis.formats import FORMATS
-from support.cases import each
 
 DEVIATIONS = rules.load("providers.yaml")["deviations"]
 
 
-@each("example", DEVIATIONS, ids=lambda example: f"{example['provider']}: {example['what']}")
+@pytest.mark.parametrize(
+    "example", DEVIATIONS, ids=lambda example: f"{example['provider']}: {example['what']}"
+)
 def test_every_deviation(example: dict[str, Any]) -> None:
     response = FORMATS["openai_chat"].body("expand_context")
     data = example["response"].encode()

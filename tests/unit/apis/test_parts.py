@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
+
 from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
-from support.cases import each
 
 
 def read(wire, body):
@@ -101,7 +102,7 @@ def test_anthropic_server_tools_are_not_read():
     assert texts == []
 
 
-@each(
+@pytest.mark.parametrize(
     "messages",
     [
         None,
@@ -116,7 +117,7 @@ def test_anthropic_server_tools_are_not_read():
         [{"role": "user", "content": [None, 3, {"type": "tool_result"}]}],
     ],
 )
-@each("wire", [REQUESTS["anthropic"], REQUESTS["openai_chat"]])
+@pytest.mark.parametrize("wire", [REQUESTS["anthropic"], REQUESTS["openai_chat"]])
 def test_odd_shapes_read_as_nothing(wire, messages):
     conversation, texts = read(wire, {"messages": messages})
     assert texts == []

@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
+
 from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
-from support.cases import each
 
 
 def read(body):
@@ -102,7 +103,7 @@ def test_what_the_provider_keeps_is_not_in_the_request():
     assert conversation.last_response == -1
 
 
-@each(
+@pytest.mark.parametrize(
     "item",
     [
         {"type": "compaction", "encrypted_content": "opaque text"},
@@ -124,7 +125,7 @@ def test_what_is_not_a_result_of_the_client_is_not_read(item):
     assert texts == []
 
 
-@each(
+@pytest.mark.parametrize(
     "items",
     [
         None,

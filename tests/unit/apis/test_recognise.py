@@ -6,7 +6,6 @@ from penumbra import rules
 from penumbra.apis import recognise
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from support.cases import each
 
 EXAMPLES = rules.load("providers.yaml")["examples"]
 
@@ -23,7 +22,7 @@ def recognised(host, method, path, body, extra=()):
         return None
 
 
-@each("example", EXAMPLES, ids=lambda example: f"{example['host']}{example['path']}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['host']}{example['path']}")
 def test_every_example_of_the_rules(example):
     found = recognised(example["host"], example["method"], example["path"], example["body"])
     assert found == example["is"]

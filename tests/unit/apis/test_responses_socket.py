@@ -25,7 +25,6 @@ from penumbra.store.database import Database
 from penumbra.store.records import Originals, ToolCallCache
 from penumbra.store.table import Table
 from penumbra.wire.document import Document
-from support.cases import each
 from support.examples import examples
 from support.streams import responses_streams as streams
 
@@ -34,7 +33,7 @@ CALL = "call_" + "1" * 24
 TERMS = Terms(wanted=True, at_stake=False, hint=True)
 
 
-@each(
+@pytest.mark.parametrize(
     ("frame", "found"),
     [
         (b'{"type":"response.create","stream_id":"a","x":[1]}', Envelope("response.create", "a")),

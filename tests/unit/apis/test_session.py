@@ -8,7 +8,6 @@ import re2
 from penumbra import rules
 from penumbra.apis.session import identify, stable
 from penumbra.wire.document import Document
-from support.cases import each
 
 KNOWN = rules.load("sessions.yaml")
 
@@ -17,7 +16,7 @@ def session(body, headers=None, opening="Go."):
     return identify(headers or {}, Document(json.dumps(body).encode()), opening)
 
 
-@each("example", KNOWN["examples"], ids=lambda example: str(example["is"]))
+@pytest.mark.parametrize("example", KNOWN["examples"], ids=lambda example: str(example["is"]))
 def test_every_example_of_an_id(example):
     expected = "opening Go." if example["is"] is None else f"id {example['is']}"
     assert session(example["body"], example["headers"]) == expected

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import MAX_LINE, classify
 from penumbra.compress.calls.tools import CATEGORIES, one_spelling, same_file, skips, tool_rules
 from penumbra.rule_schemas.tool_rules import ToolExample
-from support.cases import each
 from support.examples import examples
 
 
-@each("example", tool_rules().examples, ids=lambda example: f"{example.tool} {example.arguments or ''}")
+@pytest.mark.parametrize(
+    "example", tool_rules().examples, ids=lambda example: f"{example.tool} {example.arguments or ''}"
+)
 def test_examples_of_the_tool_table(example: ToolExample) -> None:
     assert classify(example.tool, example.arguments).category == example.category
 
@@ -29,7 +30,7 @@ def test_every_name_has_one_category_that_exists() -> None:
                 assert seen.setdefault(name, kind) == kind, name
 
 
-@each(
+@pytest.mark.parametrize(
     ("tool", "entries", "skipped"),
     [
         ("Edit", {"edit", "write"}, True),
@@ -51,7 +52,7 @@ def test_skips(tool: str, entries: set[str], skipped: bool) -> None:
     assert skips(tool, frozenset(entries)) is skipped
 
 
-@each(
+@pytest.mark.parametrize(
     ("tool", "arguments", "kind", "command", "path"),
     [
         ("Read", {"file_path": "/a/b.py"}, "read", (), "/a/b.py"),

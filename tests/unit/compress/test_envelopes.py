@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,10 +12,11 @@ from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ToolOutput
 from penumbra.rule_schemas.tool_rules import EnvelopeExample, FileExample, TrimExample
-from support.cases import each
 
 
-@each("example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40])
+@pytest.mark.parametrize(
+    "example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40]
+)
 def test_examples(example: EnvelopeExample) -> None:
     head, body, tail = split_envelope(example.text)
     assert body == example.body
@@ -22,13 +24,17 @@ def test_examples(example: EnvelopeExample) -> None:
     assert tells_failure(head, tail) == example.failed
 
 
-@each("example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40])
+@pytest.mark.parametrize(
+    "example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40]
+)
 def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
     assert without_needless(example.text) == example.gives
     assert without_needless(example.gives) == example.gives
 
 
-@each("example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40])
+@pytest.mark.parametrize(
+    "example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40]
+)
 def test_what_stands_around_a_file_goes(example: FileExample) -> None:
     asked = {"filePath": example.path} | ({} if example.offset is None else {"offset": example.offset})
     made = shorten(ToolOutput(example.text, example.tool, asked), Policy(), Redacted, str)
@@ -38,7 +44,9 @@ def test_what_stands_around_a_file_goes(example: FileExample) -> None:
     assert shorten(shell, Policy(), Redacted, str).text == example.text
 
 
-@each("example", tool_rules().envelopes.json.trim_examples, ids=lambda example: repr(example.text)[:40])
+@pytest.mark.parametrize(
+    "example", tool_rules().envelopes.json.trim_examples, ids=lambda example: repr(example.text)[:40]
+)
 def test_json_that_says_nothing_else_goes(example: TrimExample) -> None:
     for tool, arguments in (("apply_patch", {"input": ""}), ("shell", {"command": "make all"})):
         made = shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str)
@@ -71,7 +79,7 @@ def test_what_an_output_for_a_screen_says_stays_in_its_json() -> None:
     assert made.text == '{"output":"a\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
 
 
-@each(
+@pytest.mark.parametrize(
     ("tool", "arguments"),
     [("Read", {"file_path": "a.txt"}), ("Write", {"file_path": "a.txt"}), ("Bash", {"command": "cat a.txt"})],
 )

@@ -17,7 +17,6 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.size import size
 from penumbra.rule_schemas.command_rules import FamilyRule
-from support.cases import each
 from support.examples import examples
 
 
@@ -32,7 +31,7 @@ CALLS = {
 }
 
 
-@each("line", CALLS)
+@pytest.mark.parametrize("line", CALLS)
 def test_families_of_lines(line: str) -> None:
     assert family(line) == (CALLS[line] or "")
 

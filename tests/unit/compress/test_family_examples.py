@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import msgspec
+import pytest
 
 from penumbra import rules
 from penumbra.compress.calls.family_rules import families
@@ -15,7 +16,6 @@ from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.rule_schemas.command_rules import CommandExample, FamilyRule
 from penumbra.rule_schemas.schema import broken_patterns, patterns
-from support.cases import each
 
 EXAMPLES = list(examples())
 RULES = [rule for file in rules.load_folder("commands") for rule in file.content["families"]]
@@ -26,7 +26,7 @@ def name_of(example: CommandExample) -> str:
     return f"{example.family}: {example.call}"[:60]
 
 
-@each("example", EXAMPLES, ids=name_of)
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_example(example: CommandExample) -> None:
     assert list(problems(example)) == []
 
@@ -53,8 +53,8 @@ def test_names_are_unique() -> None:
     assert sorted(rule["name"] for rule in RULES) == sorted(families())
 
 
-@each("example", EXAMPLES, ids=name_of)
-@each("lossy", [False, True])
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+@pytest.mark.parametrize("lossy", [False, True])
 def test_never_grows_and_says_what_is_lost(example: CommandExample, lossy: bool) -> None:
     result = apply(example.text, call_of(example.call), lossy=lossy)
     if result is None:
@@ -69,7 +69,7 @@ STEPS = [(rule["name"], step) for rule in RULES for step in rule.get("steps", ()
 MARKERS = [(name, step) for name, step in STEPS if "say" in step]
 
 
-@each("step", [one for one in MARKERS if one[1].get("scattered")], ids=str)
+@pytest.mark.parametrize("step", [one for one in MARKERS if one[1].get("scattered")], ids=str)
 def test_a_marker_that_counts_other_places_says_so(step: tuple[str, dict[str, Any]]) -> None:
     """What is read below a heading is read as a part of it."""
     _, rule = step
@@ -79,7 +79,7 @@ def test_a_marker_that_counts_other_places_says_so(step: tuple[str, dict[str, An
     assert "block" not in rule or rule.get("head") == 0
 
 
-@each("step", MARKERS, ids=str)
+@pytest.mark.parametrize("step", MARKERS, ids=str)
 def test_a_count_that_may_be_one_has_both_nouns(step: tuple[str, dict[str, Any]]) -> None:
     _, rule = step
     may_be_one = "member" in rule or rule.get("min", 3) == 1 or (rule.get("safe") and "block" in rule)
@@ -87,7 +87,7 @@ def test_a_count_that_may_be_one_has_both_nouns(step: tuple[str, dict[str, Any]]
     assert not re.search(rf"\{{(?:{'|'.join(counts)})\}} \w+s\b", rule["say"])
 
 
-@each("example", CHANGED, ids=name_of)
+@pytest.mark.parametrize("example", CHANGED, ids=name_of)
 def test_line_ends_of_windows(example: CommandExample) -> None:
     """The same lines go and stay whatever ends them."""
     result = apply(example.text.replace("\n", "\r\n"), call_of(example.call), lossy=example.lossy)
@@ -97,7 +97,7 @@ def test_line_ends_of_windows(example: CommandExample) -> None:
     ]
 
 
-@each("example", EXAMPLES, ids=name_of)
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
     """A text that has not the family's shape: prose, a listing of code."""
     prose = "".join(
@@ -107,13 +107,15 @@ def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
     assert result is None
 
 
-@each("example", CHANGED, ids=name_of)
+@pytest.mark.parametrize("example", CHANGED, ids=name_of)
 def test_nothing_is_left_to_do(example: CommandExample) -> None:
     """What came out once stays as it is."""
     assert apply(example.gives, call_of(example.call), lossy=example.lossy) is None
 
 
-@each("example", [e for e in CHANGED if not families()[e.family].rule.hides_blocks], ids=name_of)
+@pytest.mark.parametrize(
+    "example", [e for e in CHANGED if not families()[e.family].rule.hides_blocks], ids=name_of
+)
 def test_errors_anywhere_survive(example: CommandExample) -> None:
     lines = example.text.split("\n")
     for period in (1, 5):
@@ -127,7 +129,7 @@ def test_errors_anywhere_survive(example: CommandExample) -> None:
         assert [line.strip() for line in kept.split("\n") if "went wrong" in line] == wanted
 
 
-@each("rule", RULES, ids=lambda rule: rule["name"])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
 def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
     """No look-around and no back-references: RE2 takes every pattern."""
     found = [pattern for _, pattern in patterns(FamilyRule, rule)]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.json_envelope import MAX_OUTPUTS, outputs
-from support.cases import each
 from support.examples import examples
 
 TEXT = "first line\nsecond \u001b[1mline\u001b[0m\n"
 
 
-@each(
+@pytest.mark.parametrize(
     "value",
     [
         {"output": TEXT, "metadata": {"exit_code": 0, "duration_seconds": 1.1}},
@@ -25,7 +25,7 @@ TEXT = "first line\nsecond \u001b[1mline\u001b[0m\n"
         {"content": [{"type": "text", "text": TEXT}], "isError": False},
     ],
 )
-@each("indent", [None, 2])
+@pytest.mark.parametrize("indent", [None, 2])
 def test_known_envelopes(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     (found,) = outputs(text)
@@ -43,7 +43,7 @@ def test_answers_of_several_calls_each_with_its_call() -> None:
     assert [(one.asked, one.text) for one in found] == [("npm test", "a\nb"), ("git log", "c\nd")]
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -9,7 +9,6 @@ import pytest
 
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
-from support.cases import each
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 MODES = [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE]
@@ -41,8 +40,8 @@ PYTEST = (
 )
 
 
-@each("mode", MODES)
-@each(
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
     ("line", "text", "facts"),
     [
         (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages import names_left_out
-from support.cases import each
 
 NOISE = "".join(f"step {number} of the work is done\n" for number in range(40))
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ("see src/app/main.py:12 and ./x/y.tsx.\n", ["src/app/main.py", "./x/y.tsx"]),
@@ -39,7 +40,7 @@ def test_what_is_shown_is_not_named_again() -> None:
     )
 
 
-@each("most", [0, 10, 60, 200, 400])
+@pytest.mark.parametrize("most", [0, 10, 60, 200, 400])
 def test_the_line_keeps_to_its_room(most: int) -> None:
     text = " ".join(f"some/folder/fileé{number}.py" for number in range(40))
     told = names_left_out.line(text, "", most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from penumbra.compress.critical_lines import is_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
-from support.cases import each
 from support.examples import examples
 from support.work_counts import lines
 
@@ -74,7 +74,7 @@ def test_any_characters(text: str, line: str, mode: Mode, lossy: bool) -> None:
         assert result.text == text
 
 
-@each("example", list(rule_examples()), ids=lambda example: example[0][:50])
+@pytest.mark.parametrize("example", list(rule_examples()), ids=lambda example: example[0][:50])
 def test_examples_through_the_whole_pipeline(example: tuple[str, str]) -> None:
     line, text = example
     result = run(line, text)
@@ -115,8 +115,8 @@ UNITS = [
 ]
 
 
-@each("unit", UNITS, ids=repr)
-@each("line", ["./unknown", "git diff", "npm test"])
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+@pytest.mark.parametrize("line", ["./unknown", "git diff", "npm test"])
 def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
     few, many = (lines(run, line, unit * (length // len(unit))) for length in (12_000, 48_000))
     assert few > 0

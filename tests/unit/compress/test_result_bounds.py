@@ -10,7 +10,6 @@ import pytest
 from penumbra.compress import stage
 from penumbra.compress.result import Mode
 from support import examples
-from support.cases import each
 from support.hostile_texts import HOSTILE, MCP, SHELL, shorten
 from support.work_counts import lines
 
@@ -18,7 +17,8 @@ LIMITED = """
 import resource, sys
 from support.hostile_texts import HOSTILE, shorten
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-for call, text in list(HOSTILE.values())[:: int(sys.argv[2])]:
+for name in sys.argv[2:]:
+    call, text = HOSTILE[name]
     shorten(text(int(sys.argv[1])), call)
 # Unlike ru_maxrss, this does not begin with what the parent process had.
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
@@ -27,7 +27,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 def test_memory_grows_with_the_text_and_not_faster() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", LIMITED, "100000", "4" if examples.FEW else "1"],
+        [sys.executable, "-c", LIMITED, "100000", *examples.some(list(HOSTILE))],
         env={"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
@@ -38,7 +38,7 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
     assert int(ran.stdout) < 200_000
 
 
-@each("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE)
 def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
     call, text = HOSTILE[name]
     few, many = (lines(shorten, text(length), call) for length in (12_000, 48_000))

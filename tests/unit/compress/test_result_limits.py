@@ -7,13 +7,14 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import excerpt, new_facts
-from support.cases import each
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 WORDS = [
@@ -74,15 +75,15 @@ def run(kind: str, lossy: bool = True, **policy: object) -> Shortened:
     return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
-@each("ratio", [0.5, 0.2, 0.1])
-@each("kind", KINDS)
+@pytest.mark.parametrize("ratio", [0.5, 0.2, 0.1])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_wanted_ratio_is_met(kind: str, ratio: float) -> None:
     result = run(kind, target_ratio=ratio)
     assert size(PREFIX) + size(result.text) <= max(1_000, ratio * size(result.original))
     assert result.loss is Loss.LOSSY
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_ratio_is_met_by_loss_where_nothing_may_be_lost(kind: str) -> None:
     assert run(kind, lossy=False, target_ratio=0.1, max_output_bytes=1_000_000).loss < Loss.LOSSY
 
@@ -101,16 +102,16 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
     assert size(PREFIX) + size(cut.text) <= 5_000
 
 
-@each("kind", KINDS)
-@each("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
-@each("limit", [700, 2_000, 20_000])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@pytest.mark.parametrize("limit", [700, 2_000, 20_000])
 def test_the_hard_limit_holds(kind: str, mode: Mode, limit: int) -> None:
     for lossy in (True, False):
         result = run(kind, lossy, mode=mode, max_output_bytes=limit)
         assert size(PREFIX if result.loss is Loss.LOSSY and lossy else "") + size(result.text) <= limit
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_up_to_the_least_size_nothing_happens(kind: str) -> None:
     text = KINDS[kind][2]
     least = size(text)
@@ -162,7 +163,9 @@ def test_a_text_that_its_account_would_shorten_by_less_than_a_quarter_stays_whol
     assert 5_000 < max(whole) <= 6_000
 
 
-@each("tool, arguments", [("mcp__host__tell", {"id": 7}), ("Bash", {"command": "git diff"})])
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("mcp__host__tell", {"id": 7}), ("Bash", {"command": "git diff"})]
+)
 def test_what_may_be_asked_for_in_any_part_is_told_in_part_only_where_that_halves_it(
     tool: str, arguments: dict[str, object]
 ) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
 from penumbra.rule_schemas.shell_rules import WrapperRule
-from support.cases import each
 from support.examples import examples
 
 
@@ -155,12 +154,12 @@ ONE_COMMAND = [
 ]
 
 
-@each(("line", "command"), ONE_COMMAND)
+@pytest.mark.parametrize(("line", "command"), ONE_COMMAND)
 def test_the_command_behind_a_line(line: str, command: str) -> None:
     assert programs(line) == [command]
 
 
-@each(
+@pytest.mark.parametrize(
     ("line", "commands"),
     [
         ("git status; echo ---; git diff", ["git status", "echo ---", "git diff"]),
@@ -190,7 +189,7 @@ def test_what_became_of_the_lines() -> None:
     assert parse("echo ---; ls")[0].echo
 
 
-@each(
+@pytest.mark.parametrize(
     ("line", "path"),
     [
         ("cat a.py", "a.py"),
@@ -248,19 +247,19 @@ def wrapped(key: str, rule: WrapperRule) -> str:
     return " ".join([*words, "prog", "arg"])
 
 
-@each("key", sorted(shell_rules().wrappers))
+@pytest.mark.parametrize("key", sorted(shell_rules().wrappers))
 def test_every_wrapper_is_taken_off(key: str) -> None:
     assert programs(wrapped(key, shell_rules().wrappers[key])) == ["prog arg"]
     assert len(programs(key)) <= 1
 
 
-@each("key", sorted(shell_rules().options))
+@pytest.mark.parametrize("key", sorted(shell_rules().options))
 def test_options_before_a_subcommand_are_taken_off(key: str) -> None:
     option = shell_rules().options[key][0]
     assert programs(f"{key} {option} value --flag sub arg") == [f"{key} sub arg"]
 
 
-@each("command", sorted(shell_rules().silent))
+@pytest.mark.parametrize("command", sorted(shell_rules().silent))
 def test_silent_commands_are_left_out(command: str) -> None:
     assert programs(f"{command} x; pytest") == ["pytest"]
 
@@ -338,7 +337,7 @@ def test_any_text(line: str) -> None:
     assert all(part.argv for part in parse(line))
 
 
-@each(
+@pytest.mark.parametrize(
     "unit",
     ["(", "{ ", "$(", "`", "'", '"$(', "if ", "a|", "<<E ", "case x in ", "bash -c '", "sudo ", "eval "],
 )

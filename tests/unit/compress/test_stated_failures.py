@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra.compress import stated_failures
 from penumbra.compress.failure_lines import HEADING
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
-from support.cases import each
 
 SPOKEN = [
     "worktrees. When conflicts are unavoidable, use standard git tools to resolve them",
@@ -61,12 +62,12 @@ STATED = [
 ]
 
 
-@each("line", SPOKEN)
+@pytest.mark.parametrize("line", SPOKEN)
 def test_what_only_speaks_of_failures_states_none(line: str) -> None:
     assert not stated_failures.is_stated(line.encode())
 
 
-@each("line", STATED)
+@pytest.mark.parametrize("line", STATED)
 def test_what_states_a_failure(line: str) -> None:
     assert stated_failures.is_stated(line.encode())
 
@@ -87,7 +88,9 @@ def test_prose_of_an_unknown_tool_is_no_failure() -> None:
 RUN = "src/{n}.test.ts:\n[Queue] Task {n} failed: 101 | throw\nerror: item {n} is meant to fail\n    at x (src/{n}.ts:1:2)"
 
 
-@each("end", [" 400 pass\n 0 fail", "Tests: 400 passed, 400 total", "=== 400 passed in 0.12s ==="])
+@pytest.mark.parametrize(
+    "end", [" 400 pass\n 0 fail", "Tests: 400 passed, 400 total", "=== 400 passed in 0.12s ==="]
+)
 def test_errors_that_passing_tests_print_are_none(end: str) -> None:
     text = "\n".join(RUN.format(n=n) for n in range(400))
     assert stated_failures.none(f"{text}\n{end}".encode())
@@ -97,7 +100,7 @@ def test_errors_that_passing_tests_print_are_none(end: str) -> None:
     assert not stated_failures.none(text.encode())
 
 
-@each(
+@pytest.mark.parametrize(
     "line",
     [
         "     Errors  1 error",
@@ -121,7 +124,7 @@ def test_a_passing_run_lists_no_failures() -> None:
     assert HEADING in shown("bun test", text + "\n 399 pass\n 1 fail\nRan 400 tests across 9 files.")
 
 
-@each("command", ["go test -v ./...", "./ci"])
+@pytest.mark.parametrize("command", ["go test -v ./...", "./ci"])
 def test_what_a_go_test_says_before_its_verdict_is_not_lost(command: str) -> None:
     lines = [
         line

@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.stages.terminal import render
-from support.cases import each
 from support.examples import examples
 
 ESC = "\x1b"
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         (f"{ESC}[1;31mred{ESC}[0m\r\nnext", "red\r\nnext"),

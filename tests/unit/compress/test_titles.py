@@ -9,7 +9,6 @@ import pytest
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages import new_facts, titles
-from support.cases import each
 
 
 def shown(tool: str, arguments: dict[str, object], text: str) -> str:
@@ -17,7 +16,7 @@ def shown(tool: str, arguments: dict[str, object], text: str) -> str:
     return shorten(output, Policy(Mode.STANDARD, lossy=True), Redacted, lambda text: "").text
 
 
-@each(
+@pytest.mark.parametrize(
     "title",
     [
         "**Zero the key when it fails.**",
@@ -32,7 +31,7 @@ def test_what_is_a_title(title: str) -> None:
     assert titles.above(text) == {3: 2, 5: 2}
 
 
-@each("line", ["a **bold** word in it", "# ", "**", "x == y", "-- a b"])
+@pytest.mark.parametrize("line", ["a **bold** word in it", "# ", "**", "x == y", "-- a b"])
 def test_what_is_none(line: str) -> None:
     assert titles.above(f"{line}\nbelow") == {}
 
@@ -85,7 +84,7 @@ def test_a_title_keeps_the_place_that_it_is_about() -> None:
         assert lines[at + 2].startswith(f"`src/area{number}/file_{number}.ts`, line ")
 
 
-@each(
+@pytest.mark.parametrize(
     "place",
     ["src/a.ts:40: it", "`src/a.ts`, line 40", "In `a.py` (lines 3 to 9)", "see lib/b.rs#L12", "b.go L12"],
 )
@@ -94,7 +93,9 @@ def test_what_is_a_place(place: str) -> None:
     assert titles.places(text, titles.above(text)) == {0: 2}
 
 
-@each("line", ["it is in src/a.ts", "version 1.2: 30", "at 12:40 it failed", "e.g. 3 of them"])
+@pytest.mark.parametrize(
+    "line", ["it is in src/a.ts", "version 1.2: 30", "at 12:40 it failed", "e.g. 3 of them"]
+)
 def test_what_is_no_place(line: str) -> None:
     text = f"## Keys\n{line}\nsrc/a.ts:4 stands further below"
     assert titles.places(text, titles.above(text)) == {}
@@ -129,8 +130,8 @@ def shown_by(command: str, text: str) -> list[str]:
     return shown("Bash", {"command": command}, text).split("\n")
 
 
-@each(
-    "command, line",
+@pytest.mark.parametrize(
+    ("command", "line"),
     [
         ("docker compose logs", "svc-{part}-1  | took order {number} of customer_{n}"),
         ("docker compose logs", "svc-{part}-1  | {deep}at order_{number} of customer_{n}"),
@@ -245,8 +246,8 @@ RECORDS = [
 ]
 
 
-@each(
-    "command, blocks, head",
+@pytest.mark.parametrize(
+    ("command", "blocks", "head"),
     [
         ("git log -70", COMMITS, 0),
         ("kubectl get pods -o yaml", PODS, 2),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.families.shorten import apply
-from support.cases import each
 
 
 def shortened(line: str, text: str) -> str:
@@ -31,7 +32,7 @@ JAVA = (
 )
 
 
-@each(
+@pytest.mark.parametrize(
     ("line", "text"),
     [
         ("git log --oneline -30", ONELINE),

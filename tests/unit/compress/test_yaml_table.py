@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.stages.yaml_table import to_tables
-from support.cases import each
 from support.examples import examples
 
 POD = """\
@@ -50,7 +50,7 @@ def test_a_list_of_like_mappings() -> None:
     assert to_tables(TABLE) is None
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -5,7 +5,6 @@ import pytest
 from penumbra.compress.result import Mode
 from penumbra.config.per_request import OverrideError, apply, apply_threshold
 from penumbra.config.settings import Settings
-from support.cases import each
 
 PATH = "_forge.tool_output_compression"
 
@@ -14,7 +13,7 @@ def override(value, settings=None):
     return apply(settings or Settings(), {"tool_output_compression": value})
 
 
-@each(
+@pytest.mark.parametrize(
     ("word", "mode"),
     [
         *((word, Mode.DISABLED) for word in ("disabled", "off", "false", "none", " OFF ")),
@@ -104,7 +103,7 @@ def test_what_a_client_writes_cannot_begin_a_line_of_the_log(forge):
     assert str(error.value).isprintable()
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "message"),
     [
         (True, f"{PATH} must be a string or object"),

@@ -18,7 +18,6 @@ from penumbra.config.settings import (
     unknown_options,
     unprefixed_options,
 )
-from support.cases import each
 
 STRATEGIES = (
     "pipeline, passthrough, simple, api, external_provider, "
@@ -58,7 +57,7 @@ def test_every_field_is_an_option_or_a_section_of_the_file():
     assert {option.name for option in OPTIONS} <= names
 
 
-@each("option", OPTIONS, ids=lambda option: option.name)
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_what_an_option_says_of_itself_is_read_again(option):
     parser = option.row.parser
     if written := parser.write(option.default):
@@ -117,7 +116,7 @@ def test_other_sections_of_the_field_are_left_alone(config):
     assert load({}, {}, config("pipes:\n  tool_output:\n")) == Settings()
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("mode", " OFF ", Mode.DISABLED),
@@ -141,7 +140,7 @@ def test_values_are_read(name, value, expected):
     assert getattr(load({name: value}, {}), name) == expected
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
         ("mode", "loud", "disabled, safe, standard or aggressive"),
@@ -316,7 +315,7 @@ def test_what_looks_like_a_secret_is_not_shown_either(config):
         assert "got " in str(error.value)
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "allowed"),
     [
         ("https://llm.example.com/v1", "without scheme, port or path, did you mean 'llm.example.com'?"),

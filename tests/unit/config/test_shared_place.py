@@ -10,7 +10,6 @@ import pytest
 
 from penumbra.config import settings
 from penumbra.config.settings import SettingsError, load, shared_place
-from support.cases import each
 
 KEY = "0a" * 32
 STORE = {"store": "redis://user:pass-word@127.0.0.1:6379/0"}
@@ -71,7 +70,7 @@ PROBLEMS = {
 }
 
 
-@each("store", PROBLEMS)
+@pytest.mark.parametrize("store", PROBLEMS)
 def test_what_is_wrong_with_an_address_is_said(store: str) -> None:
     with pytest.raises(SettingsError, match=f"; here .*{PROBLEMS[store]}") as error:
         load({"store": store, "store_key": KEY}, {})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from penumbra import rules
 from penumbra.apis import prefix_hash
 from penumbra.wire.document import Document
-from support.cases import each
 
 KNOWN = rules.load("history.yaml")
 ASK = {"role": "user", "content": "Fix the test."}
@@ -26,13 +27,13 @@ def behind(message: Any) -> bytes:
     return read(message, ASK).history[-1]
 
 
-@each(("one", "other"), KNOWN["same"])
+@pytest.mark.parametrize(("one", "other"), KNOWN["same"])
 def test_every_example_of_the_same(one: Any, other: Any) -> None:
     assert one != other
     assert behind(one) == behind(other)
 
 
-@each(("one", "other"), KNOWN["other"])
+@pytest.mark.parametrize(("one", "other"), KNOWN["other"])
 def test_every_example_of_another(one: Any, other: Any) -> None:
     assert behind(one) != behind(other)
 

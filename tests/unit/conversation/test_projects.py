@@ -10,14 +10,13 @@ import re2
 
 from penumbra import rules
 from penumbra.apis.session import find
-from support.cases import each
 from support.engines import APIS, Api, Callers
 
 KNOWN = rules.load("sessions.yaml")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 
 
-@each(("text", "folder"), KNOWN["folder_examples"])
+@pytest.mark.parametrize(("text", "folder"), KNOWN["folder_examples"])
 def test_every_example_of_a_folder(text: str, folder: str) -> None:
     assert find(text) == folder
 
@@ -40,7 +39,7 @@ def project(callers: Callers, api: Api, *words: str) -> str:
     return callers.send(api, api.body(turns), api.credential("k")).project
 
 
-@each("api", APIS, ids=lambda api: api.id)
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
 def test_in_every_api_the_last_part_of_the_folder_and_a_hash(callers: Callers, api: Api) -> None:
     here = "<environment_context>\n  <cwd>{}</cwd>\n</environment_context>"
     name = project(callers, api, here.format("/home/me/shop"), "Go.")

@@ -20,7 +20,6 @@ from penumbra.conversation.decide import Inputs
 from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
-from support.cases import each
 
 SCOPE = b"s" * 32
 JUST_NOW = ConversationState(idle=3.0)
@@ -162,7 +161,7 @@ def test_of_a_model_whose_reasoning_is_not_bound_it_is_no_matter():
     assert talk.send()[0].startswith("<<<SHADOW:")
 
 
-@each("example", adoption.table()["examples"], ids=lambda example: example["model"])
+@pytest.mark.parametrize("example", adoption.table()["examples"], ids=lambda example: example["model"])
 def test_whose_thinking_is_bound(example):
     assert adoption.binds(example["format"], example["model"]) == example["bound"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from penumbra.conversation.summary_requests import bound, matches, recognise, table
 from penumbra.wire.document import Document
-from support.cases import each
 
 EXAMPLES = {
     f"{rule['id']}-{number}": (rule, example)
@@ -18,7 +19,7 @@ CLAUDE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task 
 LONG = "\n".join(f"line {n} of a long result" for n in range(2000))
 
 
-@each(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
 def test_the_examples_of_the_rule_file(rule, example):
     assert matches(example["text"], rule) is example["is"]
 

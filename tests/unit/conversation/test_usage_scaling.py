@@ -10,18 +10,17 @@ from penumbra.apis.formats import FORMATS
 from penumbra.conversation import context_windows
 from penumbra.conversation.context_windows import UsageScale
 from penumbra.store.conversations import LearnedLimits
-from support.cases import each
 
 WORDS = '{"type":"content_block_delta","delta":{"text":"\\"input_tokens\\": 7"}}'
 
 
-@each("example", context_windows.table()["examples"], ids=str)
+@pytest.mark.parametrize("example", context_windows.table()["examples"], ids=str)
 def test_the_examples_of_the_rule_file(example: Any) -> None:
     found = context_windows.of(example.get("model", ""), example.get("headers", {}), example.get("path", ""))
     assert (found.tokens, found.believed) == (example["window"], example["believed"])
 
 
-@each(
+@pytest.mark.parametrize(
     ("limits", "believed", "cut", "expected"),
     [
         (LearnedLimits(), 200_000, True, None),

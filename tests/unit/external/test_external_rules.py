@@ -19,7 +19,6 @@ from penumbra.external.selection import LIMIT, question, without_injected
 from penumbra.external.strategies import CONTRACTS, Failure, first_words, is_this_machine, leads_here
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document
-from support.cases import each
 from support.examples import examples
 
 RULES = rules.load("strategies.yaml")
@@ -29,7 +28,7 @@ WHOLE, START = (
 PRICES = rules.load("dollars.yaml")
 
 
-@each(("text", "left"), RULES["examples"]["injected"])
+@pytest.mark.parametrize(("text", "left"), RULES["examples"]["injected"])
 def test_injected_text_is_no_question(text: str, left: str) -> None:
     assert without_injected(text) == left
 
@@ -42,7 +41,7 @@ def taken(made: str, text: str) -> bool:
     return True
 
 
-@each(("text", "given_answer", "is_taken"), RULES["examples"]["markers"])
+@pytest.mark.parametrize(("text", "given_answer", "is_taken"), RULES["examples"]["markers"])
 def test_an_answer_with_forged_markers_is_refused(text: str, given_answer: str, is_taken: bool) -> None:
     assert taken(given_answer, text) == is_taken
 
@@ -54,24 +53,24 @@ def test_an_answer_that_leads_a_terminal_or_a_reader_astray_is_refused() -> None
     assert taken("all\r\n\tis well – é\u200b", "some text")
 
 
-@each(("model", "dollars"), PRICES["examples"].items())
+@pytest.mark.parametrize(("model", "dollars"), PRICES["examples"].items())
 def test_prices_are_found(model: str, dollars: float | None) -> None:
     found = amounts.price(model)
     assert (round(found.input * 1e6, 6) if found else None) == dollars
 
 
-@each("entry", PRICES["models"], ids=lambda entry: entry["glob"])
+@pytest.mark.parametrize("entry", PRICES["models"], ids=lambda entry: entry["glob"])
 def test_each_price_has_a_source_with_a_date(entry: dict[str, Any]) -> None:
     assert entry["source"] in PRICES["sources"]
 
 
-@each("entry", rules.load("windows.yaml")["models"], ids=lambda entry: entry["glob"])
+@pytest.mark.parametrize("entry", rules.load("windows.yaml")["models"], ids=lambda entry: entry["glob"])
 def test_model_whose_window_is_known_has_a_price(entry: dict[str, Any]) -> None:
     of_it = [price for name, price in PRICES["examples"].items() if fnmatchcase(name, entry["glob"])]
     assert any(of_it), f"no example of rules/dollars.yaml is a model of {entry['glob']}"
 
 
-@each("example", rules.load("windows.yaml")["examples"], ids=str)
+@pytest.mark.parametrize("example", rules.load("windows.yaml")["examples"], ids=str)
 def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
     if model := example.get("model", ""):
         assert (amounts.price(model) is not None) == bool(example["window"] or example["believed"])
@@ -209,7 +208,7 @@ def test_what_a_call_costs_and_saves() -> None:
     assert dispatch.saving(dispatch.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
 
 
-@each(
+@pytest.mark.parametrize(
     ("proxies", "here"),
     [
         (["http://127.0.0.1:8080"], True),

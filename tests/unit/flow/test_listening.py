@@ -1,10 +1,11 @@
 """Which addresses are this machine's own."""
 
+import pytest
+
 from penumbra.wire.request_path import is_this_machine
-from support.cases import each
 
 
-@each(
+@pytest.mark.parametrize(
     ("address", "own"),
     [
         *(

@@ -7,16 +7,15 @@ import subprocess
 import sys
 
 from support import examples
-from support.hash_seeds import EVERYTHING, FEW, PARTS
+from support.hash_seeds import PARTS
 
 SEEDS = ("0", "77")
 
 
 def test_the_same_bytes_in_every_process() -> None:
-    amount = [EVERYTHING] * examples.ALL + [FEW] * examples.FEW
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "support.hash_seeds", *amount],
+            [sys.executable, "-m", "support.hash_seeds", str(examples.part)],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             text=True,

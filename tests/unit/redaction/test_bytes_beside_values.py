@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
-from support.cases import each
 from support.forms_apart import APART
 from support.forms_in_slots import SLOTS
 
@@ -44,7 +45,7 @@ def _only_values_go(text: str, values: tuple[str, ...]) -> None:
     assert next(back, None) is None
 
 
-@each("form", LAST)
+@pytest.mark.parametrize("form", LAST)
 def test_bar_ends_a_value(form: str) -> None:
     """What a bar parts from a value, in a shell or in a table, is none of it."""
     for at, value in enumerate(VALUES):
@@ -56,7 +57,7 @@ def test_bar_ends_a_value(form: str) -> None:
             assert PATTERN.sub(value, redacted) == text
 
 
-@each("value", ("Zk2m|Vt41qX!9", "17|Zk82hVtLqPxw73aaQ12bbz9", "aB3$x|Yq7&Lm2"))
+@pytest.mark.parametrize("value", ["Zk2m|Vt41qX!9", "17|Zk82hVtLqPxw73aaQ12bbz9", "aB3$x|Yq7&Lm2"])
 def test_bar_within_a_value_is_its_own(value: str) -> None:
     for form in ("DB_PASSWORD={v}\n", "password: {v}\n", 'password = "{v}"\n', "api_token='{v}'\n"):
         if value[0] != "1" or "token" in form:
@@ -82,7 +83,7 @@ BESIDE = {
 }
 
 
-@each("form", BESIDE)
+@pytest.mark.parametrize("form", BESIDE)
 def test_nothing_beside_the_value_goes(form: str) -> None:
     for value in ("Zk82hVtLqPxw73", "q8Zk2mVt41Lx9RwPz"):
         _only_values_go(BESIDE[form].format(v=value), (value,))
@@ -94,9 +95,9 @@ def test_hash_within_a_token() -> None:
     _only_values_go("Authorization: Bearer Zk82hVtLqPxw73aaQ12bbz#note\n", ("Zk82hVtLqPxw73aaQ12bbz",))
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
-    (
+    [
         "password: <your-password>\n",
         "password: <password>\n",
         "DB_PASSWORD=<DB_PASSWORD_2>\n",
@@ -104,7 +105,7 @@ def test_hash_within_a_token() -> None:
         "api_key=<API_KEY_V2>\n",
         'password = "<Uint8Array>"\n',
         "pwd=(pwd=(pwd=(\n",
-    ),
+    ],
 )
 def test_what_is_to_be_filled_in_stays(text: str) -> None:
     assert REDACTOR.redact(text).text == text
@@ -113,7 +114,7 @@ def test_what_is_to_be_filled_in_stays(text: str) -> None:
 CERTIFICATE_LINE = "MIICKzCCAbGgAwIBAgIKe3G2gla4EnycqDAKBggqhkjOPQQDAzBaMQswCQYDVQQG"
 
 
-@each("end", ("\n", "\r\n", "\\n"))
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
 def test_lines_of_certificates_stay(end: str) -> None:
     """A line of base64 may hold what a token holds in the middle."""
     for line in (CERTIFICATE_LINE, "A" + CERTIFICATE_LINE[1:]):

@@ -9,7 +9,6 @@ import pytest
 
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.redactor import Redactor
-from support.cases import each
 
 REDACTOR = Redactor(LIBRARY_KEY)
 LINES = r"""
@@ -218,7 +217,7 @@ self.assertEqual(flags, ['--decryption-keys=key1,key12,key100'])
 """
 
 
-@each("line", [line for line in LINES.split("\n") if line])
+@pytest.mark.parametrize("line", [line for line in LINES.split("\n") if line])
 def test_line_stays(line: str) -> None:
     assert REDACTOR.redact(line).text == line
 
@@ -259,6 +258,6 @@ LISTINGS = (
 )
 
 
-@each("text", LISTINGS)
+@pytest.mark.parametrize("text", LISTINGS)
 def test_lists_of_names_are_no_tables(text: str) -> None:
     assert REDACTOR.redact(text).text == text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penumbra import redact
-from support.cases import each
 from support.private_keys import armour, lines_of_key
 
 FORGED = "[REDACTED:x:abcdef]"
@@ -35,7 +34,7 @@ BESIDE = [
 ]
 
 
-@each("text", BESIDE)
+@pytest.mark.parametrize("text", BESIDE)
 def test_placeholder_beside_a_secret_protects_nothing(text: str) -> None:
     text = text.replace("⟦⟧", FORGED)
     once = redact(text)
@@ -45,8 +44,8 @@ def test_placeholder_beside_a_secret_protects_nothing(text: str) -> None:
     assert redact(once) == once
 
 
-@each("form", ["{0}{1}⟦⟧", "⟦⟧{0}{1}", "⟦⟧\n{0}{1}", "{0}⟦⟧{1}", "+{0}{1}⟦⟧"])
-@each("at", [1, 2, 9, 24, 25])
+@pytest.mark.parametrize("form", ["{0}{1}⟦⟧", "⟦⟧{0}{1}", "⟦⟧\n{0}{1}", "{0}⟦⟧{1}", "+{0}{1}⟦⟧"])
+@pytest.mark.parametrize("at", [1, 2, 9, 24, 25])
 def test_placeholder_in_a_private_key_protects_none_of_its_lines(form: str, at: int) -> None:
     key = armour("RSA PRIVATE KEY", lines_of_key(7, 25)).strip().split("\n")
     at = min(at, len(key) - 2)

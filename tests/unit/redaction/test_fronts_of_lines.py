@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra import redact
-from support.cases import each
 
 VALUE = "Wint3r-Falk3n-77"
 FRONTS = {
@@ -27,7 +28,7 @@ TEXTS = {
 }
 
 
-@each("front", FRONTS)
+@pytest.mark.parametrize("front", FRONTS)
 def test_value_on_another_line(front: str) -> None:
     for kind, text in TEXTS.items():
         lines = "\n".join(FRONTS[front] + line for line in text.split("\n"))

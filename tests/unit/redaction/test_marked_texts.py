@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from support.cases import each
 
 REDACTOR = Redactor(LIBRARY_KEY)
 MARKED = re.compile("⟦([^⟧]*)⟧")
@@ -85,7 +86,7 @@ TEXTS = {
 }
 
 
-@each("form", TEXTS)
+@pytest.mark.parametrize("form", TEXTS)
 def test_only_what_is_marked_goes(form: str) -> None:
     for marked in TEXTS[form]:
         secrets = MARKED.findall(marked)

@@ -6,10 +6,11 @@ import random
 import string
 from collections.abc import Callable
 
+import pytest
+
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.names import is_program_name
 from penumbra.redaction.redactor import Redactor
-from support.cases import each
 
 REDACTOR = Redactor(LIBRARY_KEY)
 SEEDS = 40
@@ -52,7 +53,7 @@ def made(form: str) -> list[str]:
     return values
 
 
-@each("form", MADE)
+@pytest.mark.parametrize("form", MADE)
 def test_made_token_is_no_name(form: str) -> None:
     for value in made(form):
         assert not is_program_name(value)
@@ -87,7 +88,7 @@ def test_signs_of_programs_within_a_secret() -> None:
                 assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
 
 
-@each("sign", ("!=", "||", "&&"))
+@pytest.mark.parametrize("sign", ["!=", "||", "&&"])
 def test_signs_of_programs_in_addresses_and_commands(sign: str) -> None:
     for seed in range(SEEDS):
         chance = random.Random(seed)
@@ -104,7 +105,7 @@ def test_signs_of_programs_in_addresses_and_commands(sign: str) -> None:
 BARE_SLOTS = ("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "mysql --password={v}\n")
 
 
-@each("slot", BARE_SLOTS)
+@pytest.mark.parametrize("slot", BARE_SLOTS)
 def test_bar_parts_no_password(slot: str) -> None:
     """A password with a bar in it goes whole, wherever the bar stands and however short what is in front is."""
     letters = string.ascii_letters + string.digits
@@ -118,7 +119,9 @@ def test_bar_parts_no_password(slot: str) -> None:
         assert value.split("|")[-1] not in REDACTOR.redact(slot.format(v=value)).text
 
 
-@each("behind", ("|tee", "|sudo tee x", "|base64 -d", "|user=bob", "| wc -c", "|jq .", "|"))
+@pytest.mark.parametrize(
+    "behind", ["|tee", "|sudo tee x", "|base64 -d", "|user=bob", "| wc -c", "|jq .", "|"]
+)
 def test_shell_behind_a_value_stays(behind: str) -> None:
     for slot in BARE_SLOTS:
         redacted = REDACTOR.redact(slot.format(v="Zk2mVt41qX" + behind)).text
@@ -147,7 +150,7 @@ PEOPLE_SAY = (
 )
 
 
-@each("end", ("1", "7", "64", "256", "3!", "1?", "12"))
+@pytest.mark.parametrize("end", ["1", "7", "64", "256", "3!", "1?", "12"])
 def test_words_of_programs_are_passwords_too(end: str) -> None:
     """Where only a password can stand, what people make of words that programs have, too, is one."""
     for seed in range(SEEDS // 4):
@@ -157,7 +160,9 @@ def test_words_of_programs_are_passwords_too(end: str) -> None:
             assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
 
 
-@each("value", ("Letter2Client", "RFC1234", "V1.2.3", "localhost:8080", "server5", "docker1", "my-SHA512"))
+@pytest.mark.parametrize(
+    "value", ["Letter2Client", "RFC1234", "V1.2.3", "localhost:8080", "server5", "docker1", "my-SHA512"]
+)
 def test_what_names_something_else_is_a_password_where_one_stands(value: str) -> None:
     for slot in PASSWORD_SLOTS:
         assert value not in REDACTOR.redact(slot.format(v=value)).text, slot
@@ -169,7 +174,7 @@ def test_joined_words_are_passwords_where_a_name_is_assigned_them() -> None:
             assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
 
 
-@each("value", ("ServerUser1", "ClientToken2", "create_user_v2"))
+@pytest.mark.parametrize("value", ["ServerUser1", "ClientToken2", "create_user_v2"])
 def test_words_of_programs_are_names_in_code(value: str) -> None:
     for text in (f"login(user, password={value}(x))\n", f"pwd={value}.of(user)\n", f"f(token={value}, 1)\n"):
         assert REDACTOR.redact(text).text == text

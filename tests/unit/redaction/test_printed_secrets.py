@@ -11,14 +11,13 @@ from penumbra import rules
 from penumbra.compress.calls.hint import hint
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor, read_hint
-from support.cases import each
 
 REDACTOR = Redactor(b"k")
 EXAMPLES: list[dict[str, Any]] = rules.load("printed_secrets.yaml")["examples"]
 LONE = [one for one in EXAMPLES if one["secrets"] == [one["output"].strip()]]
 
 
-@each("example", EXAMPLES, ids=lambda one: f"{one['command']} -> {one['output']}"[:90])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: f"{one['command']} -> {one['output']}"[:90])
 def test_examples(example: dict[str, Any]) -> None:
     output = example["output"]
     clean = REDACTOR.redact(output, example["command"]).text
@@ -32,8 +31,8 @@ def test_examples(example: dict[str, Any]) -> None:
     assert REDACTOR.redact(clean, example["command"]).text == clean
 
 
-@each("example", LONE, ids=lambda one: one["command"][:60])
-@each(
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
+@pytest.mark.parametrize(
     "around",
     [
         "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n{}\n",
@@ -49,7 +48,7 @@ def test_what_agents_put_around_changes_nothing(example: dict[str, Any], around:
     assert PATTERN.sub("⟦⟧", clean) == around.format("⟦⟧")
 
 
-@each("example", LONE, ids=lambda one: one["command"][:60])
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
 def test_in_an_agents_json(example: dict[str, Any]) -> None:
     secret = example["secrets"][0]
     text = json.dumps({"output": f"{secret}\n", "metadata": {"exit_code": 0, "status": "completed"}})
@@ -58,8 +57,10 @@ def test_in_an_agents_json(example: dict[str, Any]) -> None:
     assert json.loads(clean)["metadata"] == {"exit_code": 0, "status": "completed"}
 
 
-@each("example", LONE, ids=lambda one: one["command"][:60])
-@each("form", ["sudo {}", "cd /srv && {}", "timeout 5 {}", "set -e; {} 2>/dev/null", "A=1 {}"])
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
+@pytest.mark.parametrize(
+    "form", ["sudo {}", "cd /srv && {}", "timeout 5 {}", "set -e; {} 2>/dev/null", "A=1 {}"]
+)
 def test_through_wrappers(example: dict[str, Any], form: str) -> None:
     if example["command"].startswith(("/", "$")) or " " not in example["command"]:
         pytest.skip("a path")
@@ -83,8 +84,8 @@ MESSAGES = [
 ]
 
 
-@each("message", MESSAGES)
-@each("command", ["gh auth token", "echo $DB_PASSWORD", "cat /run/secrets/db_password"])
+@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("command", ["gh auth token", "echo $DB_PASSWORD", "cat /run/secrets/db_password"])
 def test_messages_stay(message: str, command: str) -> None:
     assert REDACTOR.redact(message, command).text == message
 
@@ -128,7 +129,7 @@ FRONTS = ["", "    12\t", "> ", "web-1  | ", "2026-11-01T10:00:00.123Z "]
 PROMPTS = ["$ ", "bob@mac shop % ", "[root@db1 ~]# ", "(venv) bob@mac:~/shop$ ", "PS C:\\shop> "]
 
 
-@each(
+@pytest.mark.parametrize(
     "example", [one for one in LONE if one["command"].partition(" ")[1]], ids=lambda one: one["command"][:60]
 )
 def test_in_a_transcript(example: dict[str, Any]) -> None:

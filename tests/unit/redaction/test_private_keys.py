@@ -9,7 +9,6 @@ import pytest
 
 from penumbra import redact
 from support import secret_contexts as contexts
-from support.cases import each
 from support.private_keys import armour, lines_of_key
 
 KIND = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"]
@@ -58,7 +57,7 @@ WHOLE = {
 }
 
 
-@each("form", WHOLE)
+@pytest.mark.parametrize("form", WHOLE)
 def test_nothing_of_the_key_is_left(form: str) -> None:
     body = [line for line in BODY if line in WHOLE[form]]
     assert fragments_left(WHOLE[form], body) == []

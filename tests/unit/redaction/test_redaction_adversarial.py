@@ -11,7 +11,6 @@ from penumbra.redaction import RedactionError
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
-from support.cases import each
 from support.work_counts import calls
 
 TOKEN = "gh" + "p_" + contexts.values(3)["base62"][:36]
@@ -50,7 +49,7 @@ DISGUISED = {
 }
 
 
-@each("form", DISGUISED)
+@pytest.mark.parametrize("form", DISGUISED)
 def test_disguise_is_seen_through(form: str) -> None:
     redacted = redact(DISGUISED[form])
     assert "[REDACTED:github-token:" in redacted
@@ -232,7 +231,7 @@ HARMLESS = [
 ]
 
 
-@each("text", HARMLESS, ids=lambda text: text[:24])
+@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:24])
 def test_harmless_text_stays(text: str) -> None:
     assert redact(text) == text
 

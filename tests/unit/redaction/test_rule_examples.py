@@ -13,7 +13,6 @@ from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
-from support.cases import each
 
 RULES = rule.read()
 REDACTOR = Redactor(LIBRARY_KEY)
@@ -38,7 +37,7 @@ def _text(example: str) -> str:
     return example.replace("¦", "").replace("⟦", "").replace("⟧", "")
 
 
-@each("file", FILES)
+@pytest.mark.parametrize("file", FILES)
 def test_examples_match(file: str) -> None:
     wrong = [
         (rule.id, result.text)
@@ -53,7 +52,7 @@ def test_examples_match(file: str) -> None:
     assert wrong == []
 
 
-@each("file", FILES)
+@pytest.mark.parametrize("file", FILES)
 def test_examples_match_by_their_rules_alone(file: str) -> None:
     by_id = {each.id: each for each in RULES}
     wrong = []
@@ -67,7 +66,7 @@ def test_examples_match_by_their_rules_alone(file: str) -> None:
     assert wrong == []
 
 
-@each("file", FILES)
+@pytest.mark.parametrize("file", FILES)
 def test_counter_examples_stay(file: str) -> None:
     texts = [_text(example) for rule in FILES[file] for example in rule.examples.no_match]
     assert [text for text in texts if REDACTOR.redact(text).text != text] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penumbra.redaction.redactor import Redactor
-from support.cases import each
 from support.secret_places import PLACES, VALUES
 
 CALLED_FOR = {
@@ -34,16 +33,16 @@ HARMLESS = (
 )
 
 
-@each("place", [place for places in PLACES.values() for place in places])
-@each("value", VALUES)
+@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
+@pytest.mark.parametrize("value", VALUES)
 def test_value_goes(redactor: Redactor, place: str, value: str) -> None:
     redacted = redactor.redact(place.replace("⟦⟧", VALUES[value])).text
     assert VALUES[value] not in redacted
     assert redactor.redact(redacted).text == redacted
 
 
-@each("call", CALLED_FOR)
-@each("value", VALUES)
+@pytest.mark.parametrize("call", CALLED_FOR)
+@pytest.mark.parametrize("value", VALUES)
 def test_value_goes_where_the_call_names_the_file(redactor: Redactor, call: str, value: str) -> None:
     text = CALLED_FOR[call].replace("⟦⟧", VALUES[value])
     assert VALUES[value] in redactor.redact(text, "cat notes.txt").text
@@ -59,8 +58,8 @@ ROWS = {
 }
 
 
-@each("file", ROWS)
-@each("front", ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\n", '"" ""\n', "\n\n", ""))
+@pytest.mark.parametrize("file", ROWS)
+@pytest.mark.parametrize("front", ["Exit code: 0\nWall time: 0.1 seconds\nOutput:\n", '"" ""\n', "\n\n", ""])
 def test_lines_that_are_no_users_do_not_end_a_file_of_them(redactor: Redactor, file: str, front: str) -> None:
     values = [f"Tr1cky-W0rd{number}" for number in range(250)]
     rows = "".join(ROWS[file].format(number, value) for number, value in enumerate(values))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import forms_listed as forms
-from support.cases import each
 
 REDACTOR = Redactor(LIBRARY_KEY)
 VALUES = ("Harbor77!sun", "Zk2mVt41qX", "Gr33nTea!x")
@@ -18,25 +19,25 @@ def _only_the_value_goes(text: str, value: str) -> None:
     assert PATTERN.sub(lambda _: value, redacted) == text
 
 
-@each("form", forms.USER_LISTS)
+@pytest.mark.parametrize("form", forms.USER_LISTS)
 def test_lists_of_users(form: str) -> None:
     for value in VALUES:
         _only_the_value_goes(forms.USER_LISTS[form].replace("{v}", value), value)
 
 
-@each("form", forms.ALTERNATING)
+@pytest.mark.parametrize("form", forms.ALTERNATING)
 def test_names_and_values_on_lines_of_their_own(form: str) -> None:
     for value in VALUES:
         _only_the_value_goes(forms.ALTERNATING[form].replace("{v}", value), value)
 
 
-@each("form", forms.SAID)
+@pytest.mark.parametrize("form", forms.SAID)
 def test_said_in_a_sentence(form: str) -> None:
     for value in VALUES:
         _only_the_value_goes(forms.SAID[form].replace("{v}", value), value)
 
 
-@each("phrase", forms.PHRASES)
+@pytest.mark.parametrize("phrase", forms.PHRASES)
 def test_phrases_between_quotes(phrase: str) -> None:
     for form in (
         'password: "{v}"\n',
@@ -47,7 +48,7 @@ def test_phrases_between_quotes(phrase: str) -> None:
         _only_the_value_goes(form.format(v=phrase), phrase)
 
 
-@each("form", forms.CELLS)
+@pytest.mark.parametrize("form", forms.CELLS)
 def test_cells_without_a_heading(form: str) -> None:
     for value in ("Harbor77!sun", "Gr33nTea!x") if form != "glued" else ("q8Zk2mVt41Lx",):
         text = forms.CELLS[form].replace("{v}", value)
@@ -63,7 +64,7 @@ HARMLESS = (
 )
 
 
-@each("text", HARMLESS)
+@pytest.mark.parametrize("text", HARMLESS)
 def test_what_looks_like_them_stays(text: str) -> None:
     assert REDACTOR.redact(text).text == text
 

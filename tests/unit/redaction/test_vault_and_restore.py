@@ -13,7 +13,6 @@ from penumbra import rules
 from penumbra.redaction import placeholder
 from penumbra.redaction.restore import restorer
 from penumbra.redaction.restore.restorer import Folder, Read, Restorer, Values, Vault, exact, restorer_of
-from support.cases import each
 from support.examples import examples
 
 VALUE = 'p"ss\\wörd\U0001f511'
@@ -95,7 +94,7 @@ def test_nothing_shows_in_repr() -> None:
     assert repr(VALUES) == "<Values of 2 files>"
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "text", "sure"),
     [
         ("abc", "K=abc", True),
@@ -117,13 +116,13 @@ def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: s
 # Which file
 
 
-@each("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
+@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
 def test_files_that_are_read(example: dict[str, Any]) -> None:
     folder = Folder(example.get("root", ""), example.get("moved", False))
     assert restorer.read_from(example["tool"], example["arguments"], folder) == example["path"]
 
 
-@each("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
+@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
 def test_tools_that_edit(example: dict[str, Any]) -> None:
     assert restorer.edit_kind(example["tool"]) == example["kind"]
     if not example["kind"]:
