@@ -8,7 +8,7 @@ Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
@@ -20,7 +20,6 @@ from penumbra.apis.base import (
     Failure,
     Hidden,
     InjectedCall,
-    MadeCall,
     Said,
     Tool,
     Tools,
@@ -28,16 +27,15 @@ from penumbra.apis.base import (
     Visible,
 )
 from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
-from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
+from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Framing, Responses
+from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
-from penumbra.apis.turns import Turns, WholeTurns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
+from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
@@ -348,7 +346,6 @@ USAGE = UsageTable(
     repeated=_FROM_LAST_CALL,
 )
 ENDS = EndingTable(reasons=(("stop_reason",), ("delta", "stop_reason")))
-_KEEP_ALIVE = b'event: ping\ndata: {"type": "ping"}\n\n'
 _KINDS = {
     "message_start": EventKind.START,
     "content_block_start": EventKind.BLOCK_BEGINS,
@@ -398,30 +395,21 @@ class AnthropicBlock(Block):
             elif key != "type":
                 self._others[key] = value
 
-    def call(self) -> MadeCall | None:
-        if self._kind != "tool_use":
-            return None
-        call_id, name, caller = (self._start.get(key) for key in ("id", "name", "caller"))
-        return MadeCall(str(call_id), str(name), self._arguments(), reads_result(caller))
-
-    @property
-    def text(self) -> str:
-        return self._text("text") if self._kind == "text" else ""
-
-    @property
-    def signature(self) -> str:
-        return self._text(SIGNATURES[self._kind]) if self._kind in SIGNATURES else ""
-
-    @property
-    def is_reasoning(self) -> bool:
-        return self._kind in SIGNATURES
+    def said(self) -> Said:
+        if self._kind == "tool_use":
+            call_id, name, caller = (self._start.get(key) for key in ("id", "name", "caller"))
+            by_program = reads_result(caller)
+            return Said(str(call_id), str(name), self._arguments(), by_program=by_program)
+        if self._kind in SIGNATURES:
+            return Said(signature=self._text(SIGNATURES[self._kind]))
+        return Said(text=self._text("text")) if self._kind == "text" else Said()
 
     @property
     def may_be_cut(self) -> bool:
         return self._kind == "text"
 
     def json(self) -> bytes:
-        if not self._start or (self._kind == "text" and not self.text.strip()):
+        if not self._start or (self._kind == "text" and not self._text("text").strip()):
             return b""
         members = {key: value for key, value in self._start.items() if key != "input"}
         members |= self._others
@@ -443,7 +431,7 @@ class AnthropicBlock(Block):
 
 
 class AnthropicTurns(BlockTurns):
-    """A stream of server-sent events."""
+    """Server-sent events, or one document."""
 
     usage = USAGE
     ends = ENDS
@@ -452,10 +440,10 @@ class AnthropicTurns(BlockTurns):
     new_block = AnthropicBlock
 
     def kind(self, event: Event) -> EventKind | None:
-        return _KINDS.get(self._type(event.document))
+        return _KINDS.get(_type(event.document))
 
     def is_error(self, event: Event) -> bool:
-        return self._type(event.document) == "error"
+        return _type(event.document) == "error"
 
     def note(self, event: Event, document: Document) -> None:
         start = event.members.get("message")
@@ -464,39 +452,29 @@ class AnthropicTurns(BlockTurns):
             members = document.members(start)
             self.seen.id = str(document.plain(members.get("id")) or "")
             self.seen.diagnosis = _diagnosis(document, members)
-        self.finished |= self._type(document) == "message_stop"
+        self.finished |= _type(document) == "message_stop"
 
     def reason(self, document: Document) -> Raw | None:
-        delta = document.members(document.root).get("delta")
-        return document.members(delta).get("stop_reason")
+        members = document.members(document.root)
+        holder = members if self.framing.is_whole else document.members(members.get("delta"))
+        return holder.get("stop_reason")
 
     def is_continuable(self) -> bool:
         return self.seen.stop_reason not in _NO_CONTINUATION
 
+    def error_body(self, failure: Failure) -> bytes:
+        error = described(failure, self.injected_tool)
+        type_ = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
+        kind = type_ or _ERRORS.get(error.status or 0, "api_error")
+        return encode({"type": "error", "error": {"type": kind, "message": error.message}})
+
     def error(self, failure: Failure) -> Piece:
-        data = error_body(failure, self.injected_tool)
-        return SseEvent(event_bytes("error", data), "error", data)
-
-    @staticmethod
-    def _type(document: Document | None) -> str:
-        if document is None:
-            return ""
-        return document.string(document.members(document.root).get("type")) or ""
-
-
-class AnthropicWhole(WholeBlocks):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
+        return self.framing.piece("error", self.error_body(failure))
 
     def content(self, document: Document) -> Raw | None:
         return document.members(document.root).get("content")
 
-    def reason(self, document: Document) -> Raw | None:
-        return document.members(document.root).get("stop_reason")
-
-    def said(self, document: Document, block: Raw) -> Said:
+    def block(self, document: Document, block: Raw) -> Said:
         members = document.members(block)
         kind = document.string(members.get("type")) or ""
         if kind == "tool_use":
@@ -507,23 +485,19 @@ class AnthropicWhole(WholeBlocks):
         text = document.string(members.get("text")) or "" if kind == "text" else ""
         return Said(text=text, signature=document.string(members.get(SIGNATURES.get(kind, ""))))
 
-    def turn(self, document: Document) -> Turn:
-        members = document.members(document.root)
-        kind = document.string(members.get("type"))
-        if kind != "message":
+    def read_whole(self, document: Document) -> Turn:
+        if (kind := _type(document)) != "message":
             return Turn(failed=kind == "error")
-        return replace(
-            super().turn(document),
-            response_id=document.string(members.get("id")) or "",
-            diagnosis=_diagnosis(document, members),
-        )
+        members = document.members(document.root)
+        self.seen.id = document.string(members.get("id")) or ""
+        self.seen.diagnosis = _diagnosis(document, members)
+        return super().read_whole(document)
 
-    @staticmethod
-    def is_continuable(reason: str) -> bool:
-        return reason not in _NO_CONTINUATION
 
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
+def _type(document: Document | None) -> str:
+    if document is None:
+        return ""
+    return document.string(document.members(document.root).get("type")) or ""
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
@@ -567,24 +541,6 @@ class AnthropicArguments(BlockArguments):
                 yield Made(document.string(block.get("name")) or "", block.get("input"))
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours."""
-    error = described(failure, injected_tool)
-    type_ = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
-    kind = type_ or _ERRORS.get(error.status or 0, "api_error")
-    return encode({"type": "error", "error": {"type": kind, "message": error.message}})
-
-
-class AnthropicResponses(Responses):
-    usage = USAGE
-    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
-    arguments = AnthropicArguments
-
-    def framing(self) -> Framing:
-        return Framing(SseReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return AnthropicTurns(injected_tool)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return AnthropicWhole(injected_tool)
+RESPONSES = Responses(
+    AnthropicTurns, AnthropicArguments, keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n'
+)

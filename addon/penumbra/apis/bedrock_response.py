@@ -18,13 +18,13 @@ from typing import Any, cast
 from msgspec import Raw
 
 from penumbra.apis import anthropic
-from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns, AnthropicWhole
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, MadeCall, Said, Turn
+from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Said, Turn
 from penumbra.apis.bedrock import RUN_BY_PROVIDER, error, said
 from penumbra.apis.call_arguments import BlockArguments, Made
-from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, WholeBlocks, object_or_empty
-from penumbra.apis.responses import Framing, Responses
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
+from penumbra.apis.responses import Responses
+from penumbra.apis.turns import Framing
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
@@ -62,27 +62,18 @@ class ConverseBlock(Block):
             else:
                 self.known = False
 
-    def call(self) -> MadeCall | None:
+    def said(self) -> Said:
         call = self._call()
+        signature = self._text("reasoning signature") or self._redacted() if self._is_reasoning() else None
         if not call or call.get("type") == RUN_BY_PROVIDER:
-            return None
-        return MadeCall(str(call.get("toolUseId", "")), str(call.get("name", "")), self._arguments())
-
-    @property
-    def text(self) -> str:
-        return self._text("text")
-
-    @property
-    def signature(self) -> str:
-        return self._text("reasoning signature") or self._redacted()
-
-    @property
-    def is_reasoning(self) -> bool:
-        return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
+            return Said(text=self._text("text"), signature=signature)
+        id_, name = (str(call.get(key, "")) for key in ("toolUseId", "name"))
+        return Said(id_, name, self._arguments(), self._text("text"), signature)
 
     @property
     def may_be_cut(self) -> bool:
-        return self.call() is None and not self.is_reasoning
+        said = self.said()
+        return said.call is None and said.signature is None
 
     def json(self) -> bytes:
         if call := self._call():
@@ -95,11 +86,14 @@ class ConverseBlock(Block):
             )
         if any(name.startswith("reasoning") for name in self._texts):
             return encode({"reasoningContent": self._reasoning()})
-        if not self.text.strip():
+        if not (text := self._text("text")).strip():
             return b""
         if citations := self._lists.get("citations"):
-            return encode({"citationsContent": {"content": [{"text": self.text}], "citations": citations}})
-        return encode({"text": self.text})
+            return encode({"citationsContent": {"content": [{"text": text}], "citations": citations}})
+        return encode({"text": text})
+
+    def _is_reasoning(self) -> bool:
+        return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
 
     def _arguments(self) -> str:
         """The JSON text of a call's input, as the model wrote it."""
@@ -153,7 +147,7 @@ _EXCEPTIONS = {
 
 
 class ConverseTurns(BlockTurns):
-    """An event stream."""
+    """An event stream, or one document."""
 
     usage = USAGE
     ends = ENDS
@@ -182,35 +176,21 @@ class ConverseTurns(BlockTurns):
         is_known = all(isinstance(block, ConverseBlock) and block.known for block in blocks)
         return is_known and self.seen.stop_reason in _CONTINUABLE
 
+    def error_body(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
+
     def error(self, failure: Failure) -> StreamMessage:
         return exception(failure, self.injected_tool)
-
-
-class ConverseWhole(WholeBlocks):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
 
     def content(self, document: Document) -> Raw | None:
         output = document.members(document.root).get("output")
         return document.members(document.members(output).get("message")).get("content")
 
-    def reason(self, document: Document) -> Raw | None:
-        return document.members(document.root).get("stopReason")
-
-    def said(self, document: Document, block: Raw) -> Said:
+    def block(self, document: Document, block: Raw) -> Said:
         return said(document, block)
 
-    def turn(self, document: Document) -> Turn:
-        return super().turn(document) if self.content(document) is not None else Turn()
-
-    @staticmethod
-    def is_continuable(reason: str) -> bool:
-        return reason in _CONTINUABLE
-
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
+    def read_whole(self, document: Document) -> Turn:
+        return super().read_whole(document) if self.content(document) is not None else Turn()
 
 
 class ConverseArguments(BlockArguments):
@@ -264,22 +244,7 @@ def raised(message: StreamMessage) -> Failure:
     return Failure(None, error, ENDED_IN_AN_ERROR, reported=True)
 
 
-class ConverseResponses(Responses):
-    """Bedrock's Converse."""
-
-    usage = USAGE
-    arguments = ConverseArguments
-
-    def framing(self) -> Framing:
-        return Framing(MessageReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return ConverseTurns(injected_tool)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return ConverseWhole(injected_tool)
-
-
+CONVERSE = Responses(ConverseTurns, ConverseArguments, lambda: Framing(MessageReader))
 INVOKE_USAGE = replace(
     anthropic.USAGE,
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
@@ -324,24 +289,18 @@ class ChunkReader:
 
 
 class InvokeTurns(AnthropicTurns):
-    """An event stream."""
+    """An event stream, or one document."""
 
     usage = INVOKE_USAGE
 
     def failed_by(self, event: Event) -> Failure:
         return raised(cast(Chunk, event.piece).message)
 
+    def error_body(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
+
     def error(self, failure: Failure) -> Chunk:
         return Chunk(exception(failure, self.injected_tool), _ERROR)
-
-
-class InvokeWhole(AnthropicWhole):
-    """One JSON document."""
-
-    usage = INVOKE_USAGE
-
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
 
 
 def _event(message: StreamMessage) -> bytes | None:
@@ -358,17 +317,4 @@ def _event(message: StreamMessage) -> bytes | None:
         return None
 
 
-class InvokeResponses(Responses):
-    """Bedrock's InvokeModel with Anthropic's models."""
-
-    usage = INVOKE_USAGE
-    arguments = AnthropicArguments
-
-    def framing(self) -> Framing:
-        return Framing(ChunkReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return InvokeTurns(injected_tool)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return InvokeWhole(injected_tool)
+INVOKE = Responses(InvokeTurns, AnthropicArguments, lambda: Framing(ChunkReader))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from msgspec import Raw
 
 from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Said, Turn
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.turns import Framing, Turns
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
@@ -46,22 +46,8 @@ class Block(ABC):
         """Takes in one piece of the block."""
 
     @abstractmethod
-    def call(self) -> MadeCall | None:
-        """The call of a client's tool that the block is."""
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """The visible text."""
-
-    @property
-    @abstractmethod
-    def signature(self) -> str:
-        """Signature by which the provider recognises the reasoning; empty if there is none."""
-
-    @property
-    @abstractmethod
-    def is_reasoning(self) -> bool: ...
+    def said(self) -> Said:
+        """The block as far as it has arrived."""
 
     @property
     @abstractmethod
@@ -87,18 +73,20 @@ class _Turn:
 
 
 class BlockTurns(Turns):
-    """A stream of content blocks."""
+    """Content blocks, in a stream or in one document."""
 
     index: ClassVar[str]
     """The member that numbers blocks."""
     begins: ClassVar[str]
     """The member that has the beginning of a block."""
 
-    def __init__(self, injected_tool: str) -> None:
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
         """How many blocks the client knows of earlier turns, and of all up to here."""
-        super().__init__(injected_tool)
+        self._shown: list[bytes] = []
+        """The client's blocks of documents whose turns were continued."""
+        super().__init__(framing, injected_tool, before)
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
@@ -113,7 +101,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def reason(self, document: Document) -> Raw | None:
-        """The stop reason in an event."""
+        """The stop reason in an event, or in a document."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
@@ -122,8 +110,20 @@ class BlockTurns(Turns):
     def begin_turn(self) -> None:
         self.seen = _Turn()
 
+    @abstractmethod
+    def content(self, document: Document) -> Raw | None:
+        """The array of blocks of a document; None: it is no message."""
+
+    @abstractmethod
+    def block(self, document: Document, block: Raw) -> Said:
+        """A block of a document."""
+
     def hide_turn(self) -> None:
         self._before = self._next
+        if self.framing.is_whole:
+            for event in self.held:
+                assert event.document is not None
+                self._shown += self._visible(event.document)
 
     def holds(self) -> bool:
         return bool(self.seen.hidden)
@@ -160,11 +160,12 @@ class BlockTurns(Turns):
             first := document.plain(members.get(self.begins)), dict
         ):
             block.start(first)
-            if (call := block.call()) is not None and call.name == self.injected_tool:
+            said = block.said()
+            if self._is_hidden(said):
                 seen.hidden.add(index)
-            if call is not None:
-                self.hidden_names.note([call.id], hidden=index in seen.hidden)
-            seen.shows_calls |= call is not None and index not in seen.hidden
+            if said.call is not None:
+                self.hidden_names.note([said.call], hidden=index in seen.hidden)
+            seen.shows_calls |= said.call is not None and index not in seen.hidden
         if kind is EventKind.BLOCK_GROWS and isinstance(delta := document.plain(members.get("delta")), dict):
             block.add(delta)
         if index in seen.hidden:
@@ -183,31 +184,38 @@ class BlockTurns(Turns):
         self.usage.add(event.document, event.document.root, self.hidden_usage, self.metrics)
 
     def turn(self) -> Turn:
-        seen = self.seen
-        sources = {index: seen.blocks[index].json() for index in sorted(seen.blocks)}
+        blocks = self.seen.blocks
+        sources = {index: blocks[index].json() for index in sorted(blocks)}
         kept = [index for index, source in sources.items() if source]
-        calls = {index: call for index, block in seen.blocks.items() if (call := block.call())}
         if not self.finished:
             kept = self._complete(kept)
-        real = [call for index, call in sorted(calls.items()) if index not in seen.hidden]
-        hidden = [call for index, call in sorted(calls.items()) if index in seen.hidden]
-        blocks = [block for _, block in sorted(seen.blocks.items())]
+        said = {index: blocks[index].said() for index in sources}
+        sent = kept if not self.finished else list(said)
+        return self._turn(
+            [sources[index] for index in kept], [*said.values()], [said[index] for index in sent]
+        )
+
+    def _turn(self, sources: Sequence[bytes], said: Sequence[Said], sent: Sequence[Said]) -> Turn:
+        """A turn of these blocks, of which those in `sources` may be returned, and the calls in `sent` are
+        the client's to answer."""
+        hidden = [one for one in said if self._is_hidden(one)]
+        calls = [one for one in said if one.call is not None and not self._is_hidden(one)]
         return Turn(
-            message=message([sources[index] for index in kept]),
-            injected=tuple(InjectedCall(call.id, call.arguments) for call in hidden),
-            real_calls=tuple(
-                call.id
-                for index, call in sorted(calls.items())
-                if index not in seen.hidden and (self.finished or index in kept)
-            ),
-            text="".join([block.text for block in blocks]),
-            signatures=tuple(filter(None, [block.signature for block in blocks])),
+            message=message(sources),
+            injected=tuple(InjectedCall(one.call or "", one.arguments) for one in hidden),
+            real_calls=tuple(one.call for one in sent if one.call is not None and not self._is_hidden(one)),
+            text="".join([one.text for one in said]),
+            signatures=tuple(one.signature for one in said if one.signature),
             finished=self.finished,
             continuable=self.is_continuable(),
-            response_id=seen.id,
-            made=tuple(real),
-            diagnosis=seen.diagnosis,
+            response_id=self.seen.id,
+            made=tuple(MadeCall(one.call or "", one.name, one.arguments, one.by_program) for one in calls),
+            diagnosis=self.seen.diagnosis,
         )
+
+    def _is_hidden(self, said: Said) -> bool:
+        """The block is a call of the injected tool."""
+        return said.call is not None and said.name == self.injected_tool
 
     def _complete(self, indexes: list[int]) -> list[int]:
         """Blocks of a broken-off message that can be sent: of what is under way only text, no call that
@@ -218,76 +226,33 @@ class BlockTurns(Turns):
             for index in indexes
             if index not in seen.hidden and (index != seen.open or seen.blocks[index].may_be_cut)
         ]
-        while kept and seen.blocks[kept[-1]].is_reasoning:
+        while kept and seen.blocks[kept[-1]].said().signature is not None:
             kept.pop()
         return kept
 
+    # Documents
 
-class WholeBlocks(WholeTurns):
-    """A document with content blocks."""
+    def read_whole(self, document: Document) -> Turn:
+        blocks = self._blocks(document)
+        said = [one for _, one in blocks]
+        self.finished, self.seen.stop_reason = True, document.string(self.reason(document)) or ""
+        sources = [document.source(item) for item, _ in blocks if is_returnable(document, item)]
+        return self._turn(sources, said, said)
 
-    def __init__(self, injected_tool: str) -> None:
-        super().__init__(injected_tool)
-        self._shown: list[bytes] = []
-        """The client's blocks of turns that were continued."""
-
-    @abstractmethod
-    def content(self, document: Document) -> Raw | None:
-        """The array of blocks; None: the document is no message."""
-
-    @abstractmethod
-    def said(self, document: Document, block: Raw) -> Said: ...
-
-    def hide_turn(self, document: Document) -> None:
-        self._shown += self._visible(document)
-
-    def blocks(self, document: Document) -> list[tuple[Raw, Said]]:
-        """The blocks of a message, and what they say."""
-        return [(item, self.said(document, item)) for item in document.items(self.content(document))]
-
-    def is_hidden(self, said: Said) -> bool:
-        """The block is a call of the injected tool."""
-        return said.call is not None and said.name == self.injected_tool
-
-    def _visible(self, document: Document) -> list[bytes]:
-        blocks = self.blocks(document)
-        return [document.source(item) for item, said in blocks if not self.is_hidden(said)]
-
-    def put_right(self, document: Document) -> None:
+    def put_together(self, document: Document) -> None:
         content = self.content(document)
         if content is None:
             return
-        calls = [said for _, said in self.blocks(document) if said.call is not None]
+        calls = [said for _, said in self._blocks(document) if said.call is not None]
         document.rewrite(content, b"[" + b",".join([*self._shown, *self._visible(document)]) + b"]")
-        if calls and all(map(self.is_hidden, calls)):
+        if calls and all(map(self._is_hidden, calls)):
             end_turn(document, self.reason(document))
 
-    def turn(self, document: Document) -> Turn:
-        blocks = self.blocks(document)
-        calls = [said for _, said in blocks if said.call is not None]
-        hidden = [said for said in calls if self.is_hidden(said)]
-        real = [said for said in calls if not self.is_hidden(said)]
-        return Turn(
-            message=message([document.source(item) for item, _ in blocks if is_returnable(document, item)]),
-            injected=tuple(InjectedCall(said.call or "", said.arguments) for said in hidden),
-            real_calls=tuple(said.call or "" for said in real),
-            text="".join([said.text for _, said in blocks]),
-            signatures=tuple(said.signature for _, said in blocks if said.signature),
-            finished=True,
-            continuable=self.is_continuable(document.string(self.reason(document)) or ""),
-            made=tuple(
-                MadeCall(said.call or "", said.name, said.arguments, said.by_program) for said in real
-            ),
-        )
+    def _blocks(self, document: Document) -> list[tuple[Raw, Said]]:
+        return [(item, self.block(document, item)) for item in document.items(self.content(document))]
 
-    @abstractmethod
-    def reason(self, document: Document) -> Raw | None:
-        """The stop reason."""
-
-    @staticmethod
-    @abstractmethod
-    def is_continuable(reason: str) -> bool:
-        """Results can be put behind a turn that ended so."""
+    def _visible(self, document: Document) -> list[bytes]:
+        return [document.source(item) for item, said in self._blocks(document) if not self._is_hidden(said)]
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:

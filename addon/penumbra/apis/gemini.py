@@ -15,7 +15,7 @@ API knows no keep-alive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
@@ -23,11 +23,11 @@ from msgspec import Raw
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.call_arguments import Made, WholeArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Framing, Responses
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.responses import Responses
+from penumbra.apis.turns import SSE, Framing
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
@@ -40,7 +40,6 @@ from penumbra.wire.framing import (
     Reader,
     SseEvent,
     SseReader,
-    event_bytes,
 )
 from penumbra.wire.json_values import decode, encode
 
@@ -261,7 +260,7 @@ class GeminiFraming(Framing):
     """Server-sent events or an array: what stands in front of an item depends on what the client has got."""
 
     def __init__(self) -> None:
-        super().__init__(SseReader)
+        super().__init__(SseReader, self._piece)
         self.is_array = False
         self.is_begun = False
         """The client has got the beginning of an array."""
@@ -279,6 +278,12 @@ class GeminiFraming(Framing):
         item = ArrayItem(raw, event.data())
         fits = raw.lstrip()[:1] == (b"[" if first else b",")
         return raw if fits else item.opening() if first else item.following()
+
+    def _piece(self, name: str, data: bytes) -> Piece:
+        """An event behind which nothing comes."""
+        if not self.is_array:
+            return SSE.piece(name, data)
+        return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
         """The end of an array, which the client may or may not have got the beginning of."""
@@ -373,15 +378,18 @@ class GeminiReading(Reading):
 
 
 class GeminiTurns(PieceTurns):
-    """A stream of responses with some parts each."""
+    """Responses with some parts each, or one document."""
 
     usage = USAGE
     ends = ENDS
 
-    def __init__(self, injected_tool: str, framing: GeminiFraming) -> None:
-        self._framing = framing
-        self._id: bytes | None = None
-        super().__init__(injected_tool)
+    _id: bytes | None = None
+    """Id of the first turn."""
+
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
+        self._shown: list[bytes] = []
+        """Parts that the client gets of documents whose turns were continued."""
+        super().__init__(framing, injected_tool, before)
 
     def new_reading(self) -> Reading:
         return GeminiReading(self.injected_tool)
@@ -389,11 +397,14 @@ class GeminiTurns(PieceTurns):
     def is_error(self, event: Event) -> bool:
         return event.document is not None and "error" in members(event.document)
 
-    def error(self, failure: Failure) -> Piece:
-        body = error_body(failure, self.injected_tool)
-        if not self._framing.is_array:
-            return SseEvent(event_bytes("", body), "", body)
-        return ArrayItem((b"," if self._framing.is_begun else b"[") + body + b"]", None)
+    def error_body(self, failure: Failure) -> bytes:
+        error = described(failure, self.injected_tool)
+        code = error.status or 502
+        state = error.state or _ERROR_STATUS.get(code, "INTERNAL")
+        return encode({"error": {"code": code, "message": error.message, "status": state}})
+
+    def owner(self, document: Document) -> Raw:
+        return _answer(document)
 
     def no_json(self, event: Event) -> Iterable[Event]:
         return self.hold(event) if ends_array(event.piece) and self.held else (event,)
@@ -426,43 +437,18 @@ class GeminiTurns(PieceTurns):
                 document.remove_member(reason)
         return event
 
-
-class GeminiWhole(WholeTurns):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
-
-    def __init__(self, injected_tool: str) -> None:
-        super().__init__(injected_tool)
-        self._shown: list[bytes] = []
-        """Parts that the client gets of turns that were continued."""
-        self._seam = Seam()
-
-    def owner(self, document: Document) -> Raw:
-        return _answer(document)
-
-    def turn(self, document: Document) -> Turn:
-        reading = GeminiReading(self.injected_tool)
-        reading.note(document)
-        return replace(reading.turn(), failed="error" in members(document))
-
-    def hide_turn(self, document: Document) -> None:
+    def keep(self, document: Document) -> None:
         self._shown += self._visible(document)
-        self._seam.due = True
 
-    def put_right(self, document: Document) -> None:
+    def put_together(self, document: Document) -> None:
         visible = [*self._shown, *self._visible(document)]
         if (array := next(arrays(document), None)) is not None:
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
-
     def _visible(self, document: Document) -> list[bytes]:
         """The parts that the client gets, their text apart from that of earlier turns."""
         joined = Document(document.data)
-        self._seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
+        self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())
         items = joined.items(next(arrays(joined), None))
         return [joined.source(item) for item in items if not is_hidden(joined, item, self.injected_tool)]
@@ -503,14 +489,6 @@ def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
     return bool(call) and document.string(call.get("name")) == injected_tool
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours."""
-    error = described(failure, injected_tool)
-    code = error.status or 502
-    state = error.state or _ERROR_STATUS.get(code, "INTERNAL")
-    return encode({"error": {"code": code, "message": error.message, "status": state}})
-
-
 def _text(document: Document, part: dict[str, Raw]) -> str:
     thought = document.plain(part.get("thought")) is True
     return "" if thought else document.string(part.get("text")) or ""
@@ -539,16 +517,4 @@ def _message(sources: Sequence[bytes]) -> bytes | None:
     return b'{"role":"model","parts":[' + b",".join(kept) + b"]}" if kept else None
 
 
-class GeminiResponses(Responses):
-    usage = USAGE
-    arguments = GeminiArguments
-
-    def framing(self) -> Framing:
-        return GeminiFraming()
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        assert isinstance(framing, GeminiFraming)
-        return GeminiTurns(injected_tool, framing)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return GeminiWhole(injected_tool)
+RESPONSES = Responses(GeminiTurns, GeminiArguments, GeminiFraming)

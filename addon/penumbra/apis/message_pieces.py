@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import Raw
 
 from penumbra.apis.base import Event, InjectedCall, Turn
-from penumbra.apis.turns import Turns
+from penumbra.apis.turns import Framing, Turns
 from penumbra.wire.document import Document
 
 
@@ -110,9 +110,9 @@ class Reading(ABC):
 
 
 class PieceTurns(Turns):
-    def __init__(self, injected_tool: str) -> None:
-        self._seam = Seam()
-        super().__init__(injected_tool)
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
+        self.seam = Seam()
+        super().__init__(framing, injected_tool, before)
 
     @abstractmethod
     def new_reading(self) -> Reading:
@@ -126,11 +126,19 @@ class PieceTurns(Turns):
     def join(self, document: Document) -> None:
         """Edit a piece, so that it belongs to the same message as those of other turns."""
 
+    @abstractmethod
+    def keep(self, document: Document) -> None:
+        """Keep the visible parts of a document whose turn is continued."""
+
     def begin_turn(self) -> None:
         self.seen = self.new_reading()
 
     def hide_turn(self) -> None:
-        self._seam.due = True
+        if self.framing.is_whole:
+            for event in self.held:
+                assert event.document is not None
+                self.keep(event.document)
+        self.seam.due = True
 
     def holds(self) -> bool:
         return bool(self.seen.injected)
@@ -138,9 +146,13 @@ class PieceTurns(Turns):
     def turn(self) -> Turn:
         return self.seen.turn()
 
+    def read_whole(self, document: Document) -> Turn:
+        self.seen.note(document)
+        return replace(self.seen.turn(), failed="error" in document.members(self.owner(document)))
+
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         noted = self.seen.note(document)
-        self._seam.edit(document, noted.texts)
+        self.seam.edit(document, noted.texts)
         self.hidden_names.note([name for call in self.seen.injected for name in call.names], hidden=True)
         self.hidden_names.note(self.seen.real_calls, hidden=False)
         if noted.hides:

@@ -15,13 +15,13 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.call_arguments import Made, WholeArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam, take_out_calls
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Framing, Responses
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.responses import Responses
+from penumbra.apis.turns import Framing
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
@@ -169,10 +169,12 @@ class OllamaReading(Reading):
 
 
 class OllamaTurns(PieceTurns):
-    """A stream of lines."""
+    """Lines, or one document."""
 
     usage = USAGE
     ends = ENDS
+    _shown = ""
+    """Text of earlier documents."""
 
     def new_reading(self) -> Reading:
         return OllamaReading(self.injected_tool)
@@ -180,8 +182,8 @@ class OllamaTurns(PieceTurns):
     def is_error(self, event: Event) -> bool:
         return "error" in event.members
 
-    def error(self, failure: Failure) -> JsonLine:
-        return JsonLine(error_body(failure, self.injected_tool) + b"\n")
+    def error_body(self, failure: Failure) -> bytes:
+        return encode({"error": described(failure, self.injected_tool).message})
 
     def take_out(self, document: Document) -> None:
         take_out(document, self.injected_tool)
@@ -200,37 +202,17 @@ class OllamaTurns(PieceTurns):
         pieces = [encode(name) + b":" + value for name, value in kept.items()]
         return Event(event.piece, Document(b"{" + b",".join(pieces) + b',"done":false}'), is_changed=True)
 
+    def keep(self, document: Document) -> None:
+        self._shown += self._joined(document)
 
-class OllamaWhole(WholeTurns):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
-
-    def __init__(self, injected_tool: str) -> None:
-        super().__init__(injected_tool)
-        self._seam = Seam()
-        self._shown = ""
-
-    def turn(self, document: Document) -> Turn:
-        reading = OllamaReading(self.injected_tool)
-        reading.note(document)
-        failed = "error" in document.members(document.root)
-        return Turn(failed=True) if failed else reading.turn()
-
-    def hide_turn(self, document: Document) -> None:
-        self._shown += self._seam.join(document.string(_message(document).get("content")) or "")
-        self._seam.due = True
-
-    def put_right(self, document: Document) -> None:
-        message = _message(document)
+    def put_together(self, document: Document) -> None:
+        text = _message(document).get("content")
         take_out(document, self.injected_tool)
-        if self._shown and "content" in message:
-            text = document.string(message["content"]) or ""
-            document.replace(message["content"], self._shown + self._seam.join(text))
+        if self._shown and text is not None:
+            document.replace(text, self._shown + self._joined(document))
 
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
+    def _joined(self, document: Document) -> str:
+        return self.seam.join(document.string(_message(document).get("content")) or "")
 
 
 class OllamaArguments(WholeArguments):
@@ -254,11 +236,6 @@ def take_out(document: Document, injected_tool: str) -> None:
     take_out_calls(document, _message(document), lambda call: is_hidden(document, call, injected_tool))
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours."""
-    return encode({"error": described(failure, injected_tool).message})
-
-
 def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:
     """Name and id of a call, as its result repeats them; JSON."""
     named = {"tool_name": document.string(function.get("name"))}
@@ -267,17 +244,5 @@ def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]
     return encode(named).decode()
 
 
-class OllamaResponses(Responses):
-    """Ollama's own chat API."""
-
-    usage = USAGE
-    arguments = OllamaArguments
-
-    def framing(self) -> Framing:
-        return Framing(LineReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return OllamaTurns(injected_tool)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return OllamaWhole(injected_tool)
+LINES = Framing(LineReader, lambda _, data: JsonLine(data + b"\n"))
+RESPONSES = Responses(OllamaTurns, OllamaArguments, lambda: LINES)

@@ -32,12 +32,11 @@ from penumbra.apis.call_arguments import ChatArguments
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.responses import Framing, Responses
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.responses import Responses
+from penumbra.apis.turns import Framing, Turns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
 from penumbra.wire.json_values import NotJson, decode, encode
 
 _NOT_RETURNED = ("annotations", "audio", "index")
@@ -332,29 +331,34 @@ USAGE = UsageTable(
     in_total=("prompt_tokens",),
 )
 ENDS = EndingTable(reasons=(("finish_reason",),), choices="choices")
-_KEEP_ALIVE = b": keep-alive\n\n"
 _DONE = b"[DONE]"
 _HEAD = ("id", "created")
 _NO_CONTINUATION = ("content_filter",)
 
 
 class ChatTurns(Turns):
-    """A stream of chunks."""
+    """Chunks, or one document."""
 
     usage = USAGE
     ends = ENDS
 
-    def __init__(self, injected_tool: str) -> None:
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}
         """Members that make all chunks one message, as the first chunk has them; JSON."""
         self._calls_shown = 0
         self._seam = Seam()
-        super().__init__(injected_tool)
+        self._shown = ""
+        """Text of earlier documents."""
+        super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
         self.seen = _Turn()
 
     def hide_turn(self) -> None:
+        if self.framing.is_whole:
+            for event in self.held:
+                assert event.document is not None
+                self._shown += self._seam.join(_text(event.document))
         self._seam.due = True
 
     def holds(self) -> bool:
@@ -366,9 +370,13 @@ class ChatTurns(Turns):
     def is_error(self, event: Event) -> bool:
         return event.document is not None and bool(event.document.plain(event.members.get("error")))
 
-    def error(self, failure: Failure) -> Piece:
-        data = error_body(failure, self.injected_tool)
-        return SseEvent(event_bytes("", data), "", data)
+    def error_body(self, failure: Failure) -> bytes:
+        error = described(failure, self.injected_tool)
+        status = error.status or 502
+        kind = error.type if error.type != "error" else ""
+        code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+        kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+        return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
 
     def no_json(self, event: Event) -> Iterable[Event]:
         if (event.piece.data or b"").strip() != _DONE:
@@ -480,6 +488,61 @@ class ChatTurns(Turns):
                 document.replace(choice["finish_reason"], None)
         return event
 
+    # Documents
+
+    def read_whole(self, document: Document) -> Turn:
+        members = document.members(document.root)
+        choices = [document.members(item) for item in document.items(members.get("choices"))]
+        if not choices:
+            return Turn(failed="error" in members)
+        injected: list[InjectedCall] = []
+        real_calls: list[str] = []
+        tokens: list[str] = []
+        for choice in choices:
+            message = document.members(choice.get("message"))
+            for item in document.items(message.get("tool_calls")):
+                call_id = document.string(document.members(item).get("id")) or ""
+                name, arguments = called(document, item)
+                if name == self.injected_tool:
+                    injected.append(InjectedCall(call_id, arguments))
+                else:
+                    real_calls.append(call_id)
+                    tokens.append(call_token(name, arguments))
+        message = _one_message(document, choices)
+        reason = document.string(choices[0].get("finish_reason"))
+        return Turn(
+            message=_message(document, message),
+            injected=tuple(injected),
+            real_calls=tuple(real_calls),
+            tokens=tuple(tokens),
+            text=_text(document),
+            finished=True,
+            continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
+        )
+
+    def put_together(self, document: Document) -> None:
+        for number, item in enumerate(document.items(document.members(document.root).get("choices"))):
+            choice = document.members(item)
+            message = document.members(choice.get("message"))
+            items = document.items(message.get("tool_calls"))
+            take_out_calls(document, message, partial(self._is_hidden, document))
+            if items and all(self._is_hidden(document, item) for item in items):
+                _stop(document, choice)
+            if self._shown and not number:
+                self._put_text(document, choice, message)
+
+    def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
+        """Put the text of earlier turns in front of the last one's."""
+        content = message.get("content")
+        whole = self._shown + self._seam.join(document.string(content) or "")
+        if content is not None:
+            document.replace(content, whole)
+        elif message:
+            document.add_member(choice["message"], "content", encode(whole))
+
+    def _is_hidden(self, document: Document, item: Raw) -> bool:
+        return called(document, item)[0] == self.injected_tool
+
 
 @dataclass(slots=True)
 class _Call:
@@ -572,78 +635,6 @@ def _numbered(fragment: bytes, index: int) -> bytes:
     return document.render()
 
 
-class ChatWhole(WholeTurns):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
-
-    def __init__(self, injected_tool: str) -> None:
-        super().__init__(injected_tool)
-        self._seam = Seam()
-        self._shown = ""
-
-    def hide_turn(self, document: Document) -> None:
-        self._shown += self._seam.join(_text(document))
-        self._seam.due = True
-
-    def put_right(self, document: Document) -> None:
-        for number, item in enumerate(document.items(document.members(document.root).get("choices"))):
-            choice = document.members(item)
-            message = document.members(choice.get("message"))
-            items = document.items(message.get("tool_calls"))
-            take_out_calls(document, message, partial(self._is_hidden, document))
-            if items and all(self._is_hidden(document, item) for item in items):
-                _stop(document, choice)
-            if self._shown and not number:
-                self._put_text(document, choice, message)
-
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
-
-    def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
-        """Put the text of earlier turns in front of the last one's."""
-        content = message.get("content")
-        whole = self._shown + self._seam.join(document.string(content) or "")
-        if content is not None:
-            document.replace(content, whole)
-        elif message:
-            document.add_member(choice["message"], "content", encode(whole))
-
-    def _is_hidden(self, document: Document, item: Raw) -> bool:
-        return called(document, item)[0] == self.injected_tool
-
-    def turn(self, document: Document) -> Turn:
-        members = document.members(document.root)
-        choices = [document.members(item) for item in document.items(members.get("choices"))]
-        if not choices:
-            return Turn(failed="error" in members)
-        injected: list[InjectedCall] = []
-        real_calls: list[str] = []
-        tokens: list[str] = []
-        for choice in choices:
-            message = document.members(choice.get("message"))
-            for item in document.items(message.get("tool_calls")):
-                call_id = document.string(document.members(item).get("id")) or ""
-                name, arguments = called(document, item)
-                if name == self.injected_tool:
-                    injected.append(InjectedCall(call_id, arguments))
-                else:
-                    real_calls.append(call_id)
-                    tokens.append(call_token(name, arguments))
-        message = _one_message(document, choices)
-        reason = document.string(choices[0].get("finish_reason"))
-        return Turn(
-            message=_message(document, message),
-            injected=tuple(injected),
-            real_calls=tuple(real_calls),
-            tokens=tuple(tokens),
-            text=_text(document),
-            finished=True,
-            continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
-        )
-
-
 def _text(document: Document) -> str:
     items = document.items(document.members(document.root).get("choices"))
     choices = [document.members(item) for item in items]
@@ -693,26 +684,4 @@ def called(document: Document, item: Raw) -> tuple[str, str]:
     return document.string(function.get("name")) or "", arguments
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours."""
-    error = described(failure, injected_tool)
-    status = error.status or 502
-    kind = error.type if error.type != "error" else ""
-    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
-    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
-    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
-
-
-class ChatResponses(Responses):
-    usage = USAGE
-    keep_alive = b": keep-alive\n\n"
-    arguments = ChatArguments
-
-    def framing(self) -> Framing:
-        return Framing(SseReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return ChatTurns(injected_tool)
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return ChatWhole(injected_tool)
+RESPONSES = Responses(ChatTurns, ChatArguments, keep_alive=b": keep-alive\n\n")

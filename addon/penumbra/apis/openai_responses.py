@@ -13,7 +13,7 @@ A stream keeps the id of its first turn, which the client has got, to its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import Any
@@ -38,13 +38,13 @@ from penumbra.apis.base import (
 from penumbra.apis.call_arguments import CALLS, ResponsesArguments
 from penumbra.apis.parts import PastCall, joined_text, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
-from penumbra.apis.responses import Framing, Responses
+from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
-from penumbra.apis.turns import Turns, WholeTurns
+from penumbra.apis.turns import Framing, Turns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.framing import Piece, SseEvent, SseReader, event_bytes
+from penumbra.wire.framing import Piece, SseEvent
 from penumbra.wire.json_values import encode
 
 _RESULTS = {
@@ -366,7 +366,6 @@ USAGE = UsageTable(
     in_total=("input_tokens",),
 )
 ENDS = EndingTable(reasons=(("incomplete_details", "reason"), ("status",)))
-_KEEP_ALIVE = b": keep-alive\n\n"
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
@@ -386,18 +385,13 @@ class _Turn:
 
 
 class ResponsesTurns(Turns):
-    """A stream of events."""
+    """Events, or one document."""
 
     usage = USAGE
     ends = ENDS
+    always_edits = True
 
-    def __init__(self, injected_tool: str, before: str, piece: Callable[[str, bytes], Piece]) -> None:
-        """`before`: the id by which the client named the response that it goes on from.
-
-        `piece` makes an event of a name and its data.
-        """
-        self._before = before
-        self._piece = piece
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._sequence = -1
         """Number of the last event that the client got."""
         self._shown: list[bytes] = []
@@ -406,7 +400,7 @@ class ResponsesTurns(Turns):
         """The response as the first event described it."""
         self._begun = False
         """The client has got the beginning of a turn that was had once more."""
-        super().__init__(injected_tool)
+        super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
         self.seen = _Turn()
@@ -414,6 +408,10 @@ class ResponsesTurns(Turns):
 
     def hide_turn(self) -> None:
         seen = self.seen
+        if self.framing.is_whole:
+            for event in self.held:
+                assert event.document is not None
+                self._shown += visible_items(event.document, event.members, self.injected_tool)
         self._shown += [item for place, item in sorted(seen.items.items()) if place not in seen.hidden]
 
     def holds(self) -> bool:
@@ -434,7 +432,7 @@ class ResponsesTurns(Turns):
     def own_error(self, event: Event) -> Iterable[Event]:
         assert event.document is not None
         response = event.document.members(event.members.get("response"))
-        name_before(event.document, response, self._before)
+        name_before(event.document, response, self.before)
         scrub(event.document, response, self.injected_tool)
         return self._item_event(event, event.document)
 
@@ -442,7 +440,7 @@ class ResponsesTurns(Turns):
         self._sequence += 1
         response = {**self._first, "status": "failed", "error": _error(failure, self.injected_tool)}
         value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
-        return self._piece("response.failed", encode(value))
+        return self.framing.piece("response.failed", encode(value))
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         name = _name(event)
@@ -465,7 +463,7 @@ class ResponsesTurns(Turns):
             return ()
         response = event.members.get("response")
         scrub(document, document.members(response), self.injected_tool)
-        name_before(document, document.members(response), self._before)
+        name_before(document, document.members(response), self.before)
         if not self._first and response is not None:
             rendered = Document(document.render())
             described = rendered.plain(rendered.members(rendered.root)["response"])
@@ -512,28 +510,15 @@ class ResponsesTurns(Turns):
         self.usage.add(document, owner, self.hidden_usage, {})
         later = self.continued or self._begun
         if not later:
-            name_before(document, response, self._before)
+            name_before(document, response, self.before)
         for name in _KEPT if later else ():
             if name in response and name in self._first:
                 document.replace(response[name], self._first[name])
         self._number(document, event.members)
 
+    # Documents
 
-class ResponsesWhole(WholeTurns):
-    """One JSON document."""
-
-    usage = USAGE
-    ends = ENDS
-
-    def __init__(self, injected_tool: str, before: str) -> None:
-        super().__init__(injected_tool)
-        self._before = before
-        self._shown: list[bytes] = []
-
-    def always_edits(self) -> bool:
-        return True
-
-    def turn(self, document: Document) -> Turn:
+    def read_whole(self, document: Document) -> Turn:
         members = document.members(document.root)
         has_error = bool(document.plain(members.get("error")))
         if "output" not in members:
@@ -542,16 +527,18 @@ class ResponsesWhole(WholeTurns):
         turn = read_turn(items, document.plain(document.root), self.injected_tool)
         return replace(turn, failed=has_error and not turn.finished)
 
-    def hide_turn(self, document: Document) -> None:
-        self._shown += visible_items(document, document.members(document.root), self.injected_tool)
-
-    def put_right(self, document: Document) -> None:
+    def put_together(self, document: Document) -> None:
         members = document.members(document.root)
         show(document, members, self.injected_tool, self._shown)
-        name_before(document, members, self._before)
+        name_before(document, members, self.before)
 
-    def error(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
+    def error_body(self, failure: Failure) -> bytes:
+        error = described(failure, self.injected_tool)
+        status = error.status or 502
+        kind = error.type if error.type not in ("error", "response.failed") else ""
+        code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+        kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+        return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
 
 
 def _name(event: Event) -> str:
@@ -679,16 +666,6 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
     return MadeCall(found, document.string(item.get("name")) or default, text, by_program)
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours."""
-    error = described(failure, injected_tool)
-    status = error.status or 502
-    kind = error.type if error.type not in ("error", "response.failed") else ""
-    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
-    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
-    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
-
-
 def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     """Code and message of a response that failed."""
     error = described(failure, injected_tool)
@@ -697,18 +674,4 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     return {"code": code or other, "message": error.message}
 
 
-class ResponsesResponses(Responses):
-    usage = USAGE
-    keep_alive = b": keep-alive\n\n"
-    arguments = ResponsesArguments
-
-    def framing(self) -> Framing:
-        return Framing(SseReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return ResponsesTurns(
-            injected_tool, before, lambda name, data: SseEvent(event_bytes(name, data), name, data)
-        )
-
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        return ResponsesWhole(injected_tool, before)
+RESPONSES = Responses(ResponsesTurns, ResponsesArguments, keep_alive=b": keep-alive\n\n")

@@ -10,40 +10,24 @@ input tokens, those of the cache included, and totals by as much; output tokens 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar
+from dataclasses import dataclass
 
 from msgspec import Raw
 
 from penumbra.apis.base import Event, Failure, Filter, Turn
 from penumbra.apis.call_arguments import CallArguments, Open
-from penumbra.apis.turns import Turns, WholeResponse, WholeTurns
+from penumbra.apis.turns import BODY, SSE, Framing, Turns
 from penumbra.apis.usage import UsageTable
 from penumbra.errors import place
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece, Reader
+from penumbra.wire.framing import Piece
 
 _log = logging.getLogger(__name__)
 
 
-class Framing:
-    """How the events of a stream are cut out of its bytes, and written again."""
-
-    def __init__(self, reader: Callable[[], Reader]) -> None:
-        self._new_reader = reader
-
-    def reader(self) -> Reader:
-        """A reader for the next turn."""
-        return self._new_reader()
-
-    def write(self, event: Event) -> bytes:
-        """The bytes on the wire."""
-        return event.bytes()
-
-
 class Stream:
-    """See `base.Response`. Without turns, a response in which nothing is hidden."""
+    """A response, streamed or whole: see `base.Response`. Without turns, nothing is hidden in it."""
 
     def __init__(
         self,
@@ -91,7 +75,7 @@ class Stream:
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        event = self._turns.fail(failure) if self._turns is not None and failure.reported else None
+        event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
     def close(self) -> bytes:
@@ -107,7 +91,7 @@ class Stream:
 
     def _write(self, events: Iterable[Event]) -> bytes:
         for filter in self._filters:
-            events = [out for event in events for out in _edited(filter, event)]
+            events = [out for event in events for out in self._edited(filter, event)]
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
@@ -116,23 +100,26 @@ class Stream:
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
             for later in self._filters[number + 1 :]:
-                events = [out for event in events for out in _edited(later, event)]
+                events = [out for event in events for out in self._edited(later, event)]
             out += b"".join([self._framing.write(event) for event in events])
         return out
 
-
-def _edited(filter: Filter, event: Event) -> Iterable[Event]:
-    """Filters an event. Never raises: an event that can't be read goes on as it is."""
-    event.settle()
-    try:
-        events = list(filter.event(event))
-        for edited in events:
-            # Edits that contradict one another are found here.
-            edited.data()
-        return events
-    except Exception as error:
-        _log.warning("Penumbra passes an event on as it came: %s", place(error))
-        return (event.copy(),)
+    def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
+        """Filter an event. Never raises: an event that can't be read goes on as it is."""
+        event.settle()
+        try:
+            events = [event]
+            if not self._framing.is_whole:
+                events = list(filter.event(event))
+            elif event.document is not None:
+                filter.document(event.document)
+            for edited in events:
+                # Edits that contradict one another are found here.
+                edited.data()
+            return events
+        except Exception as error:
+            _log.warning("Penumbra passes an event on as it came: %s", place(error))
+            return (event.copy(),)
 
 
 Count = Callable[[int], int]
@@ -191,25 +178,16 @@ def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
         yield from _metrics(document, inner)
 
 
-class Responses(ABC):
-    """Stateless."""
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """How the responses of one API are read."""
 
-    usage: ClassVar[UsageTable]
-    keep_alive: ClassVar[bytes] = b""
+    turns: type[Turns]
+    arguments: type[CallArguments]
+    framing: Callable[[], Framing] = lambda: SSE
+    """How a stream is cut into events."""
+    keep_alive: bytes = b""
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
-    arguments: ClassVar[type[CallArguments]]
-
-    @abstractmethod
-    def framing(self) -> Framing:
-        """How a stream is cut into events."""
-
-    @abstractmethod
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        """A filter that hides the injected tool in a stream."""
-
-    @abstractmethod
-    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
-        """A filter that hides the injected tool in documents."""
 
     def call_arguments(self, open_: Open) -> CallArguments:
         """A filter that edits the arguments of calls."""
@@ -217,7 +195,7 @@ class Responses(ABC):
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
         """A filter that reports other figures of the input."""
-        return ScaledUsage(self.usage, count)
+        return ScaledUsage(self.turns.usage, count)
 
     def stream(self, injected_tool: str, before: str = "") -> Stream:
         """A response that arrives as a stream; `injected_tool` is the name of the injected tool.
@@ -227,10 +205,10 @@ class Responses(ABC):
         framing = self.framing()
         return Stream(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
 
-    def body(self, injected_tool: str, before: str = "") -> WholeResponse:
+    def body(self, injected_tool: str, before: str = "") -> Stream:
         """A response that arrives as one JSON document."""
-        return WholeResponse(self.whole_turns(injected_tool, before))
+        return Stream(BODY, self.turns(BODY, injected_tool, before))
 
-    def passed(self, filters: Sequence[Filter], *, stream: bool) -> Stream | WholeResponse:
+    def passed(self, filters: Sequence[Filter], *, stream: bool) -> Stream:
         """A response in which nothing is hidden: `feed` takes its bytes, `close` its end."""
-        return Stream(self.framing(), filters=filters) if stream else WholeResponse(filters=filters)
+        return Stream(self.framing() if stream else BODY, filters=filters)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from penumbra.apis.base import Tools, Turn
-from penumbra.apis.openai_responses import ResponsesFormat, ResponsesResponses, ResponsesTurns, storable
-from penumbra.apis.responses import Framing
-from penumbra.apis.turns import Turns
+from penumbra.apis.call_arguments import ResponsesArguments
+from penumbra.apis.openai_responses import ResponsesFormat, ResponsesTurns, storable
+from penumbra.apis.responses import Responses
+from penumbra.apis.turns import Frame, Framing
 from penumbra.wire.document import Document
 from penumbra.wire.framing import SseEvent
 from penumbra.wire.json_values import NotJson, decode, encode
@@ -184,15 +185,6 @@ def refusal(status: int, body: bytes, stream_id: str) -> bytes:
     return encode({**frame, "stream_id": stream_id} if stream_id else frame)
 
 
-class Frame(SseEvent):
-    """One event that is a frame of its own."""
-
-    __slots__ = ()
-
-    def with_data(self, data: bytes) -> bytes:
-        return data
-
-
 @dataclass(frozen=True, slots=True)
 class FrameReader:
     """Every piece is a whole event."""
@@ -204,16 +196,8 @@ class FrameReader:
         return []
 
 
-class SocketResponses(ResponsesResponses):
-    """Frames of one response."""
-
-    keep_alive = b""
-
-    def framing(self) -> Framing:
-        return Framing(FrameReader)
-
-    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
-        return ResponsesTurns(injected_tool, before, lambda name, data: Frame(data, name, data))
+FRAMES = Framing(FrameReader)
+RESPONSES = Responses(ResponsesTurns, ResponsesArguments, lambda: FRAMES)
 
 
 class SocketFormat(ResponsesFormat):

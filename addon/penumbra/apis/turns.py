@@ -11,27 +11,82 @@ READING and CONTINUED: the client's events go on as they come. HOLDING: the end 
 since it may not be the end of the response. ASKING: the turn is over, and the tool loop fetches the results.
 FAILED: after an error that the client has not got, nothing more goes on.
 
-Subclasses know what an event of their API says, and how it is edited. `WholeTurns` does the same for
-responses that are one JSON document each.
+Subclasses know what an event of their API says, and how it is edited. A response that is one JSON document
+is a stream with one event, which is all of a turn and is held back as its end: `Framing.is_whole`.
 """
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Filter, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
 from penumbra.apis.usage import Ending, EndingReader, EndingTable, Metrics, UsageTable, together
-from penumbra.errors import place
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece
-from penumbra.wire.json_values import NotJson, encode
+from penumbra.wire.framing import Piece, Reader, SseEvent, SseReader, event_bytes
+from penumbra.wire.json_values import encode
+
+
+class Frame(SseEvent):
+    """A document that stands alone: a body, or a frame of a WebSocket."""
+
+    __slots__ = ()
+
+    def with_data(self, data: bytes) -> bytes:
+        return data
+
+
+@dataclass(slots=True)
+class BodyReader:
+    """Reads a body as one event, which is there at its end."""
+
+    _body: bytearray = field(default_factory=bytearray)
+
+    def feed(self, data: bytes) -> Sequence[Piece]:
+        self._body += data
+        return []
+
+    def close(self) -> Sequence[Piece]:
+        body = bytes(self._body)
+        self._body.clear()
+        return [Frame(body, "", body)] if body else []
+
+
+def _frame(name: str, data: bytes) -> Frame:
+    return Frame(data, name, data)
+
+
+class Framing:
+    """How the events of a response are cut out of its bytes, and written again."""
+
+    def __init__(
+        self,
+        reader: Callable[[], Reader],
+        piece: Callable[[str, bytes], Piece] = _frame,
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        """`piece` makes an event of its name and its JSON; `is_whole`: all of the response is one event."""
+        self._new_reader = reader
+        self.piece = piece
+        self.is_whole = is_whole
+
+    def reader(self) -> Reader:
+        """Return a reader for the next turn."""
+        return self._new_reader()
+
+    def write(self, event: Event) -> bytes:
+        """Return the bytes on the wire."""
+        return event.bytes()
+
+
+SSE = Framing(SseReader, lambda name, data: SseEvent(event_bytes(name, data), name, data))
+BODY = Framing(BodyReader, is_whole=True)
 
 
 class State(Enum):
@@ -104,15 +159,21 @@ class Turns(ABC):
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
+    always_edits: ClassVar[bool] = False
+    """Documents have parts that are not the client's even where nothing is hidden."""
 
-    def __init__(self, injected_tool: str) -> None:
+    def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
+        """`before`: the id by which the client named the response that this one goes on from."""
+        self.framing = framing
         self.injected_tool = injected_tool
+        self.before = before
         self.continued = False
         """At least one turn is hidden."""
         self.hidden_usage: Metrics = {}
         """Usage of the turns that were continued."""
         self.hidden_names = HiddenNames()
         self.state = State.READING
+        self._touched = self.always_edits
         self.restart()
 
     # What the response calls
@@ -128,6 +189,8 @@ class Turns(ABC):
             return ()
         if event.document is None:
             return self.no_json(event)
+        if self.framing.is_whole:
+            return self._all_of_it(event, event.document)
         if self.is_error(event):
             return self._unnamed(self._error(event))
         out = self.read(event, event.document)
@@ -139,15 +202,20 @@ class Turns(ABC):
         """The provider's response has ended."""
         if self.state is State.HOLDING:
             self.state = State.ASKING
-        usage = self.usage.of_turn(self.metrics)
-        ending = self.ending.ending()
-        return replace(self.turn(), failed=self.failed, failure=self.failure, usage=usage, ending=ending)
+        usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
+        if not self.framing.is_whole:
+            turn = replace(self.turn(), failed=self.failed, failure=self.failure)
+        else:
+            turn = self._whole
+            ending = ending if turn.finished else Ending(ending.model)
+        return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
         """A continuation follows: return the held events that the client gets all the same."""
-        out = [event for event in map(self.without_end, self.held) if event is not None]
+        out = [] if self.framing.is_whole else filter(None, map(self.without_end, self.held))
+        out = list(out)
         self.hidden_usage = together(self.hidden_usage, self.usage.summed(self.metrics))
-        self.continued = True
+        self.continued = self._touched = True
         self.hide_turn()
         self.restart()
         return self._unnamed(out)
@@ -164,19 +232,29 @@ class Turns(ABC):
         """The provider has reported an error."""
         self.failure: Failure | None = None
         """The error, if the client has not got it."""
+        self._whole = Turn()
+        """The turn of a document."""
         self.begin_turn()
 
     def finish(self) -> list[Event]:
         """No continuation follows: the held events, put right for what the client saw."""
         held, self.held = self.held, []
         for event in held:
-            self.put_right(event)
+            if not self.framing.is_whole:
+                self.put_right(event)
+            elif self._touched and event.document is not None:
+                self.usage.add(event.document, self.owner(event.document), self.hidden_usage, {})
+                self.put_together(event.document)
         self.state = State.DONE
         return self._unnamed(held)
 
     def fail(self, failure: Failure) -> Event | None:
-        """The event that tells the client of a failure; None if it has got the provider's own error."""
-        if self.failed and not self.continued:
+        """Return the event that tells the client of a failure; None if there is none to get, or the client
+        has got the provider's own error."""
+        if self.framing.is_whole:
+            self.state = State.FAILED
+            return Event.read(self.framing.piece("", self.error_body(failure)))
+        if not failure.reported or (self.failed and not self.continued):
             return None
         self.state = State.FAILED
         return Event.read(self.error(failure))
@@ -186,6 +264,16 @@ class Turns(ABC):
         event.settle()
         self.held.append(event)
         return ()
+
+    def _all_of_it(self, event: Event, document: Document) -> Iterable[Event]:
+        """Take a response that is one document."""
+        turn = self._whole = self.read_whole(document)
+        self._touched |= bool(turn.injected)
+        self.hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)
+        self.hidden_names.note(turn.real_calls, hidden=False)
+        self.note_usage(document, self.owner(document))
+        self.state = State.HOLDING
+        return self.hold(event)
 
     def _unnamed(self, events: Iterable[Event]) -> list[Event]:
         """Events for the client without what names a hidden call."""
@@ -236,8 +324,12 @@ class Turns(ABC):
         """The provider reports an error."""
 
     @abstractmethod
+    def error_body(self, failure: Failure) -> bytes:
+        """An error object as the API writes it, in words of ours."""
+
     def error(self, failure: Failure) -> Piece:
-        """An error as the API writes it, in words of ours."""
+        """An event of a stream that is such an error."""
+        return self.framing.piece("", self.error_body(failure))
 
     def no_json(self, event: Event) -> Iterable[Event]:
         """An event that says nothing."""
@@ -255,140 +347,24 @@ class Turns(ABC):
         """The part of a delayed event that still counts when the response goes on."""
         return None
 
+    @abstractmethod
     def hide_turn(self) -> None:
         """The turn that is over is continued: keep the parts of it that later turns need."""
-        return
 
     def put_right(self, event: Event) -> None:
         """Edit an event at the end of the response."""
         return
 
-
-_log = logging.getLogger(__name__)
-
-
-class WholeTurns(ABC):
-    """Hides the parts of an API's documents that the client does not see."""
-
-    usage: ClassVar[UsageTable]
-    ends: ClassVar[EndingTable]
-
-    def __init__(self, injected_tool: str) -> None:
-        self.injected_tool = injected_tool
-        self.hidden_usage: Metrics = {}
-        """Usage of the turns that were continued."""
+    # What it says of documents
 
     @abstractmethod
-    def turn(self, document: Document) -> Turn:
-        """A document's content; the caller adds its usage."""
+    def read_whole(self, document: Document) -> Turn:
+        """The turn that a document is."""
 
     @abstractmethod
-    def hide_turn(self, document: Document) -> None:
-        """The turn is continued: keep the parts of it that the client is to see."""
-
-    @abstractmethod
-    def put_right(self, document: Document) -> None:
-        """Edit the last turn's document, so that it is the response to the client."""
-
-    @abstractmethod
-    def error(self, failure: Failure) -> bytes:
-        """An error as the API writes it, in words of ours."""
+    def put_together(self, document: Document) -> None:
+        """Edit the last turn's document, so that it is the response of all turns."""
 
     def owner(self, document: Document) -> Raw:
-        """The object whose members hold figures."""
+        """The object of a document that has its figures."""
         return document.root
-
-    def always_edits(self) -> bool:
-        """True if a response has parts that are not the client's even where nothing is hidden."""
-        return False
-
-
-class WholeResponse:
-    """See `base.Response`. Without turns, a response in which nothing is hidden."""
-
-    keep_alive = b""
-
-    def __init__(self, turns: WholeTurns | None = None, filters: Iterable[Filter] = ()) -> None:
-        self._turns = turns
-        self._filters = list(filters)
-        self._body = bytearray()
-        self._document: Document | None = None
-        self._touched = turns is not None and turns.always_edits()
-        self._hidden_names = HiddenNames()
-
-    def attach(self, filter: Filter) -> None:
-        self._filters.append(filter)
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
-
-    def end_turn(self) -> Turn:
-        try:
-            document = self._document = Document(bytes(self._body))
-        except NotJson:
-            self._document = None
-            return Turn()
-        if self._turns is None:
-            return Turn()
-        turn = self._turns.turn(document)
-        self._touched |= bool(turn.injected)
-        self._hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)
-        self._hidden_names.note(turn.real_calls, hidden=False)
-        owner = self._turns.owner(document)
-        metrics, said = self._turns.usage.read(document, owner), EndingReader(self._turns.ends)
-        said.note(document, owner)
-        ending = said.ending() if turn.finished else Ending(said.ending().model)
-        return replace(turn, usage=self._turns.usage.of_turn(metrics), ending=ending)
-
-    def go_on(self) -> bytes:
-        if self._turns is not None and self._document is not None:
-            turns, document = self._turns, self._document
-            metrics = turns.usage.read(document, turns.owner(document))
-            turns.hidden_usage = together(turns.hidden_usage, turns.usage.summed(metrics))
-            turns.hide_turn(document)
-        self._touched = True
-        self.restart()
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
-        self._document = None
-
-    def finish(self) -> bytes:
-        document = self._document
-        if document is None:
-            return bytes(self._body)
-        if self._turns is not None and self._touched:
-            self._turns.usage.add(document, self._turns.owner(document), self._turns.hidden_usage, {})
-            self._turns.put_right(document)
-            if self._hidden_names.are_in(document.data):
-                document = Document(document.render())
-                self._hidden_names.take_out(document, document.root)
-        return _filtered(document, self._filters)
-
-    def fail(self, failure: Failure) -> bytes:
-        return self._turns.error(failure) if self._turns is not None else b""
-
-    def close(self) -> bytes:
-        """The end of a response that nobody continues."""
-        self.end_turn()
-        return self.finish()
-
-
-def _filtered(document: Document, filters: Sequence[Filter]) -> bytes:
-    """The filtered bytes of a document. Never raises: a document that can't be read stays as it is."""
-    for filter in filters:
-        document = Document(document.render()) if document.edits else document
-        try:
-            filter.document(document)
-            # Edits that contradict one another are found here.
-            document.render()
-        except Exception as error:
-            _log.warning("Penumbra passes a response on as it came: %s", place(error))
-            document = Document(document.data)
-    return document.render()

@@ -158,7 +158,7 @@ def test_responses_are_read_and_arguments_in_them_edited(name: str) -> None:
     filters = [responses.call_arguments(lambda tool, freeform=False: None), responses.scaled_usage(abs)]
     passed = responses.passed(filters, stream=False)
     assert passed.feed(b'{"a": 1}') + passed.close() == b'{"a": 1}'
-    assert responses.usage.inputs, "the figures that count what went in"
+    assert responses.turns.usage.inputs, "the figures that count what went in"
     for response in (FORMATS[name].stream("expand_context"), FORMATS[name].body("expand_context")):
         assert response.feed(b"") == b""
         assert not response.holding
