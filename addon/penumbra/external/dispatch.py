@@ -14,8 +14,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -34,26 +33,17 @@ Clock = Callable[[], float]
 
 
 class Limits:
-    """`concurrency` calls at once; a bucket of `burst` calls that fills by `rate` a second.
-
-    Waiters are served in order. A waiter that is cancelled takes nothing with it.
-    """
+    """`places` for calls at once; a bucket of `burst` calls that fills by `rate` a second."""
 
     def __init__(
         self, concurrency: int = 10, rate: float = 20.0, burst: int = 20, clock: Clock = time.monotonic
     ) -> None:
-        self._places = asyncio.Semaphore(concurrency)
+        self.places = asyncio.Semaphore(concurrency)
         self._rate = rate
         self._burst = burst
         self._clock = clock
         self._level = float(burst)
         self._filled = clock()
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """A place for one call: waits for it, and gives it back."""
-        async with self._places:
-            yield
 
     async def token(self) -> None:
         """Wait until the call may be made; to be asked for in a place."""
@@ -165,28 +155,23 @@ PUT_BACK = "[Lines of the original that must not be missing:]"
 
 
 @cache
-def _wholes() -> Any:
-    return LinearText("|".join(f"(?:{entry['whole']})" for entry in strategy_rules()["markers"]))
-
-
-@cache
-def _starts() -> Any:
-    return LinearText("|".join(f"(?:{entry['start']})" for entry in strategy_rules()["markers"]))
+def _markers(part: str) -> Any:
+    """The pattern of all markers: their `whole`, or their `start`."""
+    return LinearText("|".join(f"(?:{entry[part]})" for entry in strategy_rules()["markers"]))
 
 
 def check_response(response: str, text: str) -> None:
     """Raises Failure where a response has markers or control characters that the text does not have."""
     if not set(_CONTROL.findall(response)) <= set(text):
         raise Failure("control characters")
-    if not _starts().search(response):
-        return
-    own = frozenset(match.group() for match in _wholes().finditer(text))
+    wholes, starts = _markers("whole"), _markers("start")
+    own = frozenset(match.group() for match in wholes.finditer(text))
     at = 0
-    for match in _wholes().finditer(response):
-        if match.group() not in own or _starts().search(response[at : match.start()]):
+    for match in wholes.finditer(response):
+        if match.group() not in own or starts.search(response[at : match.start()]):
             raise Failure("forged markers")
         at = match.end()
-    if _starts().search(response[at:]):
+    if starts.search(response[at:]):
         raise Failure("forged markers")
 
 
@@ -408,7 +393,7 @@ class Dispatcher:
 
     async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Response:
         breaker, limits = self._shared.breaker(strategy, task), self._shared.limits
-        async with limits.place():
+        async with limits.places:
             # Asked for in the place, so that a queue before a service that is down empties at once.
             if (admission := breaker.admit()) is None:
                 raise Failure("breaker open")

@@ -29,7 +29,6 @@ from penumbra.expand.reference import References
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Reader, Work
 from penumbra.external.strategies import (
     Credential,
-    ExternalProvider,
     Http,
     Strategy,
     Task,
@@ -303,8 +302,7 @@ class ExternalCompressors:
         """Once for each host: the credentials of its clients are good for nobody who could be asked."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""
-        is_new = host not in self._misfits and len(self._misfits) < _MOST_MISFITS
-        if isinstance(strategy, ExternalProvider) and is_new:
+        if host not in self._misfits and len(self._misfits) < _MOST_MISFITS:
             self._misfits.add(host)
             _log.warning(
                 "Penumbra: the provider %s takes no credential of clients %s, only of those of %s: their "
@@ -324,8 +322,7 @@ def _asked(
 
 def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
     asking, settings = selector.asking, selector.settings
-    aware = settings.external_strategy == "external_provider" or not settings.api.query_agnostic
-    captures = isinstance(selector.strategy, ExternalProvider) and selector.strategy.captures
+    aware, captures = selector.strategy.is_aware, selector.strategy.captures
     question = asking.question() if aware else ""
     asks: list[Ask] = []
     for each in pending:

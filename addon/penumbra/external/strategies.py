@@ -30,7 +30,7 @@ import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies
 
@@ -65,7 +65,7 @@ class Call:
 
 
 class Http:
-    """One client for all calls, made when the first one is. `listening` is asked for every new client."""
+    """One client for all calls, made with the first one. `listening` is asked for every new client."""
 
     def __init__(self, listening: Listening = tuple) -> None:
         self._listening = listening
@@ -213,66 +213,14 @@ class Failure(Exception):
         self.kind = kind
 
 
-class Strategy(Protocol):
-    """Shortens texts."""
-
-    @property
-    def name(self) -> str:
-        """As the settings spell it."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """Whose price it has; empty: it costs nothing."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """All that its responses depend on beside the task."""
-        ...
-
-    @property
-    def protects(self) -> bool:
-        """Reads are left whole and critical lines are put back."""
-        ...
-
-    def fits(self, task: Task) -> bool:
-        """Return whether it may be asked about this task at all: it has what it needs."""
-        ...
-
-    async def shorten(self, task: Task) -> Response:
-        """The shorter text. Raises Failure."""
-        ...
-
-
 WORDS = 50
 _WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
-    """Keeps the first `words` words with the blanks between them, and says so with three dots."""
-
-    words: int = WORDS
-    name: str = "simple"
-    model: str = ""
-    protects: bool = False
-
-    @property
-    def identity(self) -> str:
-        return f"{self.words} words"
-
-    def fits(self, task: Task) -> bool:
-        return True
-
-    async def shorten(self, task: Task) -> Response:
-        return Response(first_words(task.text, self.words))
-
-
-def first_words(text: str, count: int = WORDS) -> str:
-    """The text up to its word number `count`; the whole text if it has no more."""
+def first_words(text: str) -> str:
+    """The text up to its word number `WORDS`, with three dots; the whole text if it has no more."""
     for number, found in enumerate(_WORD.finditer(text)):
-        if number == count:
+        if number == WORDS:
             return f"{text[: found.start()].rstrip()}..."
     return text
 
@@ -284,42 +232,58 @@ _ANSWERS = ("compressed_output", "compressed_context")
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
-    """The service that the settings name."""
+class Question:
+    """A task as it is put to a service."""
 
-    settings: ApiSettings
-    http: Http
-    name: str = "api"
-    protects: bool = True
-
-    @property
-    def model(self) -> str:
-        return self.settings.model or MODEL
+    task: Task
+    model: str
+    is_aware: bool
+    """The service is told what the user wants to know."""
+    reserve: int = 0
+    """Tokens for thinking, on top of those of the response."""
 
     @property
-    def identity(self) -> str:
-        return f"{service_address(self.settings.endpoint)} {self.model} {self.settings.query_agnostic}"
+    def wanted(self) -> int:
+        """Tokens of the response."""
+        share = self.task.ratio if self.task.ratio is not None else 0.5
+        return min(max(int(token_estimate.estimate(self.task.text) * share), _LEAST), _MOST)
 
-    def fits(self, task: Task) -> bool:
-        return True
+    @property
+    def most(self) -> int:
+        """Most tokens of the response, thinking included. The estimate and the provider's count differ."""
+        return self.wanted * 3 // 2 + self.reserve
 
-    async def shorten(self, task: Task) -> Response:
-        headers = {"x-api-key": self.settings.api_key} if self.settings.api_key else {}
-        call = Call(service_address(self.settings.endpoint), headers, self._body(task))
-        limit = 6 * len(task.text) + 65_536
-        return read_service(await self.http.post(call, self.settings.timeout, limit))
+    @property
+    def instruction(self) -> str:
+        words = str(strategy_rules()["instruction"]).strip()
+        return words.replace("{tokens}", str(self.wanted))
 
-    def _body(self, task: Task) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "tool_output": task.text,
-            "tool_name": task.tool or "unknown",
-            "compression_model_name": self.model,
-        }
-        if not self.settings.query_agnostic:
-            body["query"] = "\n".join(filter(None, (task.question, task.intent))) or "What does it say?"
-        if task.ratio is not None:
-            body["target_compression_ratio"] = round(1 - task.ratio, 6)
-        return body
+    @property
+    def prompt(self) -> str:
+        """The text between tags that nothing in it can close, after what it is about."""
+        task = self.task
+        digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        titles = (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))
+        about = [f"{title}: {value}" for title, value in titles if value]
+        return "\n".join([*about, f"<output-{digest}>", task.text, f"</output-{digest}>"])
+
+
+_LEAST, _MOST = 256, 8192
+"""Tokens of a response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The API of a compression service or of a provider."""
+
+    path: str
+    """Added to a base URL; `{model}` stands for the model's name."""
+    key: Callable[[str], dict[str, str]]
+    """The headers that carry a key."""
+    body: Callable[[Question], dict[str, Any]]
+    read: Callable[[Any], Response]
+    """Reads a decoded response. Raises Failure, LookupError, TypeError or AttributeError."""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def service_address(endpoint: str) -> str:
@@ -328,8 +292,21 @@ def service_address(endpoint: str) -> str:
     return urljoin(url, PATH) if urlsplit(url).path in ("", "/") else url
 
 
-def read_service(response: Any) -> Response:
-    """Return what a decoded response says. Raises Failure."""
+def _service_body(question: Question) -> dict[str, Any]:
+    task = question.task
+    body: dict[str, Any] = {
+        "tool_output": task.text,
+        "tool_name": task.tool or "unknown",
+        "compression_model_name": question.model,
+    }
+    if question.is_aware:
+        body["query"] = "\n".join(filter(None, (task.question, task.intent))) or "What does it say?"
+    if task.ratio is not None:
+        body["target_compression_ratio"] = round(1 - task.ratio, 6)
+    return body
+
+
+def _service_response(response: Any) -> Response:
     if not isinstance(response, dict):
         raise Failure("malformed", "no object")
     if response.get("success") is False:
@@ -344,36 +321,6 @@ def read_service(response: Any) -> Response:
 def count(value: Any) -> int:
     """A number of tokens as a response tells it; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A question to a model."""
-
-    model: str
-    instruction: str
-    text: str
-    tokens: int
-    """Most tokens of the response, thinking included."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """One provider's API."""
-
-    path: str
-    """Behind the base URL; `{model}` stands for the model's name."""
-    key: Callable[[str], dict[str, str]]
-    """The headers that carry a key."""
-    headers: Mapping[str, str]
-    body: Callable[[Prompt], dict[str, Any]]
-    read: Callable[[Any], Response]
-    """Reads a decoded response. Raises Failure, or LookupError, TypeError where it is none."""
-
-    def call(self, endpoint: str, headers: Mapping[str, str], prompt: Prompt) -> Call:
-        """The request to an endpoint: a base URL, or the whole address."""
-        url = provider_address(endpoint, self.path, prompt.model)
-        return Call(url, {**self.headers, **headers}, self.body(prompt))
 
 
 def provider_address(endpoint: str, path: str, model: str) -> str:
@@ -394,12 +341,12 @@ def _finished(reason: Any, *good: Any) -> None:
         raise Failure("unfinished", str(reason)[:40] if isinstance(reason, str) else "")
 
 
-def _anthropic_body(prompt: Prompt) -> dict[str, Any]:
+def _anthropic_body(question: Question) -> dict[str, Any]:
     return {
-        "model": prompt.model,
-        "max_tokens": prompt.tokens,
-        "system": prompt.instruction,
-        "messages": [{"role": "user", "content": prompt.text}],
+        "model": question.model,
+        "max_tokens": question.most,
+        "system": question.instruction,
+        "messages": [{"role": "user", "content": question.prompt}],
     }
 
 
@@ -410,13 +357,13 @@ def _anthropic_response(response: Any) -> Response:
     return Response(text, count(usage.get("input_tokens")), count(usage.get("output_tokens")))
 
 
-def _openai_body(prompt: Prompt) -> dict[str, Any]:
+def _openai_body(question: Question) -> dict[str, Any]:
     return {
-        "model": prompt.model,
-        "max_completion_tokens": prompt.tokens,
+        "model": question.model,
+        "max_completion_tokens": question.most,
         "messages": [
-            {"role": "system", "content": prompt.instruction},
-            {"role": "user", "content": prompt.text},
+            {"role": "system", "content": question.instruction},
+            {"role": "user", "content": question.prompt},
         ],
     }
 
@@ -429,11 +376,11 @@ def _openai_response(response: Any) -> Response:
     return Response(choice["message"]["content"], *tokens)
 
 
-def _gemini_body(prompt: Prompt) -> dict[str, Any]:
+def _gemini_body(question: Question) -> dict[str, Any]:
     return {
-        "systemInstruction": {"parts": [{"text": prompt.instruction}]},
-        "contents": [{"role": "user", "parts": [{"text": prompt.text}]}],
-        "generationConfig": {"maxOutputTokens": prompt.tokens},
+        "systemInstruction": {"parts": [{"text": question.instruction}]},
+        "contents": [{"role": "user", "parts": [{"text": question.prompt}]}],
+        "generationConfig": {"maxOutputTokens": question.most},
     }
 
 
@@ -449,31 +396,26 @@ def _gemini_response(response: Any) -> Response:
 
 CONTRACTS: Mapping[str, Contract] = {
     "anthropic": Contract(
-        path="/v1/messages",
-        key=lambda key: {"x-api-key": key},
-        headers={"anthropic-version": "2023-06-01"},
-        body=_anthropic_body,
-        read=_anthropic_response,
+        "/v1/messages",
+        lambda key: {"x-api-key": key},
+        _anthropic_body,
+        _anthropic_response,
+        {"anthropic-version": "2023-06-01"},
     ),
     "openai": Contract(
-        path="/v1/chat/completions",
-        key=lambda key: {"authorization": f"Bearer {key}"},
-        headers={},
-        body=_openai_body,
-        read=_openai_response,
+        "/v1/chat/completions",
+        lambda key: {"authorization": f"Bearer {key}"},
+        _openai_body,
+        _openai_response,
     ),
     "gemini": Contract(
-        path="/v1beta/models/{model}:generateContent",
-        key=lambda key: {"x-goog-api-key": key},
-        headers={},
-        body=_gemini_body,
-        read=_gemini_response,
+        "/v1beta/models/{model}:generateContent",
+        lambda key: {"x-goog-api-key": key},
+        _gemini_body,
+        _gemini_response,
     ),
 }
-
-
-_LEAST, _MOST = 256, 8192
-"""Tokens of a response."""
+_SERVICE = Contract(PATH, lambda key: {"x-api-key": key}, _service_body, _service_response)
 
 
 @cache
@@ -484,98 +426,122 @@ def strategy_rules() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalProvider:
-    """One entry of `providers`; `timeout` is in seconds."""
+class Strategy:
+    """A way to shorten texts: by a service, or to their first words."""
 
-    entry: str
-    provider: Provider
-    timeout: float
-    http: Http
-    name: str = "external_provider"
-    protects: bool = True
+    name: str
+    """As the settings spell it."""
+    identity: str
+    """All that its responses depend on beside the task."""
+    contract: Contract | None = None
+    """None: no service is asked."""
+    address: str = ""
+    model: str = ""
+    """Name of the model, by which it has a price; empty: it costs nothing."""
+    key: str = field(default="", repr=False)
+    entry: str = ""
+    """Name in `providers`."""
+    captures: bool = False
+    """The clients' own credentials pay for it."""
+    is_aware: bool = True
+    """The service is told what the user wants to know."""
+    reserve: int = 0
+    limit: int = 65_536
+    """Bytes of a response beside six for each character of the text."""
+    timeout: float = 30.0
+    """Seconds."""
+    http: Http | None = None
 
     @property
-    def model(self) -> str:
-        return self.provider.model or str(self._rules().get("model", ""))
+    def protects(self) -> bool:
+        """True if reads are left whole and critical lines are put back."""
+        return self.contract is not None
 
     @property
-    def identity(self) -> str:
-        return f"{self._contract()} {self._endpoint()} {self.model}"
-
-    @property
-    def captures(self) -> bool:
-        """True if it is asked with the clients' own credentials."""
-        return self.provider.auth == "oauth"
+    def host(self) -> str:
+        """Name and port of the address."""
+        parts = urlsplit(self.address)
+        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     def fits(self, task: Task) -> bool:
+        """True if the task has the credential that is needed."""
         if not self.captures:
             return True
         return task.credential is not None and task.credential.host.lower() == self.host
 
-    @property
-    def host(self) -> str:
-        """Return where it is asked: name and port."""
-        parts = urlsplit(self._endpoint())
-        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-
     async def shorten(self, task: Task) -> Response:
-        name = self._contract()
-        contract = CONTRACTS[name]
-        prompt = self._prompt(task, int(strategy_rules()["reserve"][name]))
-        call = contract.call(self._endpoint(), self._authorisation(contract, task), prompt)
-        response = await self.http.post(call, self.timeout, 6 * len(task.text) + 262_144)
+        """The shorter text. Raises Failure."""
+        if self.contract is None or self.http is None:
+            return Response(first_words(task.text))
+        headers = {**self.contract.headers, **self._authorisation(self.contract, task)}
+        body = self.contract.body(Question(task, self.model, self.is_aware, self.reserve))
+        limit = 6 * len(task.text) + self.limit
+        response = await self.http.post(Call(self.address, headers, body), self.timeout, limit)
         try:
-            read = contract.read(response)
+            read = self.contract.read(response)
         except (LookupError, TypeError, AttributeError):
-            raise Failure("malformed", "not the provider's response") from None
+            raise Failure("malformed", "another shape") from None
         if not isinstance(read.text, str):
             raise Failure("malformed", "no text")
         return read
 
-    def _rules(self) -> Mapping[str, Any]:
-        rules: Mapping[str, Any] = strategy_rules()["providers"].get(self.entry, {})
-        return rules
-
-    def _contract(self) -> str:
-        return str(self._rules().get("contract", strategy_rules()["other"]))
-
-    def _endpoint(self) -> str:
-        return self.provider.endpoint or str(self._rules().get("endpoint", ""))
-
     def _authorisation(self, contract: Contract, task: Task) -> Mapping[str, str]:
         if not self.captures:
-            return contract.key(self.provider.api_key) if self.provider.api_key else {}
+            return contract.key(self.key) if self.key else {}
         if not self.fits(task) or task.credential is None:
             raise Failure("no credential")
         return task.credential.headers
 
-    def _prompt(self, task: Task, reserve: int) -> Prompt:
-        share = task.ratio if task.ratio is not None else 0.5
-        wanted = min(max(int(token_estimate.estimate(task.text) * share), _LEAST), _MOST)
-        instruction = str(strategy_rules()["instruction"]).strip().replace("{tokens}", str(wanted))
-        # The estimate and the provider's count differ.
-        return Prompt(self.model, instruction, frame(task), wanted * 3 // 2 + reserve)
+
+SIMPLE = Strategy("simple", f"{WORDS} words")
 
 
-def frame(task: Task) -> str:
-    """The text between tags that nothing in it can close, and what it is about in front of them."""
-    digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    about = [
-        f"{title}: {value}"
-        for title, value in (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))
-        if value
-    ]
-    return "\n".join([*about, f"<output-{digest}>", task.text, f"</output-{digest}>"])
+def of_service(settings: ApiSettings, http: Http) -> Strategy:
+    """The strategy that asks a compression service."""
+    address, model = service_address(settings.endpoint), settings.model or MODEL
+    return Strategy(
+        "api",
+        f"{address} {model} {settings.query_agnostic}",
+        _SERVICE,
+        address,
+        model,
+        settings.api_key,
+        is_aware=not settings.query_agnostic,
+        timeout=settings.timeout,
+        http=http,
+    )
+
+
+def of_provider(entry: str, provider: Provider, timeout: float, http: Http) -> Strategy:
+    """The strategy that asks a provider's model. `entry`: its name in `providers`."""
+    known: Mapping[str, Any] = strategy_rules()["providers"].get(entry, {})
+    name = str(known.get("contract", strategy_rules()["other"]))
+    endpoint = provider.endpoint or str(known.get("endpoint", ""))
+    model = provider.model or str(known.get("model", ""))
+    return Strategy(
+        "external_provider",
+        f"{name} {endpoint} {model}",
+        CONTRACTS[name],
+        provider_address(endpoint, CONTRACTS[name].path, model),
+        model,
+        provider.api_key,
+        entry=entry,
+        captures=provider.auth == "oauth",
+        reserve=int(strategy_rules()["reserve"][name]),
+        limit=262_144,
+        timeout=timeout,
+        http=http,
+    )
 
 
 def chosen(settings: Settings, http: Http) -> Strategy | None:
-    """Return who is asked beside the pipeline or instead of it; None: nobody."""
+    """The strategy beside the pipeline or instead of it; None: none."""
     name = settings.external_strategy
     if name == "simple":
-        return Simple()
+        return SIMPLE
     if name == "api":
-        return Api(service(settings), http)
+        return of_service(service(settings), http)
     if name == "external_provider":
         entry, asked = provider(settings)
-        return None if asked is None else ExternalProvider(entry, asked, settings.api.timeout, http)
+        return None if asked is None else of_provider(entry, asked, settings.api.timeout, http)
     return None

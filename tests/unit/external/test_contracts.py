@@ -10,7 +10,7 @@ import pytest
 from penumbra.config.settings import Api as ApiSettings
 from penumbra.config.settings import Provider
 from penumbra.external import strategies
-from penumbra.external.strategies import Credential, ExternalProvider, Failure, Http, Response, Task, trust
+from penumbra.external.strategies import Credential, Failure, Http, Response, Task, of_provider, trust
 from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn
@@ -22,8 +22,8 @@ CONTRACTS = ("api", "anthropic", "openai", "gemini", "mine")
 
 def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any) -> Any:
     if name == "api":
-        return strategies.Api(ApiSettings(url, "cmp_key", "small", timeout, False), http)
-    return ExternalProvider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
+        return strategies.of_service(ApiSettings(url, "cmp_key", "small", timeout, False), http)
+    return of_provider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
 
 
 def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Response:
@@ -65,9 +65,9 @@ def test_what_the_api_is_asked(service: Service) -> None:
 def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
     async def call() -> None:
         http = Http()
-        await strategies.Api(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
-            Task("a text " * 30)
-        )
+        await strategies.of_service(
+            ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http
+        ).shorten(Task("a text " * 30))
         await http.close()
 
     asyncio.run(call())
@@ -156,7 +156,7 @@ def test_nobody_listens(service: Service) -> None:
 def test_a_clients_credential_goes_where_the_client_sent_it_and_nowhere_else(service: Service) -> None:
     headers = {"authorization": "Bearer sk-ant-oat01-a", "anthropic-beta": "oauth-2025-04-20"}
     http = Http()
-    captured = ExternalProvider("anthropic", Provider("oauth", "small", endpoint=service.url), 20, http)
+    captured = of_provider("anthropic", Provider("oauth", "small", endpoint=service.url), 20, http)
     own = Task(TEXT, credential=Credential(f"127.0.0.1:{service.port}", headers))
     elsewhere = Task(TEXT, credential=Credential("127.0.0.1:80", headers))
     other = Task(TEXT, credential=Credential("api.openai.com:443", headers))

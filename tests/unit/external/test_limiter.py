@@ -1,4 +1,4 @@
-"""Limits of the process: places, tokens, breaker. Measured on what they let through."""
+"""Limits of the process: tokens and breaker, by the calls that they let through."""
 
 from __future__ import annotations
 
@@ -18,26 +18,6 @@ class Clock:
         return self.now
 
 
-def test_no_more_at_once_than_there_are_places() -> None:
-    async def run() -> int:
-        limits = Limits(3, rate=10_000, burst=1_000)
-        running = most = 0
-
-        async def call() -> None:
-            nonlocal running, most
-            async with limits.place():
-                await limits.token()
-                running += 1
-                most = max(most, running)
-                await asyncio.sleep(0.001)
-                running -= 1
-
-        await asyncio.gather(*(call() for _ in range(50)))
-        return most
-
-    assert asyncio.run(run()) == 3
-
-
 def test_the_bucket_never_gives_more_than_it_holds_and_gets() -> None:
     rate, burst = 100.0, 10
 
@@ -46,7 +26,7 @@ def test_the_bucket_never_gives_more_than_it_holds_and_gets() -> None:
         given: list[float] = []
 
         async def call() -> None:
-            async with limits.place():
+            async with limits.places:
                 await limits.token()
                 given.append(time.monotonic())
 
@@ -59,52 +39,6 @@ def test_the_bucket_never_gives_more_than_it_holds_and_gets() -> None:
     for number, moment in enumerate(given):
         # Sleeping may take longer than asked for, and never less than the clock's grain.
         assert number < burst + rate * (moment - start + 0.05)
-
-
-def test_places_are_given_in_order_and_survive_cancelled_waiters() -> None:
-    async def run() -> list[int]:
-        limits = Limits(1, rate=10_000, burst=1_000)
-        order: list[int] = []
-        first = asyncio.Event()
-
-        async def call(number: int) -> None:
-            async with limits.place():
-                order.append(number)
-                if number == 0:
-                    await first.wait()
-
-        tasks = [asyncio.create_task(call(number)) for number in range(6)]
-        await asyncio.sleep(0)
-        tasks[1].cancel()
-        tasks[3].cancel()
-        await asyncio.sleep(0)
-        first.set()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        async with asyncio.timeout(5), limits.place():
-            order.append(9)
-        return order
-
-    assert asyncio.run(run()) == [0, 2, 4, 5, 9]
-
-
-def test_a_place_handed_to_one_who_goes_away_is_handed_on() -> None:
-    async def run() -> str:
-        limits = Limits(1, rate=10_000, burst=1_000)
-
-        async def call() -> None:
-            async with limits.place():
-                pass
-
-        async with limits.place():
-            waiting = asyncio.create_task(call())
-            await asyncio.sleep(0)
-        # The place is on its way to `waiting`, which has not run since.
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(5), limits.place():
-            return "free"
-
-    assert asyncio.run(run()) == "free"
 
 
 def test_a_cancelled_token_is_put_back() -> None:
