@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.addonmanager import Loader
@@ -28,6 +28,7 @@ from penumbra.flow.page.server import PageServer, ProxiedPage
 from penumbra.flow.report import HistoryWriter, Observation, Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
+from penumbra.flow.state import Refused, TurnEnd
 from penumbra.flow.tracing import Tracing
 from penumbra.flow.websocket import WebSocketWay
 from penumbra.metrics import totals
@@ -35,9 +36,6 @@ from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.events import EventFile
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.running import StatsFile, own_file
-
-if TYPE_CHECKING:
-    from penumbra.flow.splice import Refused, TurnEnd
 
 _log = logging.getLogger(__name__)
 

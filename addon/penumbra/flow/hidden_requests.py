@@ -58,16 +58,16 @@ def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> 
     same = {name: described[name] for name in ("session", "declared") if name in described}
     flow.metadata["penumbra"] = {"continues": parent.id, **same}
     hidden = HiddenRequest(parent.client_conn.id)
-    states.begin(flow, state.lease.share()).hidden_request = hidden
+    states.begin(flow, state.lease.share()).put(hidden)
     return flow
 
 
 async def run(flow: http.HTTPFlow) -> str | None:
     """Send such a flow's request and wait for its end; what went wrong, if something did."""
     state = states.of(flow)
-    if state is None or state.hidden_request is None:
+    if state is None or (hidden := state.get(HiddenRequest)) is None:
         return "the flow has ended"
-    end = state.hidden_request.end = asyncio.get_running_loop().create_future()
+    end = hidden.end = asyncio.get_running_loop().create_future()
     flow.server_conn = flow.server_conn.copy()
     handler = ReplayHandler(flow, ctx.options)
     task = asyncio.ensure_future(handler.replay())
@@ -114,7 +114,7 @@ async def client_disconnected(client: connection.Client) -> None:
         return
     _CLIENTS.discard(client.id)
     for state in states.all_states():
-        hidden = state.hidden_request
+        hidden = state.get(HiddenRequest)
         if hidden is not None and hidden.client_id == client.id and hidden.end is not None:
             hidden.end.cancel()
     await asyncio.sleep(_DISCONNECT_SECONDS)

@@ -21,7 +21,7 @@ from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
-from penumbra.flow.report import add_note
+from penumbra.flow.state import add_note
 from penumbra.metrics.events import WriteEvent, expansion_event, recovery_event
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import TurnRecord

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
@@ -22,7 +21,7 @@ from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.loop_turns import Turns
-from penumbra.flow.state import FlowState, Step
+from penumbra.flow.state import FlowState, Refused, Step
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.retry import refusals, retry
@@ -30,9 +29,6 @@ from penumbra.retry.first_events import FirstEvents, Verdict
 from penumbra.retry.refusals import Refusal
 from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
-
-if TYPE_CHECKING:
-    from penumbra.flow.splice import Refused
 
 _PATIENCE = 1.0
 """Seconds that a stream's head and announcements wait at most for its first content."""
@@ -98,13 +94,13 @@ class OverflowRetry(Step):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        state.overflow_retry = WatchedRequest(state.lease, incoming, accepted, _patience(accepted))
+        state.guard = WatchedRequest(state.lease, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
         """A response is there, and nothing of it has gone to the client."""
         state, response = states.of(refused.flow), refused.flow.response
-        watched = state.overflow_retry if state is not None else None
-        if state is None or watched is None:
+        watched = state.guard if state is not None else None
+        if state is None or not isinstance(watched, WatchedRequest):
             return
         watched.asked = True
         smaller = None
@@ -116,12 +112,12 @@ class OverflowRetry(Step):
             refused.error is None and response is not None and self._is_taken(watched, response, refused.body)
         ):
             refused.restore = watched.restored = True
-            state.tool_loop = None
+            state.session = None
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """The client's response is complete."""
-        watched, state.overflow_retry = state.overflow_retry, None
-        if watched is None:
+        watched, state.guard = state.guard, None
+        if not isinstance(watched, WatchedRequest):
             return
         if not watched.asked and not response.stream:
             await self._replace(flow, state, watched)

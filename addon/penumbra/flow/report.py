@@ -13,7 +13,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, repeat
 
@@ -37,7 +37,7 @@ from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Engines, Lease
 from penumbra.flow.page.contents import Texts
-from penumbra.flow.state import FlowState
+from penumbra.flow.state import FlowState, add_note
 from penumbra.metrics import amounts, events
 from penumbra.metrics.amounts import Rates
 from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
@@ -54,9 +54,13 @@ _STEP = 256
 _log = logging.getLogger(__name__)
 
 
-def add_note(flow: http.HTTPFlow, note: str) -> None:
-    """Say more of a flow in its comment."""
-    flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+@dataclass
+class _Frames:
+    """Frames of a WebSocket so far."""
+
+    summary: Summary = field(default_factory=Summary)
+    comment: str = ""
+    """The flow's comment about them."""
 
 
 class Reports:
@@ -224,8 +228,10 @@ class Reports:
         new: list[ResultFacts],
     ) -> None:
         earlier = flow.metadata.get("penumbra", {}) if incoming.socket else {}
+        frames = state.get(_Frames) or _Frames()
         if incoming.socket:
-            summary = state.frames = state.frames + summary
+            frames.summary = summary = frames.summary + summary
+            state.put(frames)
         sizes = earlier.get("body_bytes", [0, 0])
         metadata = flow.metadata["penumbra"] = {
             **summary.metadata(),
@@ -239,12 +245,12 @@ class Reports:
         if incoming.socket:
             metadata["frames"] = earlier.get("frames", 0) + 1
         if metadata["changed"]:
-            comment, before = f"Penumbra: {summary.line()}", state.frames_comment
+            comment, before = f"Penumbra: {summary.line()}", frames.comment
             # What was said of responses in between stays behind it.
             flow.comment = comment + flow.comment.removeprefix(before) if before else comment
             flow.marked = flow.marked or MARK
             if incoming.socket:
-                state.frames_comment = comment
+                frames.comment = comment
 
 
 def do_afterwards(steps: Iterator[None]) -> None:

@@ -32,6 +32,7 @@ from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.flow import bodies, destination, guarded, refusal, signing, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings, Lease
+from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.refusal import leave
 from penumbra.flow.report import Observation, Reports
 from penumbra.flow.response import ResponseWay
@@ -96,7 +97,7 @@ class RequestWay:
             # A strategy's own call, come back to us over some proxy.
             del flow.request.headers[request_path.HEADER]
             return
-        if (state := states.of(flow)) is not None and state.hidden_request is not None:
+        if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
             signing.sign_now(flow.request, state.lease.settings)
             return
         before = replace(flow.request.data, headers=http.Headers(flow.request.headers.fields))
@@ -170,7 +171,9 @@ class RequestWay:
         if api is None:
             if settings.redact_secrets:
                 is_provider = destination.is_provider(flow, settings.hosts)
-                state.searched_socket = SearchedSocket.at(request.path, is_provider=is_provider)
+                socket = SearchedSocket.at(request.path, is_provider=is_provider)
+                if socket is not None:
+                    state.put(socket)
             return False
         # Values are put back into responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
@@ -179,7 +182,7 @@ class RequestWay:
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")
         if settings.websocket == "rewrite" and may_change and not restores:
-            state.socket = Socket(api)
+            state.put(Socket(api))
             state.threshold = request.headers.pop(THRESHOLD_HEADER, None)
             return True
         refusal.refuse_websocket(flow)
@@ -296,7 +299,7 @@ class RequestWay:
     def must_search_frame(self, flow: http.HTTPFlow) -> bool:
         """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
         state = states.of(flow)
-        is_read = state is not None and (state.socket is not None or state.searched_socket is not None)
+        is_read = state is not None and websocket_frames.is_read(state)
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:

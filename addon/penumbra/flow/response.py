@@ -21,12 +21,12 @@ from penumbra.flow import bodies, destination, guarded, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
-from penumbra.flow.report import add_note
-from penumbra.flow.secret_restoration import SecretRestoration
-from penumbra.flow.state import FlowState, Step
+from penumbra.flow.secret_restoration import RestoredResponse, SecretRestoration
+from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.tracing import Tracing
-from penumbra.flow.usage_scaling import UsageScaling
+from penumbra.flow.usage_scaling import ScaledResponse, UsageScaling
+from penumbra.flow.websocket_streams import Socket
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import placeholder
@@ -34,48 +34,8 @@ from penumbra.redaction import placeholder
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
 _ON_SOCKETS = "openai_responses"
-
-
-class PlaceholderWarning(Step):
-    """State: none."""
-
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Only a model that sees placeholders can write them."""
-        format_name = incoming.api.format
-        if format_name in FORMATS and placeholder.stands_in(accepted.rewritten.body):
-            state.placeholder_format = format_name
-
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """A response is complete; of a stream, the client has got it already."""
-        if not state.placeholder_format or response.status_code != 200:
-            return
-        try:
-            wire, stream = FORMATS[state.placeholder_format], bodies.is_stream(flow)
-            count = placeholder.calls(wire, bodies.content(flow), stream=stream)
-        except Exception as error:
-            _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
-            return
-        _warn(flow, count)
-
-
-def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
-    """A response of several on one connection is complete, as the model wrote it."""
-    try:
-        _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
-    except Exception as error:
-        _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
-
-
-def _warn(flow: http.HTTPFlow, count: int) -> None:
-    if not count:
-        return
-    note = f"{count} calls write a [REDACTED] placeholder instead of a value"
-    flow.marked = MARK
-    flow.metadata[METADATA] = count
-    add_note(flow, note)
-    _log.warning(f"Penumbra: {destination.shown(flow)}: {note}")
-
-
+_MOST_BYTES = 4_000_000
+"""Largest response that is read for its figures at its end, if no step has read it on its way."""
 _log = logging.getLogger(__name__)
 
 
@@ -97,27 +57,29 @@ class ResponseWay:
         usage_scaling = UsageScaling()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, usage_scaling)
         self._steps: tuple[Step, ...] = (
-            # Before anybody has read what a refused request got: all other steps know only the response to
-            # the request that takes its place.
+            # Before any other step has read the response to a refused request: the others know only the
+            # response to the request that takes its place.
             self.overflow_retry,
             # Makes one response of several turns: from here on there is only what the client gets.
             self.tool_loop,
-            # Behind the tool loop: in hidden turns, which the provider gets back, no value may stand.
+            # After the tool loop: in hidden turns, which the provider gets back, no value may stand.
             SecretRestoration(),
-            # Behind the tool loop, which sums usage up.
+            # After the tool loop, which sums usage up.
             usage_scaling,
-            # Behind the tool loop, which counts the turns that it reads.
+            # After the tool loop, which counts the turns that it reads.
             ResponseUsage(journal),
-            # Behind what counts.
+            # After what counts.
             tracing,
-            # Behind restoration: a placeholder that has got its value is not warned of.
+            # After restoration: a placeholder that has got its value is not warned of.
             PlaceholderWarning(),
-            # Behind all that read what the flow holds of its bodies: it may be emptied here.
+            # After all that read what the flow holds of its bodies: it may be emptied here.
             self.privacy,
         )
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """A request is about to be sent."""
+        state.format = incoming.api.format
+        state.has_placeholders = placeholder.stands_in(accepted.rewritten.body)
         for step in self._steps:
             step.sent(flow, state, incoming, accepted)
 
@@ -187,80 +149,6 @@ def _contained() -> Iterator[None]:
         _log.error("penumbra: a step of a response's way failed: %s", errors.place(error))
 
 
-class FlowPrivacy(Step):
-    """Keeps out of flows what is not to be seen there: of values put back, placeholders stay. A body
-    that is yet to be sent is handed to the splice; without the splice such bodies stay in the flow.
-
-    State: none. The setting is the one in force when a flow ends, not when it began: it is about what
-    is kept from now on."""
-
-    def __init__(self, blank_flows: Callable[[], str]) -> None:
-        self._blank_flows = blank_flows
-
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Remember whether there is anything to hide."""
-        if placeholder.stands_in(accepted.rewritten.body):
-            state.has_placeholders = True
-
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """A response is complete; a stream was sent, a document will be."""
-        self._hide(flow, state)
-
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
-        self._hide(flow, state)
-
-    def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        if self._blank_flows() != "off" and flow.websocket is not None and state.socket is not None:
-            for message in flow.websocket.messages:
-                message.content = _note(message.content)
-
-    def _hide(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        blanked = self._is_blanked(flow, state)
-        if blanked:
-            flow.request.data.content = _note(flow.request.data.content or b"")
-        response, restored = flow.response, state.secret_restoration
-        if response is None or response.data.content is None:
-            return
-        body = shown = response.data.content
-        if blanked:
-            shown = _note(body)
-        elif restored is not None and restored.restoration.used:
-            shown = restored.restoration.concealed(body)
-        if shown != body and _may_show(flow, state, response, body):
-            response.data.content = shown
-
-    def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
-        wanted, summary = self._blank_flows(), flow.metadata.get("penumbra")
-        if wanted == "off" or not isinstance(summary, dict):
-            return False
-        if wanted == "all" or "refused" in summary:
-            return True
-        parent = states.by_id(summary.get("continues", flow.id))
-        restored = state.secret_restoration
-        return (parent is not None and parent.has_placeholders) or (
-            restored is not None and bool(restored.restoration.used)
-        )
-
-
-def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
-    """Return whether the flow may have another body than the client gets."""
-    if state.spliced:
-        state.body_to_send = body
-        return True
-    # What was streamed is gone; but hidden responses are read from their flows, but for the splice.
-    hidden = "continues" in flow.metadata.get("penumbra", {})
-    return (bool(response.stream) or flow.error is not None) and not hidden
-
-
-def _note(content: bytes) -> bytes:
-    return b"[%d bytes, not kept by Penumbra]" % len(content)
-
-
-_MOST_BYTES = 4_000_000
-"""Largest response that is searched for placeholders at its end, if no step has read it on its way."""
-
-
 class ResponseUsage(Step):
     """Tells the journal the provider's figures: what was billed, and what its cache had."""
 
@@ -302,9 +190,109 @@ def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
         wire = FORMATS[state.response_format]
         response = wire.stream("") if bodies.is_stream(flow) else wire.body("")
         response.feed(body)
-        real = state.usage_scaling.usage.real if state.usage_scaling is not None else {}
+        scaled = state.get(ScaledResponse)
+        real = scaled.usage.real if scaled is not None else {}
         turn = response.end_turn()
         return replace(turn, usage={**turn.usage, **real})
     except Exception as error:
         _log.debug("Penumbra could not read the figures of a response: %s", errors.place(error))
         return Turn()
+
+
+class PlaceholderWarning(Step):
+    """Warns of calls with placeholders in them, which only a model that sees some can write. State: none."""
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+        wire = FORMATS.get(state.format) if state.has_placeholders else None
+        if wire is None or response.status_code != 200:
+            return
+        try:
+            count = placeholder.calls(wire, bodies.content(flow), stream=bodies.is_stream(flow))
+        except Exception as error:
+            _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
+            return
+        _warn(flow, count)
+
+
+def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
+    """A response of several on one connection is complete, as the model wrote it."""
+    try:
+        _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
+    except Exception as error:
+        _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
+
+
+def _warn(flow: http.HTTPFlow, count: int) -> None:
+    if not count:
+        return
+    note = f"{count} calls write a [REDACTED] placeholder instead of a value"
+    flow.marked = MARK
+    flow.metadata[METADATA] = count
+    add_note(flow, note)
+    _log.warning(f"Penumbra: {destination.shown(flow)}: {note}")
+
+
+class FlowPrivacy(Step):
+    """Keeps out of flows what is not to be seen there: of values put back, placeholders stay. A body
+    that is yet to be sent is handed to the splice; without the splice such bodies stay in the flow.
+
+    State: none. The setting is the one in force when a flow ends, not when it began: it is about what
+    is kept from now on."""
+
+    def __init__(self, blank_flows: Callable[[], str]) -> None:
+        self._blank_flows = blank_flows
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; a stream was sent, a document will be."""
+        self._hide(flow, state)
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """A flow has ended before its response."""
+        self._hide(flow, state)
+
+    def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        if self._blank_flows() != "off" and flow.websocket is not None and state.get(Socket) is not None:
+            for message in flow.websocket.messages:
+                message.content = _note(message.content)
+
+    def _hide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        blanked = self._is_blanked(flow, state)
+        if blanked:
+            flow.request.data.content = _note(flow.request.data.content or b"")
+        response, restored = flow.response, state.get(RestoredResponse)
+        if response is None or response.data.content is None:
+            return
+        body = shown = response.data.content
+        if blanked:
+            shown = _note(body)
+        elif restored is not None and restored.restoration.used:
+            shown = restored.restoration.concealed(body)
+        if shown != body and _may_show(flow, state, response, body):
+            response.data.content = shown
+
+    def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+        wanted, summary = self._blank_flows(), flow.metadata.get("penumbra")
+        if wanted == "off" or not isinstance(summary, dict):
+            return False
+        if wanted == "all" or "refused" in summary:
+            return True
+        parent = states.by_id(summary.get("continues", flow.id))
+        restored = state.get(RestoredResponse)
+        return (parent is not None and parent.has_placeholders) or (
+            restored is not None and bool(restored.restoration.used)
+        )
+
+
+def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
+    """Return whether the flow may have another body than the client gets."""
+    if state.spliced:
+        state.body_to_send = body
+        return True
+    # What was streamed is gone; but hidden responses are read from their flows, but for the splice.
+    hidden = "continues" in flow.metadata.get("penumbra", {})
+    return (bool(response.stream) or flow.error is not None) and not hidden
+
+
+def _note(content: bytes) -> bytes:
+    return b"[%d bytes, not kept by Penumbra]" % len(content)

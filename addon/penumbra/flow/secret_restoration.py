@@ -18,8 +18,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import bodies, destination
-from penumbra.flow.report import add_note
-from penumbra.flow.state import FlowState, Step
+from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
@@ -54,12 +53,12 @@ class SecretRestoration(Step):
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """The response to this request may get values."""
         if accepted.restoration is not None:
-            state.secret_restoration = RestoredResponse(accepted.restoration)
+            state.put(RestoredResponse(accepted.restoration))
             bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, with values in it."""
-        restored = state.secret_restoration
+        restored = state.get(RestoredResponse)
         if restored is None:
             return response
         restored.looped = flow.response
@@ -68,7 +67,7 @@ class SecretRestoration(Step):
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Decide how a response is read that nobody else reads."""
-        if (restored := state.secret_restoration) is None:
+        if (restored := state.get(RestoredResponse)) is None:
             return
         restored.live = None
         is_stream = response.status_code == 200 and bodies.is_stream(flow)
@@ -91,13 +90,13 @@ class SecretRestoration(Step):
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete; of a stream, the client has got it already."""
-        if state.secret_restoration is not None:
-            await self._end(flow, state.secret_restoration)
+        if (restored := state.get(RestoredResponse)) is not None:
+            await self._end(flow, restored)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
-        if state.secret_restoration is not None:
-            await self._end(flow, state.secret_restoration)
+        if (restored := state.get(RestoredResponse)) is not None:
+            await self._end(flow, restored)
 
     async def _end(self, flow: http.HTTPFlow, restored: RestoredResponse) -> None:
         restoration = restored.restoration

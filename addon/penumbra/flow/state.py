@@ -1,68 +1,128 @@
 """All that is known of a flow while it lasts: one object, begun with its request and forgotten at its end.
-And the steps of a response's way (`response.py`) that read it."""
+
+A step of a response's way (`Step`; `response.py` has their order) keeps a record of its own there, which this
+module does not know. `Session` and `Guard` are what the splice asks of such records, `TurnEnd` and `Refused`
+what its hooks hand to the steps.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from mitmproxy import http
 
+from penumbra.apis.base import Response
 from penumbra.config.settings import Settings
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow.current_settings import Lease
-from penumbra.metrics.events import Summary
 from penumbra.metrics.sessions import TurnRecord
-
-if TYPE_CHECKING:
-    from penumbra.apis.base import Response
-    from penumbra.conversation.incoming import Accepted, Incoming
-    from penumbra.flow.hidden_requests import HiddenRequest
-    from penumbra.flow.loop_turns import LoopedResponse
-    from penumbra.flow.overflow_retry import WatchedRequest
-    from penumbra.flow.secret_restoration import RestoredResponse
-    from penumbra.flow.usage_scaling import ScaledResponse
-    from penumbra.flow.websocket_streams import SearchedSocket, Socket
 
 MOST_FLOWS = 10_000
 """Beyond, the oldest are looked at: their end may not have been told."""
 LONGEST = 86_400.0
-"""Seconds. What is older than that, with so many others behind it, is taken for such a flow. What is younger
-stays, however many there are: without its state a flow would show its client what is not the client's."""
+"""Seconds. A flow that is older, with so many others begun after it, has ended unseen. A younger one stays,
+however many there are: without its state it would show its client what is not the client's."""
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A response that may be spliced."""
+
+    spliceable: bool
+    """Set by the layer, when the response's headers arrive."""
+    live: bool
+    """The response is streamed through `feed`; otherwise it is one document."""
+
+    @property
+    def holding(self) -> bool:
+        """A keep-alive is due if nothing else is sent."""
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of a continuation (no content coding) in, bytes for the client out."""
+        ...
+
+    def keep_alive(self) -> bytes:
+        """A keep-alive, which will be sent."""
+        ...
+
+
+class Guard(Protocol):
+    """Looks at a response before anything of it goes to the client."""
+
+    patience: float
+    """Seconds after which a stream's head and beginning go out, whatever they are; 0: at once."""
+
+    def first(self, headers: http.Headers, data: bytes) -> bool | None:
+        """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
+        it goes on its way, None: more has to be seen."""
+        ...
+
+
+@dataclass
+class TurnEnd:
+    """Argument of the `penumbra_turn_end` hook."""
+
+    flow: http.HTTPFlow
+    """The client's flow."""
+    session: Session
+    continuation: http.HTTPFlow | None = None
+    """The flow that has ended; None at the end of the first response."""
+    error: str | None = None
+    """The continuation's connection broke."""
+    shown: bool = False
+    """The continuation has brought bytes to the client."""
+    encoded: bytes = b""
+    """The continuation's body, with its content coding, where it could not be read as it came."""
+    body: bytes = b""
+    """A response that is one document: in, the first response's bytes; out, those for the client."""
+    following: http.HTTPFlow | None = None
+    """Out: the request to go on with."""
+    out: bytes = b""
+    """Out: bytes for the client, where the response is live. Behind them it breaks off, if its flow's state
+    says that it is broken."""
+
+
+@dataclass
+class Refused:
+    """Argument of the `penumbra_refused` hook."""
+
+    flow: http.HTTPFlow
+    """The client's flow; its response is the one that was looked at."""
+    body: bytes
+    """With its content coding, or none if the connection broke."""
+    error: str | None = None
+    """The connection of a request that was sent again broke."""
+    following: http.HTTPFlow | None = None
+    """Out: the request to send instead."""
+    restore: bool = False
+    """Out: the client gets the very first response."""
 
 
 @dataclass
 class FlowState:
-    """One flow. What a step of the response's way knows of it is None where that step has nothing to do."""
+    """One flow."""
 
     lease: Lease
     """The settings and the engine that it began with."""
-    hidden_request: HiddenRequest | None = None
-    """The client does not see it; all that follows is None then."""
-    overflow_retry: WatchedRequest | None = None
-    tool_loop: LoopedResponse | None = None
-    secret_restoration: RestoredResponse | None = None
-    usage_scaling: ScaledResponse | None = None
-    placeholder_format: str = ""
-    """Format of a response that may write placeholders."""
+    session: Session | None = None
+    """The tool loop's record of the response; None: the splice leaves the response alone."""
+    guard: Guard | None = None
+    """The overflow retry's record of the request; None: nothing is sent instead of the request."""
+    format: str = ""
+    """Format of the API that the request calls; empty until the request is sent."""
     has_placeholders: bool = False
-    """The request holds some."""
-    socket: Socket | None = None
-    """A WebSocket, or a request that asks for one, whose frames are rewritten."""
-    searched_socket: SearchedSocket | None = None
-    """A WebSocket whose frames are only searched for secrets."""
+    """The request holds placeholders."""
     is_searched: bool = False
     """The request may go on only if it was searched for secrets."""
     observed: Settings | None = None
-    """By which settings it is worked out what would have become of the request."""
+    """The settings by which it is worked out what would have become of the request."""
     is_untouched: bool = False
     """A call of an LLM that went as it came: so does its response."""
     threshold: str | None = None
     """Threshold that a WebSocket's opening set for all of its frames."""
-    frames: Summary = field(default_factory=Summary)
-    """Sums of a WebSocket's frames."""
-    frames_comment: str = ""
-    """The comment that says so."""
     spliced: bool = False
     """True if the client's response may differ from the flow's."""
     body_to_send: bytes | None = None
@@ -76,6 +136,20 @@ class FlowState:
     conversation: bytes = b""
     """Keyed hash of the one that its response belongs to; empty if it only counts."""
     begun: float = field(default_factory=time.monotonic)
+    _records: dict[type, object] = field(default_factory=dict)
+
+    def get(self, kind: type[T]) -> T | None:
+        """Return the record of this class; None: its step has nothing to do with the flow."""
+        record = self._records.get(kind)
+        return record if isinstance(record, kind) else None
+
+    def put(self, record: object) -> None:
+        """Keep a step's record in the place of an earlier one of its class."""
+        self._records[type(record)] = record
+
+    def drop(self, kind: type) -> None:
+        """Forget the record of this class, if there is one."""
+        self._records.pop(kind, None)
 
     def end(self) -> None:
         """End the flow's lease."""
@@ -117,9 +191,14 @@ def forget(flow: http.HTTPFlow) -> None:
         state.end()
 
 
+def add_note(flow: http.HTTPFlow, note: str) -> None:
+    """Say more of a flow in its comment."""
+    flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+
+
 class Step:
-    """One step of a response's way: does nothing, unless a step says otherwise. All that it knows of a flow
-    stands in the flow's state."""
+    """One step of a response's way: does nothing, unless a step says otherwise. All that a step knows of a
+    flow stands in the flow's state."""
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """A request is about to be sent; only headers may be changed."""

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from mitmproxy import ctx, http
 from mitmproxy.proxy.layer import NextLayer
@@ -23,12 +22,10 @@ from penumbra.errors import place
 from penumbra.expand.loop import Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests
 from penumbra.flow import state as states
+from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.loop_turns import MOST_RETRIES, LoopedResponse, Turns, beside
-from penumbra.flow.state import FlowState, Step
+from penumbra.flow.state import FlowState, Step, TurnEnd
 from penumbra.wire import content_encoding
-
-if TYPE_CHECKING:
-    from penumbra.flow.splice import TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 _log = logging.getLogger(__name__)
@@ -36,6 +33,11 @@ _log = logging.getLogger(__name__)
 
 Filtered = Callable[[http.HTTPFlow, FlowState, Response], Response]
 """A stream as it is to go to the client."""
+
+
+def looped_by(state: FlowState) -> LoopedResponse | None:
+    """Return the tool loop's record of a flow."""
+    return state.session if isinstance(state.session, LoopedResponse) else None
 
 
 class ToolLoopStep(Step):
@@ -77,24 +79,24 @@ class ToolLoopStep(Step):
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """The request may declare the injected tool."""
-        state.tool_loop = LoopedResponse.of(accepted, state.lease)
-        if state.tool_loop is not None:
+        state.session = LoopedResponse.of(accepted, state.lease)
+        if state.session is not None:
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Decide how a response is read."""
-        if state.hidden_request is not None:
-            hidden_requests.headers(flow, state.hidden_request, state)
+        if (hidden := state.get(HiddenRequest)) is not None:
+            hidden_requests.headers(flow, hidden, state)
             return
-        looped, is_stream = state.tool_loop, bodies.is_stream(flow)
+        looped, is_stream = looped_by(state), bodies.is_stream(flow)
         stream = response.status_code == 200 and is_stream
         if looped is None:
             if stream and (state.is_untouched or "penumbra" in flow.metadata):
                 bodies.pass_live(response)
             return
         if response.status_code != 200 or not (stream or "json" in response.headers.get("content-type", "")):
-            state.tool_loop = None
+            state.session = None
             return
         wire, tool, before = looped.prepared.wire, looped.prepared.tool, looped.prepared.before
         read = self._filtered(flow, state, wire.stream(tool, before)) if stream else wire.body(tool, before)
@@ -107,10 +109,10 @@ class ToolLoopStep(Step):
             response.stream = lambda data: (decoded.feed(data, looped.feed) if data else b"") or []
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        if state.hidden_request is not None:
-            hidden_requests.ended(flow, state.hidden_request)
+        if (hidden := state.get(HiddenRequest)) is not None:
+            hidden_requests.ended(flow, hidden)
             return
-        if (looped := state.tool_loop) is None:
+        if (looped := looped_by(state)) is None:
             return
         try:
             if looped.done is None and looped.loop is not None:
@@ -119,26 +121,26 @@ class ToolLoopStep(Step):
                 response.data.content = bytes(looped.shown)
         finally:
             self._turns.report(flow, looped, state.turn)
-            state.tool_loop = None
+            state.session = None
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
-        if state.hidden_request is not None:
-            hidden_requests.ended(flow, state.hidden_request)
+        if (hidden := state.get(HiddenRequest)) is not None:
+            hidden_requests.ended(flow, hidden)
             return
-        if (looped := state.tool_loop) is None:
+        if (looped := looped_by(state)) is None:
             return
         if looped.live and looped.loop is not None and flow.response is not None:
             flow.response.data.content = bytes(looped.shown)
         self._turns.interrupted(flow, looped, state.turn)
-        state.tool_loop = None
+        state.session = None
 
     # Turns
 
     async def turn_end(self, turn: TurnEnd) -> None:
         """An upstream response has ended: go on, or end the client's."""
         state = states.of(turn.flow)
-        looped = state.tool_loop if state is not None else None
+        looped = looped_by(state) if state is not None else None
         if state is None or looped is None or looped.loop is None:
             return
         try:

@@ -19,8 +19,7 @@ from penumbra.apis.responses import ScaledUsage
 from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import bodies, destination
-from penumbra.flow.report import add_note
-from penumbra.flow.state import FlowState, Step
+from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.wire import content_encoding
 
 METADATA = "penumbra_context_guard"
@@ -47,17 +46,17 @@ class UsageScaling(Step):
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """`accepted` says what its client is to be told of the request."""
-        state.usage_scaling = None
+        state.drop(ScaledResponse)
         name = accepted.request.api.format
         if (scale := accepted.usage_scale) is None or name not in FORMATS:
             return
         usage = FORMATS[name].responses.scaled_usage(scale.count)
-        state.usage_scaling = ScaledResponse(scale, name, usage)
+        state.put(ScaledResponse(scale, name, usage))
         bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, told differently."""
-        if (scaled := state.usage_scaling) is None:
+        if (scaled := state.get(ScaledResponse)) is None:
             return response
         scaled.is_looped = True
         response.attach(scaled.usage)
@@ -65,7 +64,7 @@ class UsageScaling(Step):
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Streams that are passed on as they arrive."""
-        scaled = state.usage_scaling
+        scaled = state.get(ScaledResponse)
         if scaled is None or scaled.is_looped or not callable(response.stream):
             return
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
@@ -76,7 +75,7 @@ class UsageScaling(Step):
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete; of a stream, the client has got it already."""
-        scaled = state.usage_scaling
+        scaled = state.get(ScaledResponse)
         if scaled is None or response.status_code != 200:
             return
         if not response.stream and not bodies.is_stream(flow):
@@ -89,8 +88,9 @@ class UsageScaling(Step):
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
-        if state.usage_scaling is not None and state.usage_scaling.usage.real:
-            _report(flow, state.usage_scaling)
+        scaled = state.get(ScaledResponse)
+        if scaled is not None and scaled.usage.real:
+            _report(flow, scaled)
 
 
 def _edited(

@@ -398,21 +398,21 @@ class WebSocketWay:
 
     def start(self, flow: http.HTTPFlow) -> None:
         state = states.of(flow)
-        if state is None or (state.socket is None and state.searched_socket is None):
+        if state is None or not websocket_frames.is_read(state):
             return
         websocket_frames.keep_letters_whole()
-        if state.socket is not None:
-            self._calls.start(flow, state.socket)
+        if (socket := state.get(Socket)) is not None:
+            self._calls.start(flow, socket)
 
     async def message(self, flow: http.HTTPFlow) -> None:
         """Rewrite or search a frame; the next one waits for the end of this hook."""
         state = states.of(flow)
         if state is None and self._requests.must_search(flow):
             raise RedactionError("its connection is not known any more")
-        if state is not None and state.socket is not None:
-            await self._calls.message(flow, state.socket)
-        elif state is not None and state.searched_socket is not None:
-            await self._search(flow, state.searched_socket)
+        if state is not None and (socket := state.get(Socket)) is not None:
+            await self._calls.message(flow, socket)
+        elif state is not None and (searched := state.get(SearchedSocket)) is not None:
+            await self._search(flow, searched)
 
     async def _search(self, flow: http.HTTPFlow, socket: SearchedSocket) -> None:
         """Search a client's frame. Raises RedactionError."""
@@ -439,12 +439,12 @@ class WebSocketWay:
         frame, state = message.content, states.of(flow)
         # Whatever fails below, this one does not go on.
         message.drop()
-        if state is not None and state.socket is not None:
-            refused = refusal.of_failure(flow, state.socket.api, error)
+        if state is not None and (socket := state.get(Socket)) is not None:
+            refused = refusal.of_failure(flow, socket.api, error)
             told = self._calls.refusal(frame, refused)
         else:
             refused = refusal.of_failure(flow, None, error)
-            searched = state.searched_socket if state is not None else None
+            searched = state.get(SearchedSocket) if state is not None else None
             told = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
         refusal.count(flow, refused, self._requests.journal)
         websocket_frames.inject(flow, told, to_client=True)
@@ -454,6 +454,6 @@ class WebSocketWay:
         if (state := states.of(flow)) is None:
             return
         self._privacy.websocket_end(flow, state)
-        if state.socket is not None:
-            self._calls.end(flow, state.socket)
+        if (socket := state.get(Socket)) is not None:
+            self._calls.end(flow, socket)
         states.forget(flow)

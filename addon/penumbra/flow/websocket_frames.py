@@ -11,6 +11,7 @@ from wsproto import extensions
 from wsproto.frame_protocol import FrameDecoder, FrameProtocol, Opcode, RsvBits
 
 from penumbra.flow.state import FlowState
+from penumbra.flow.websocket_streams import SearchedSocket, Socket
 from penumbra.wire.content_encoding import MOST_BYTES
 
 _WHOLE = 1 << 40
@@ -91,10 +92,11 @@ def opening_answered(flow: http.HTTPFlow, state: FlowState) -> None:
     if flow.websocket is not None:
         # It may stay open for long. Each request on it has a lease of its own.
         state.lease.end()
-    if is_unread(flow, state) and (state.is_searched or _is_read(state)):
+    if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)
     if flow.response is None or flow.response.status_code != 101:
-        state.socket = state.searched_socket = None
+        state.drop(Socket)
+        state.drop(SearchedSocket)
 
 
 def is_unread(flow: http.HTTPFlow, state: FlowState | None) -> bool:
@@ -102,9 +104,10 @@ def is_unread(flow: http.HTTPFlow, state: FlowState | None) -> bool:
     decide that, whatever their requests have asked for."""
     if flow.response is None or flow.response.status_code != 101:
         return False
-    is_read = state is not None and (_is_read(state) or state.lease.settings.websocket == "pass")
-    return flow.websocket is None or not is_read
+    reads = state is not None and (is_read(state) or state.lease.settings.websocket == "pass")
+    return flow.websocket is None or not reads
 
 
-def _is_read(state: FlowState) -> bool:
-    return state.socket is not None or state.searched_socket is not None
+def is_read(state: FlowState) -> bool:
+    """Return whether the frames of a flow are rewritten or searched."""
+    return state.get(Socket) is not None or state.get(SearchedSocket) is not None
