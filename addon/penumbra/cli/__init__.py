@@ -85,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:
-        # Who reads has seen enough, as `head` does. What is still buffered must not fail at the exit again.
+        # A reader that closes the pipe has seen enough, as `head` does. Buffered output must not fail at the
+        # exit again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(_PIPE) from None
     except Failure as failure:

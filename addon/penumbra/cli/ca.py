@@ -101,14 +101,14 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
     from mitmproxy.certs import DEFAULT_DHPARAM
 
     for path, content in (
-        # It would be written at the first start, where the folder may not be written to any more.
+        # The first start would write the file, where the folder may be read-only by then.
         (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
         (certificate_file(folder), public),
         (folder / f"{NAME}-ca-cert.cer", public),
         (folder / f"{NAME}-ca-cert.p12", package),
     ):
         path.write_bytes(content)
-        # Whatever the umask: who can write it chooses whom programs trust.
+        # Fixed permissions, independent of the umask: write access decides which certificates programs trust.
         path.chmod(0o644)
     # Last, and in one step: where this file is, all are.
     draft = ca_file(folder).with_suffix(f".{os.getpid()}")

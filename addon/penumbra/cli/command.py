@@ -21,7 +21,7 @@ WRONG = 2
 
 
 class Failure(Exception):
-    """Ends a command. Its message is shown to the user."""
+    """Ends a command. The message is shown to the user."""
 
     def __init__(self, message: str, code: int = 1, *, is_abrupt: bool = False) -> None:
         super().__init__(message)

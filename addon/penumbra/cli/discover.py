@@ -144,7 +144,7 @@ async def _project(
                 try:
                     await projection.add(conversation, log.path.name, log.written)
                 except Exception:
-                    # Whatever stands in one log, the others are read.
+                    # An unreadable log does not stop the reading of the others.
                     projection.figures.failed += 1
             counts.files += 1
         except OSError:

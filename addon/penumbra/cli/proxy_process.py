@@ -1,9 +1,9 @@
 """The proxy that a wrapped program talks to: one that runs already, or one started for it.
 
 A proxy started for one program is a process of its own, out of the terminal's reach, and ends with the
-process that started it. Its standard input carries one line of JSON, `{"command", "arguments"}`; end of
-input ends the proxy. Standard output carries lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`,
-then `{"ended": …}` with the totals. Prints of mitmproxy go to standard error.
+process that started it. The standard input carries one line of JSON, `{"command", "arguments"}`; end of input
+ends the proxy. Standard output carries lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`, then
+`{"ended": …}` with the totals. Prints of mitmproxy go to standard error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Wanted:
 
 
 class Started:
-    """A proxy of one program. It ends with this process, however that ends."""
+    """A proxy of one program. The proxy ends with this process, however that ends."""
 
     is_shared = False
 

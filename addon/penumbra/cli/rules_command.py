@@ -267,7 +267,7 @@ def _try(arguments: Sequence[str]) -> int:
     mode = Mode(given.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
     policy = policy_of(settings, mode, lossy=not given.lossless)
     for line in "\n".join(report(given.tool, given.line, text, policy)).split("\n"):
-        # What a terminal would obey is shown, not done.
+        # Control sequences of a terminal are shown, not obeyed.
         print("\t".join(map(one_line, line.split("\t"))) if sys.stdout.isatty() else line)
     return 0
 

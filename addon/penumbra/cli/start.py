@@ -90,7 +90,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
     values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
     for setting in given.setoptions:
         name, is_said, value = setting.partition("=")
-        # What a script declares is known later.
+        # Options that a script declares are known later.
         if name not in opts:
             continue
         if told := _mistyped(opts, name, value if is_said else None):
@@ -166,7 +166,7 @@ class StartErrors(errorcheck.ErrorCheck):
         # Not at once: whatever is being logged comes first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
-            # What has begun a local capture in vain can bring the interpreter down as it ends.
+            # A local capture that failed to begin can crash the interpreter at its end.
             captures = any(mode.startswith("local") for mode in ctx.options.mode)
             raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
@@ -298,7 +298,7 @@ class _Face:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        # What it says is believed at once: the figures of this process must be there by then.
+        # Readers believe the line at once: the figures of this process must be there by then.
         _add_behind(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
@@ -359,7 +359,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or User())
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What is said stands in a file or a pipe when it is said, not once a few KB have come together.
+        # Each line reaches a file or a pipe at once, not after a few KB.
         sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):

@@ -69,9 +69,8 @@ def find(name: str, path: str | None) -> str:
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs a program to its end; its exit code, or 128 and the number of the signal that ended it.
 
-    `arguments` begin with the program's name. Where a terminal is in front of it, the program gets a process
-    group of its own and the terminal, as from a shell; else it stays in this process's group, so that a
-    pipeline remains one job.
+    `arguments` begin with the program's name. On a terminal, the program gets a process group of its own and
+    the terminal, as from a shell; else it stays in this process's group, so that a pipeline remains one job.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -111,7 +110,7 @@ def _become(
             _own_group(0)
             _hand_over(terminal, os.getpgrp())
         for number in (*_FORWARDED, *_OF_THE_TERMINAL):
-            # What `nohup` has the program ignore, it ignores.
+            # Signals that `nohup` ignores stay ignored in the program.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -137,7 +136,7 @@ def _wait(child: int, terminal: int | None) -> int:
             _hand_over(terminal, os.getpgrp())
         if os.WIFSIGNALED(status):
             if terminal is not None and kept is not None:
-                # It could not put the terminal back itself.
+                # A killed program could not restore the terminal itself.
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(terminal, termios.TCSADRAIN, kept)
             return _BY_SIGNAL + os.WTERMSIG(status)
@@ -173,7 +172,8 @@ def _kept(terminal: int | None) -> list[Any] | None:
 
 
 def _own_group(pid: int) -> None:
-    # Both sides of the fork do it: whoever comes first. The child may have become the program already.
+    # Both sides of the fork do this, because either may run first. The child may have become the program
+    # already.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
 

@@ -1,8 +1,8 @@
 """Every option in one table: its name, type, default, what is allowed, help, and where it may come from.
 
 The table is the dataclass of the settings: a row is a field, so that a new option is one row and nothing
-else. What else is known of options is derived from it: what mitmproxy shows, the YAML file's keys, the
-environment's names, what a request may say, and the help.
+else. All other knowledge of options is derived from this table: mitmproxy's help, the YAML file's keys, the
+environment's names, the members of a request.
 """
 
 from __future__ import annotations
@@ -116,17 +116,17 @@ class Option(Generic[T]):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Its names in the environment; an earlier one counts before a later one."""
+        """The option's names in the environment; an earlier one takes precedence."""
         return (f"{VARIABLE}{self.name.upper()}", *self.row.environment)
 
     @property
     def place(self) -> str:
-        """Its place in the YAML file."""
+        """The option's place in the YAML file."""
         return f"pipes.tool_output.{self.name}" if self.row.pipe else f"penumbra.{self.name}"
 
     @property
     def description(self) -> str:
-        """Its help, and the default that is in force where nothing is said."""
+        """The option's help, and its default."""
         default = self.row.parser.write(self.default)
         return f"{self.row.help} Default: {default}." if default else self.row.help
 

@@ -70,7 +70,7 @@ def store_problem(text: str) -> str:
     except ValueError:
         return "its port is no number from 1 to 65535"
     try:
-        # What has no `=` raises ValueError.
+        # A value without `=` raises ValueError.
         named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
     except ValueError:
         return "behind ? it needs NAME=VALUE"
@@ -208,7 +208,7 @@ def shown(value: Any) -> str:
 def meant(word: str, known: Iterable[str]) -> str:
     """The known name that a word is probably a misspelling of; empty if there is none."""
     names = list(known)
-    # Of a short word with two letters in each other's place, too little is alike.
+    # A short word with two swapped letters has too little in common with the original.
     swapped = [name for name in names if len(name) > 2 and sorted(name) == sorted(word)]
     return next(iter(swapped or difflib.get_close_matches(word, names, 1, _NEAR)), "")
 

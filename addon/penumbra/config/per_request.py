@@ -1,8 +1,8 @@
 """Per-request settings: `_forge.tool_output_compression` in the body, and headers.
 
 A bad value is the client's error and gets a 400 in the shape of the API that was called; the words
-of these errors are part of the field's contract, so clients that know them can rely on them. So is a
-member that nobody knows: what it wishes for would be ignored without a word.
+of these errors are part of the field's contract, so clients that know them can rely on them. An unknown
+member is an error too, because its wish would be ignored silently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHOWN = 40
 """Characters of a client's word that an error repeats."""
 _MEMBERS = (
     "tool_output_compression",
-    # Of the field's own gateway; they mean nothing here.
+    # Members of another gateway, without a meaning here.
     *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
     *("return_raw_on_guardrail_failure", "tool_status"),
 )

@@ -238,7 +238,7 @@ _AUTHS = ("", "api_key", "oauth")
 
 
 def service(settings: Settings) -> Api:
-    """Whom the strategy api asks: the block `api`, and what it leaves to the entry that `provider` names."""
+    """The service of the strategy `api`: the block `api`, completed by the entry that `provider` names."""
     named = settings.providers.get(settings.provider)
     if named is None:
         return settings.api
@@ -248,9 +248,8 @@ def service(settings: Settings) -> Api:
 
 
 def provider(settings: Settings) -> tuple[str, Provider | None]:
-    """Whom external_provider asks, under which name: the entry that is named, the only one there is, or what
-    the block `api` says; None: there is nobody. Without a key of its own it gets the client's, where that is
-    allowed."""
+    """The model of external_provider and its name: the named entry, the only one there is, or the block
+    `api`; None without any. Without a key of its own it gets the client's, where that is allowed."""
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))
@@ -273,7 +272,7 @@ def _own_endpoints() -> dict[str, str]:
 
 
 def _name_of(endpoint: str) -> str:
-    """The provider whose host an endpoint is at; empty if that is nobody's."""
+    """The provider of an endpoint's host; empty if unknown."""
     host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
     return next(
         (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
@@ -340,8 +339,7 @@ def _missing_of_provider(settings: Settings) -> str:
 
 
 def _is_private(url: str) -> bool:
-    """Return whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this
-    machine."""
+    """Return whether a URL is encrypted, or stays on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
@@ -405,8 +403,8 @@ def declare(loader: Loader) -> None:
 
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """One line for each name that is near one of ours without its beginning, and nearer to none of `known`,
-    mitmproxy's own and other addons' options."""
+    """One line for each name that resembles one of our options without the prefix, and resembles none of
+    `known`, mitmproxy's own and other addons' options, more."""
     ours = [option.name for option in OPTIONS]
     theirs = list(known)
     lines = []

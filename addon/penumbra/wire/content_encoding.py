@@ -1,9 +1,9 @@
 """Content codings of bodies, whole and streamed: gzip, deflate, br and zstd, decoded and encoded.
 
 mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions. A small
-body can become a huge one, in one coding or in several around each other. So everything is decoded in small
-steps, and each of at most three codings stops at the limit: memory and time grow with the limit, whatever
-the body says.
+body can become a huge one, in one coding or in several around each other. Therefore everything is decoded in
+small steps, and each of at most three codings stops at the limit: memory and time grow with the limit,
+whatever the body says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE = 65_536
 """Decoded bytes of one step, where the library takes a bound."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
 """Coded bytes of one step. One block of zstd takes at least four bytes and writes up to 128 KiB, one of
-brotli takes a few and writes up to 16 MiB; behind the end of a gzip member, what is left is copied."""
+brotli takes a few and writes up to 16 MiB; after the end of a gzip member, the remainder is copied."""
 _ZSTD_WINDOW = 1 << 23
 """The window that RFC 9659 allows."""
 _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
@@ -52,7 +52,7 @@ def decode(data: bytes, header: str, limit: int) -> bytes:
 
 
 def encode(data: bytes, header: str) -> bytes:
-    """A plain body in the codings that `decode` undid. The same input gives the same bytes."""
+    """A plain body in the codings that `decode` undid. Equal input gives equal bytes."""
     for name in codings(header):
         data = _ENCODERS[name](data)
     return data
@@ -217,7 +217,7 @@ class _Brotli:
             yield bytes(self._state.process(data))
             return
         plain = self._state.process(data, output_buffer_limit=_PIECE)
-        # It may hold plain bytes although it could take coded ones.
+        # Plain bytes may reach a decoder that takes coded ones.
         while plain or not self._state.can_accept_more_data():
             yield bytes(plain)
             if self._state.is_finished():
@@ -282,7 +282,7 @@ MOST_BYTES = 64 * 1024 * 1024
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
     """A decoder for a Content-Encoding header; None if its codings can't be undone.
 
-    What comes without coding passes whatever its size: each of its bytes was sent.
+    Data without a coding passes at any size, since each byte was sent.
     """
     try:
         undone = Decoder(header, limit)

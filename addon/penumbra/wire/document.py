@@ -1,18 +1,18 @@
-"""A JSON document that is edited in place: bytes that nobody edits stay as they were.
+"""A JSON document that is edited in place: all other bytes stay as they were.
 
 Containers are opened one level at a time with `msgspec.Raw`, which keeps every value as a view of
 the original bytes. A value's place in the document is the distance between the addresses of the
 two buffers, so an edit is "these bytes of the original become those", and the result is the
-original with a few slices exchanged. Key order, white space, number spellings, duplicate keys and
-escapes outside of an edited value can't change, because nobody writes them again.
+original with a few slices exchanged. Key order, white space, number spellings, duplicate keys and escapes
+outside of an edited value can't change, because they are never written again.
 
 Of duplicate keys the last one counts, as for nearly every JSON parser.
 
 An edit is not read back, with one exception: a value that was *amended* reads as what it was amended to, for
-all that come after. It is a document of its own then, and stands where the value stood.
+all that come after. The value then is a document of its own, at the value's place.
 
 Items of an array may be read by a memory (`remember`): then what stands for an item is a value with the same
-bytes that was read before, and what was made of it is not made again (`about`). Its place is the item's.
+bytes that was read before, and what was made of it is not made again (`about`). The item's place counts.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Edits(list[Edit]):
     def overlap(self, start: int, end: int) -> bool:
         """True if an edit lies between two offsets."""
         last = self.last_before(end)
-        # What begins last before the end also reaches furthest.
+        # Of the edits before the end, the one that begins last also reaches furthest.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """The place of the edit that begins last in front of an offset. Whoever edits a lot asks before each
-        edit."""
+        """The place of the edit that begins last in front of an offset. Callers with many edits ask before
+        each one."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
             self._places, noted = [], 0
@@ -225,8 +225,8 @@ class Document:
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """Members of an object, in order; empty if the value is absent or no object. The same dict every
-        time, which must not be changed."""
+        """Members of an object, in order; empty if the value is absent or no object. Each call returns the
+        same dict, which must not be changed."""
         if value is None:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -237,8 +237,8 @@ class Document:
         return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """Items of an array; empty if the value is absent or no array. The same list every time, which must
-        not be changed."""
+        """Items of an array; empty if the value is absent or no array. Each call returns the same list, which
+        must not be changed."""
         if value is None:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -495,6 +495,6 @@ class Document:
         """Edits that insert the amended values, except in parts that other edits remove."""
         for begin, (stop, inner) in self._amended.items():
             last = self.edits.last_before(stop)
-            # What overlaps in another way is an error of `render`.
+            # Other overlaps are an error of `render`.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())

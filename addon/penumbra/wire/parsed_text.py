@@ -189,7 +189,7 @@ class ParsedText:
         try:
             self._parse(data, data)
         except msgspec.DecodeError as error:
-            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. They are
+            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. Such bytes are
             # masked with escapes of the same length, so that every place stays where it is.
             masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
             if not count:
@@ -221,7 +221,8 @@ class ParsedText:
         """
         view = memoryview(value)
         size = len(view)
-        # What is no container of this kind is not opened here, and what is empty holds nothing to remember.
+        # Other values than containers of this kind are not opened here, and empty ones hold nothing to
+        # remember.
         if view[0] != (BRACE if kept is objects_of else BRACKET) or size == 2:
             return value, decode(value)
         known_item = self.known_item(value)

@@ -2,9 +2,9 @@
 array.
 
 Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
-What is remembered is a function of the bytes alone: without it every result is the same, and slower. No
-scope meets values of another, and values that were not used for the longest time are dropped first. No scope
-takes more than half of the memory, and no value more than an eighth of it.
+Every remembered value is a function of the bytes alone: without the memory every result is the same, and
+slower. No scope meets values of another, and values that were not used for the longest time are dropped
+first. No scope takes more than half of the memory, and no value more than an eighth of it.
 
 A result computed from the first items together is enough to continue from; values opened within an item are
 needed while the item is new. The latter are dropped when the request has ended (`release`), or before any
@@ -158,7 +158,7 @@ def standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, i
 
 def weight(value: KnownValue) -> int:
     """Approximate bytes that a memory spends on a value."""
-    # What was read of a value, and is in a state then, may be as large as its bytes again.
+    # Readings of a value in a state may be as large as its bytes.
     return ENTRY_BYTES + 2 * len(value.data) + value.inside
 
 
@@ -339,12 +339,12 @@ class ValueMemory:
             if likely <= 0 or (old is not None and len(old.values) >= likely):
                 return old, old
             first = values[:likely]
-            # What a beginning is made of is kept for as long as it is there.
+            # The parts of a beginning are kept as long as the beginning.
             there = 0 if old is None else len(old.values)
             if not all(map(_KEPT, first[there:])):
                 return old, None
             if old is not None and old.before is not None:
-                # It was expected, and is sure now.
+                # The value was expected, and is certain now.
                 self._drop(old.before)
             if (other := first[-1].beginning) is not None:
                 self._drop(other)
@@ -370,7 +370,7 @@ class ValueMemory:
             entries = beginning.states[key] = (*others, KeptState(given, state, state_size(state)))
             counted = sum([kept.size for kept in entries])
             if beginning.before is not None:
-                # Of what went on from another state, only what came to it is new.
+                # A state that continues another one adds only its own part.
                 counted -= sum([kept.size for kept in beginning.before.states.get(key, ())])
             counted = max(VALUE_BYTES, counted)
             grown = counted - beginning.counted.get(key, 0)
@@ -441,7 +441,7 @@ class ValueMemory:
         beginning.values[-1].beginning = beginning.before = None
         after = beginning.after
         if after is not None and after.before is beginning and after.values[-1].beginning is after:
-            # That has now alone what both had.
+            # The remaining state now owns the shared values alone.
             after.before = None
             for key in after.counted.keys() & beginning.counted.keys():
                 after.counted[key] += beginning.counted[key]
@@ -544,7 +544,7 @@ class ValueMemory:
         scope = value.key[0]
         held = self._scope(scope)
         for beginning in [*held.beginnings]:
-            # What was used since can't have a value in it that was not.
+            # A state used since can only contain values used since.
             if beginning.used <= value.used and value in beginning.values:
                 self._drop(beginning)
         del self._known[value.key], held.known[value.key]
@@ -619,7 +619,7 @@ class KnownItems:
 
     def at(self, address: int) -> KnownItem | None:
         """The value whose bytes contain an address; None without one."""
-        # What is read is read in order, mostly from the first that is new.
+        # Values are read in order, mostly from the first new one.
         reading = self._reading
         if 0 <= address - reading.known.address < len(reading.known.data):
             return reading
