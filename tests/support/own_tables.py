@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from penumbra import rule_schemas
+from penumbra.rule_schemas.providers import Providers
 from penumbra.rule_schemas.schema import AnyRegex, Count, Regex, Share, Size, Strict
 
 Positive = Annotated[float, Meta(ge=0)]
@@ -606,8 +607,97 @@ class Values(Strict, frozen=True):
     common_passwords: str
 
 
+class OtherExample(Strict, frozen=True):
+    """A request that is no LLM call; `{secret}` stands for one."""
+
+    host: str
+    path: str
+    body: str
+    method: str = "POST"
+
+
+class OtherRule(Strict, frozen=True):
+    """A kind of request that is no LLM call."""
+
+    does: Literal["pass", "search"]
+    path: Regex
+    files: bool = False
+    examples: tuple[OtherExample, ...] = ()
+
+
+class SocketExample(Strict, frozen=True):
+    """A WebSocket, and a frame of it."""
+
+    host: str
+    path: str
+    frame: str
+
+
+class SocketRule(Strict, frozen=True):
+    """A kind of WebSocket whose frames are searched."""
+
+    path: Regex
+    error: str
+    examples: tuple[SocketExample, ...] = ()
+
+
+class Deviation(Strict, frozen=True):
+    """Where a compatible API differs from the one it follows, with one response of it."""
+
+    provider: str
+    what: str
+    response: str
+    facts: dict[str, Any] = field(name="is")
+
+
+class OwnProviders(Providers, frozen=True):
+    """`providers.yaml`, with the parts that users can't add to."""
+
+    others: dict[str, OtherRule] = field(default_factory=dict)
+    sockets: dict[str, SocketRule] = field(default_factory=dict)
+    deviations: tuple[Deviation, ...] = ()
+
+
+class Summariser(Strict, frozen=True):
+    """A provider that can be asked for a summary."""
+
+    contract: str
+    endpoint: str
+    model: str
+    logins: str = ""
+    """Clients whose logins this provider refuses, where they have others than keys."""
+
+
+class ReferenceMarker(Strict, frozen=True):
+    """A reference in an answer that means nothing."""
+
+    start: Regex
+    whole: Regex
+
+
+class StrategyExamples(Strict, frozen=True):
+    """Texts, and what is left of them, or whether they are taken."""
+
+    injected: tuple[tuple[str, str], ...]
+    markers: tuple[tuple[str, str, bool], ...]
+
+
+class Strategies(Strict, frozen=True):
+    """`strategies.yaml`."""
+
+    providers: dict[str, Summariser]
+    other: str
+    reserve: dict[str, Size]
+    instruction: str
+    injected: tuple[str, ...]
+    markers: tuple[ReferenceMarker, ...]
+    examples: StrategyExamples
+
+
 SCHEMAS: dict[str, type[Strict]] = {
     "advisories.yaml": Advisories,
+    "providers.yaml": OwnProviders,
+    "strategies.yaml": Strategies,
     "compaction.yaml": Compaction,
     "credentials.yaml": Credentials,
     "dollars.yaml": Dollars,

@@ -42,7 +42,6 @@ from penumbra.config.parsers import (
 )
 from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.errors import one_line
-from penumbra.rule_schemas.providers import Strategies
 from penumbra.store import key_file
 from penumbra.store.key_file import SharedPlace
 from penumbra.wire.request_path import is_loopback
@@ -267,8 +266,12 @@ def provider(settings: Settings) -> tuple[str, Provider | None]:
 
 def _own_endpoints() -> dict[str, str]:
     """The providers that need no endpoint of their own, and their endpoints."""
-    table = rules.load_as("strategies.yaml", Strategies)
-    return {name: entry.endpoint for name, entry in table.providers.items()}
+    return {name: entry["endpoint"] for name, entry in _known_providers().items()}
+
+
+def _known_providers() -> Mapping[str, Any]:
+    known: Mapping[str, Any] = rules.load("strategies.yaml")["providers"]
+    return known
 
 
 def _name_of(endpoint: str) -> str:
@@ -369,9 +372,9 @@ def _about_strategy(settings: Settings) -> Iterator[str]:
     name, asked = provider(settings)
     if settings.external_strategy != "external_provider" or asked is None:
         return
-    entry = rules.load_as("strategies.yaml", Strategies).providers.get(name)
-    if asked.auth == "oauth" and not asked.endpoint and entry is not None and entry.logins:
-        yield f"providers.{name}: oauth spends what the client was authorised with, but {entry.logins}"
+    logins = _known_providers().get(name, {}).get("logins")
+    if asked.auth == "oauth" and not asked.endpoint and logins:
+        yield f"providers.{name}: oauth spends what the client was authorised with, but {logins}"
 
 
 CONFIG_OPTION = f"{PREFIX}config"

@@ -14,7 +14,6 @@ _PLACES = {
     "logs.yaml": ("shell_rules", "LogRules"),
     "providers.yaml": ("providers", "Providers"),
     "shell.yaml": ("shell_rules", "ShellRules"),
-    "strategies.yaml": ("providers", "Strategies"),
     "tools.yaml": ("tool_rules", "Tools"),
     "commands/": ("command_rules", "CommandFile"),
     "secrets/": ("secret_rules", "SecretFile"),

@@ -1,4 +1,4 @@
-"""`providers.yaml`: the requests that are LLM calls; and `strategies.yaml`."""
+"""`providers.yaml`: the requests that are LLM calls."""
 
 from __future__ import annotations
 
@@ -49,49 +49,6 @@ class RequestExample(Strict, frozen=True):
     """The method."""
 
 
-class OtherExample(Strict, frozen=True):
-    """A request that is no LLM call; `{secret}` stands for one."""
-
-    host: str
-    path: str
-    body: str
-    method: str = "POST"
-
-
-class OtherRule(Strict, frozen=True):
-    """A kind of request that is no LLM call."""
-
-    does: Literal["pass", "search"]
-    path: Regex
-    files: bool = False
-    examples: tuple[OtherExample, ...] = ()
-
-
-class SocketExample(Strict, frozen=True):
-    """A WebSocket, and a frame of it."""
-
-    host: str
-    path: str
-    frame: str
-
-
-class SocketRule(Strict, frozen=True):
-    """A kind of WebSocket whose frames are searched."""
-
-    path: Regex
-    error: str
-    examples: tuple[SocketExample, ...] = ()
-
-
-class Deviation(Strict, frozen=True):
-    """Where a compatible API differs from the one it follows, with one response of it."""
-
-    provider: str
-    what: str
-    response: str
-    facts: dict[str, Any] = field(name="is")
-
-
 class Providers(Strict, frozen=True):
     """`providers.yaml`. In the user's folder: `apis`, `providers`, `errors`, `local` and `examples`."""
 
@@ -107,44 +64,8 @@ class Providers(Strict, frozen=True):
     """`providers` whose requests carry a signature over their bodies, and `formats` of their calls, which
     count at hosts of no known provider."""
     caches: dict[str, CacheRule] = field(default_factory=dict)
-    others: dict[str, OtherRule] = field(default_factory=dict)
-    sockets: dict[str, SocketRule] = field(default_factory=dict)
-    deviations: tuple[Deviation, ...] = ()
+    others: dict[str, Any] = field(default_factory=dict)
+    sockets: dict[str, Any] = field(default_factory=dict)
+    deviations: tuple[Any, ...] = ()
     examples: tuple[RequestExample, ...] = ()
     """Requests, and what they must be recognised as."""
-
-
-class Summariser(Strict, frozen=True):
-    """A provider that can be asked for a summary."""
-
-    contract: str
-    endpoint: str
-    model: str
-    logins: str = ""
-    """Clients whose logins this provider refuses, where they have others than keys."""
-
-
-class ReferenceMarker(Strict, frozen=True):
-    """A reference in an answer that means nothing."""
-
-    start: Regex
-    whole: Regex
-
-
-class StrategyExamples(Strict, frozen=True):
-    """Texts, and what is left of them, or whether they are taken."""
-
-    injected: tuple[tuple[str, str], ...]
-    markers: tuple[tuple[str, str, bool], ...]
-
-
-class Strategies(Strict, frozen=True):
-    """`strategies.yaml`."""
-
-    providers: dict[str, Summariser]
-    other: str
-    reserve: dict[str, Size]
-    instruction: str
-    injected: tuple[str, ...]
-    markers: tuple[ReferenceMarker, ...]
-    examples: StrategyExamples
