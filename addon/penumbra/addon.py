@@ -124,7 +124,7 @@ class Penumbra(Guarded):
         self.current.report_unknown()
         self._running = True
         self._applied()
-        # What the start has made stays: the collector need not look at it in every request.
+        # Objects of the start-up stay: the collector need not look at them in every request.
         gc.freeze()
         self._follow_page()
         self._since = time.time()

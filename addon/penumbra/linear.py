@@ -3,8 +3,8 @@
 RE2 and hashes take UTF-8, which has no unpaired surrogates. Texts from outside have them: Python writes names
 of files so that are no UTF-8. `utf8` and `LinearText` take every text.
 
-What the package `re2` does around each question, a generator and a match that asks its pattern for each
-group, takes longer than most answers. So the engine below it is asked itself where it is there to be asked.
+The package `re2` wraps each question in a generator and a match that asks its pattern for each group, which
+takes longer than most answers. So the engine below it is asked itself where it is there to be asked.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Linear:
             yield Found(text, spans)
             if start == stop:
                 return
-            # What is empty where the search began would be found again.
+            # An empty match where the search began would be found again.
             start = found[1] + (found[1] == start)
 
 

@@ -1,7 +1,7 @@
 """The rule files: their folder, and how they are read.
 
 Everything that is knowledge and not logic is YAML below `rules/`: beside the package in an installed wheel,
-at the top of the tree in a clone. What the user's own folder adds (see `user_rules`) stands in front of it.
+at the top of the tree in a clone. Rules of the user's own folder (see `user_rules`) come first.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
         nonlocal made
         version = _version
         if made is None or made[0] != version:
-            # What is made while the rules change in another thread counts as made of the old ones.
+            # A value that is made while the rules change in another thread counts as made of the old ones.
             made = (version, function())
         return made[1]
 

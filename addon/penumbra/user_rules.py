@@ -4,7 +4,7 @@
 
 A rule of the same name takes the place of ours; what else stands in a file comes in front of ours. All is
 checked before it is used: keys and values against the schemas, patterns by RE2, which alone ever runs them,
-and examples. What is wrong is left out, with one line that names file, rule and key; the rest is used.
+and examples. Wrong entries are left out, with one line that names file, rule and key; the others are used.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Failure(NamedTuple):
     rule: str
     """The family or the secret's id; empty in files of another kind."""
     problem: str
-    """Which example, and what came out."""
+    """The failed example, and its actual output."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"

@@ -333,7 +333,7 @@ class Expansions:
         elif done.hidden is not None and done.ids:
             await self._remember_id(prepared, done)
         if done.calls and not done.sound:
-            # Of a response that broke off, clients keep the text and not the calls.
+            # Clients keep the text of an aborted response, not its calls.
             words = replace(visible, calls=(), tokens=())
             spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
             await self._exchanges.put(spoken, behind=True)

@@ -202,7 +202,7 @@ class Terms:
     held: str = ""
     """The injected tool's name in the conversation's last request, as far as known."""
     begins: bool = False
-    """It does not stand against the tool that the conversation went without it."""
+    """Earlier turns without the tool do not count against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Prepared:
     is_followed: bool = False
     """The provider keeps the history, and all of it came from this caller."""
     show: ShowName = one_line
-    """How names of tools are shown."""
+    """The function that formats names of tools."""
 
     @property
     def scopes(self) -> tuple[bytes, ...]:

@@ -8,9 +8,9 @@
                         └──► failed ──► Done        an error, or a stream that breaks off
 
 After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
-forbids all calls, so that it has to say something. Whoever does the I/O may end everything with
-`failed` while a continuation is under way. What the client has got by then it may send again, with what
-it did not see missing: so the end of a broken response says, too, what was hidden.
+forbids all calls, so that it has to say something. The caller, which does the I/O, may end the loop with
+`failed` while a continuation is under way. The client may send its part again without the hidden one: so the
+end of a broken response also records what was hidden.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Done:
     signature: str = ""
     """Signature of the last reasoning that the client got."""
     signed_late: bool = False
-    """That reasoning came after something hidden."""
+    """True if that reasoning came after a hidden exchange."""
     ids: tuple[str, ...] = ()
     made: tuple[MadeCall, ...] = ()
     """Calls that later requests may not repeat."""
@@ -161,7 +161,7 @@ class ToolLoop:
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
         """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
-        came instead was shown. None: they are no smaller."""
+        came instead was shown. Returns None if they are no smaller."""
         turn, refused = self.turns[-1], sum(map(len, self._pending))
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         messages = self._wire.continuation(turn, results)
@@ -181,8 +181,9 @@ class ToolLoop:
     def failed(self, failure: Failure) -> Done:
         """End the response: its continuation can't be had.
 
-        What the provider reported in a stream, the client gets as an error. Everything else breaks a stream
-        off, as a failing connection does: clients try again then, and don't take what they have got for all.
+        An error that the provider reported in a stream reaches the client as an error. Everything else breaks
+        a stream off, as a failing connection does: clients try again then, and don't take what they have got
+        for all.
         """
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)

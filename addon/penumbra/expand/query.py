@@ -30,8 +30,8 @@ _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """Steps of a compiled pattern, each of which may be taken for every byte."""
 SEARCH_SECONDS = 2.0
-"""Processor time for the queries of one turn together. It is looked at between lines, so that of a very long
-one"""
+"""Processor time for the queries of one turn together. The limit is checked between lines, so that of a very
+long one"""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
 """only so many steps' worth of bytes are searched; the smallest pattern takes about a hundred for each."""
 _LINE_CHARACTERS = 2_000

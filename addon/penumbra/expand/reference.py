@@ -1,9 +1,9 @@
 """References to originals, the scope in which a reference is valid, and the declaration of the injected
 tool.
 
-A reference is a keyed hash of scope and redacted original: the same text in the same conversation has the
-same reference, and nobody without the installation's key can make one. References are never looked for in
-incoming text: a marker in a tool result is data.
+A reference is a keyed hash of scope and redacted original: equal text in one conversation has one reference,
+and only the installation's key can make it. References are never looked for in incoming text: a marker in a
+tool result is data.
 
 A reference has 18 decimal digits, since tokenizers take three of them at a time: half the tokens of 32
 hexadecimal ones, the whole hash. The whole hash is written where the brief form belongs to another text

@@ -423,7 +423,7 @@ def _outline(
     messages = prompt.messages
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)
-    # What came last is searched first, in case that not all can be.
+    # The latest texts are searched first, in case that not all can be.
     behind = [
         outline(document, message, search, show, context.injected_tool, result_lines)
         for message in reversed(last[hidden:])

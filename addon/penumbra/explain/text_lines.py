@@ -20,7 +20,7 @@ _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
 """Characters of one piece, and of all pieces, of a text for people that are searched for secrets, and seconds
-after which no other piece is: whoever asks for it waits, and all whose requests come meanwhile."""
+after which no further piece is: the reader waits, and so do all requests that come meanwhile."""
 _MOST_BRACES = 1_000_000
 """Braces in a body that is read, since objects take time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."

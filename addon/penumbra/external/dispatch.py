@@ -3,7 +3,7 @@
     stored response -> worth its price? -> one call for all who ask the same -> clean -> kept for long
 
 A call goes on when those who wait for it give up: its response is paid for, and the next who asks gets
-it. What came of it is never an exception: a text, or the kind of the failure.
+it. The outcome is never an exception: a text, or the kind of the failure.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Limits:
         now = self._clock()
         self._level = min(self._burst, self._level + (now - self._filled) * self._rate)
         self._filled = now
-        # Taken at once, so that those behind wait the longer: nobody has to wake anybody.
+        # Taken at once, so that later calls wait the longer and no wake-up is needed.
         self._level -= 1
         if self._level < 0:
             try:
@@ -128,7 +128,7 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 def saving(reader: Reader, saved: int) -> float | None:
     """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
-    requests that are expected to follow. None: the price is not known."""
+    requests that are expected to follow. Returns None if the price is not known."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -331,7 +331,7 @@ class Dispatcher:
 
     async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
-            # The rules may have grown since, and whoever asked first may have had others.
+            # The rules may have changed since, and the first caller may have had others.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")

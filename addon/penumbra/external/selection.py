@@ -1,9 +1,9 @@
 """The results of one request that somebody else shortens: which they are, and what they become.
 
-Order of the decision: what was decided before stays; skipped tools; size; what must not lose anything is
-sent to nobody; a stored response; a new one; and where there is none in time, the fallback, which then is the
-result's form for the rest of the conversation. Where the fallback is the pipeline or nothing, whoever decides
-about the other results does the same about these.
+Order of the decision: an earlier decision stays; skipped tools; size; results that must not lose anything are
+not sent; a stored response; a new one; and without one in time, the fallback, which then is the result's form
+for its conversation. A fallback to the pipeline or to nothing is left to the code that decides about the
+other results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KINDS = (None, "text", "input_text")
 def question(document: Document, messages: Raw | None) -> str:
     """The text of the last user message that holds a human's words; empty if there is none.
 
-    What agents add to such messages between tags of their own is left out.
+    Tagged text that agents add to such messages is left out.
     """
     for message in reversed(document.items(messages)):
         members = document.members(message)
@@ -147,7 +147,7 @@ class Pending:
 
     result: OpenResult
     base: Shortened
-    """What a strategy is given."""
+    """The input of a strategy."""
 
     @property
     def output(self) -> ToolOutput:
@@ -172,7 +172,7 @@ class _Selector:
     def pending(
         self, results: Callable[[], Iterable[OpenResult]]
     ) -> tuple[list[Pending], dict[bytes, Asked]]:
-        """The results that somebody is to be asked about, and why nobody is about the others."""
+        """The results to ask a strategy about, and the reasons for not asking about the others."""
         pending: list[Pending] = []
         others: dict[bytes, Asked] = {}
         for result in results():
@@ -184,7 +184,7 @@ class _Selector:
         return pending, others
 
     def _reason(self, result: OpenResult) -> str:
-        """Why nobody is asked about a result; empty if somebody may be."""
+        """The reason for not asking about a result; empty if the strategy may be asked."""
         settings, output = self.settings, result.output
         if tools.skips(output.tool, settings.skip_tools):
             return "skipped tool"
@@ -204,7 +204,8 @@ class _Selector:
         return "quoted later" if classify(output.tool, output.arguments).category in _QUOTED else ""
 
     def _base(self, result: OpenResult) -> Shortened | str:
-        """Return what a strategy is given of a result, or why nobody is asked. Raises RedactionError."""
+        """Return the input of a strategy for a result, or the reason for not asking. Raises
+        RedactionError."""
         base = self._shorten(result)
         if "binary" in base.stages:
             return "binary"
@@ -299,7 +300,7 @@ class ExternalCompressors:
         return outcomes
 
     def _tell_misfit(self, selector: _Selector) -> None:
-        """Once for each host: the credentials of its clients are good for nobody who could be asked."""
+        """Log once for each host that no strategy can use the credentials of its clients."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""
         if host not in self._misfits and len(self._misfits) < _MOST_MISFITS:

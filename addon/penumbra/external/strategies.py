@@ -50,7 +50,7 @@ from penumbra.wire.request_path import is_this_machine
 # is recognised and left alone. The number means nothing as soon as the call is over.
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
-# They would write addresses and keys into the log.
+# Such messages would write addresses and keys into the log.
 for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
@@ -130,7 +130,7 @@ class Http:
                 verify=trust(),
                 trust_env=not ours,
                 timeout=None,
-                # How many calls there are at once is bounded before they come here.
+                # Callers bound the number of concurrent calls.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=60),
             )
             self._ports = ports
@@ -174,7 +174,7 @@ class Credential:
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     owner: bytes = b""
-    """Keyed hash of the account: responses paid with it are nobody else's."""
+    """Keyed hash of the account: only this account gets responses that it paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +434,7 @@ class Strategy:
     identity: str
     """All that its responses depend on beside the task."""
     contract: Contract | None = None
-    """None: no service is asked."""
+    """None if no service is asked."""
     address: str = ""
     model: str = ""
     """Name of the model, by which it has a price; empty: it costs nothing."""

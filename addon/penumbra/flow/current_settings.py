@@ -45,9 +45,9 @@ class _Held:
     is_retired: bool = False
 
 
-# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+# Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
 _DRAINING: set[_Held] = set()
-"""Engines that are in force no longer, and have leases."""
+"""Engines that were replaced and still have leases."""
 
 
 class Lease:
@@ -66,7 +66,7 @@ class Lease:
         self.end()
 
     def share(self) -> Lease:
-        """Another lease of the same: for work that may take longer."""
+        """Another lease of the same engine: for work that may take longer."""
         if self._held is None:
             raise ValueError("the lease has ended")
         return Lease(self._held, self.settings)

@@ -32,7 +32,7 @@ def secured(flow: http.HTTPFlow) -> tuple[str | None, ...]:
     """Return the names in the server's and in the client's TLS, where both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
-    # Elsewhere the client's TLS may end at the proxy itself. Its name then is the proxy's, or anybody's.
+    # Elsewhere the client's TLS may end at the proxy itself. The name then is the proxy's, or any other.
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
@@ -44,8 +44,8 @@ def shown(flow: http.HTTPFlow) -> str:
 def claimed(flow: http.HTTPFlow) -> str:
     """The name in the headers, where nothing else could tell one; else empty.
 
-    Without TLS, or where nobody checks a certificate, what was connected to is an address. It is never taken
-    for what the name says, but what goes to it is searched for secrets if the name is an LLM host's.
+    Without TLS, or with an unchecked certificate, the connected host is an address. The address is never
+    trusted as the claimed name, but requests to it are searched for secrets if the name is an LLM host's.
     """
     unchecked = flow.request.scheme != "https" or ctx.options.ssl_insecure
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:

@@ -61,7 +61,7 @@ class Explainer:
         lease: Callable[[], Lease],
         settings: Callable[[], Settings],
     ) -> None:
-        """`lease`: whose rules take secrets out; `settings`: those in force."""
+        """`lease` has the rules that take secrets out; `settings` are those in force."""
         self._memory = memory
         self._texts = texts
         self._lease = lease
@@ -95,7 +95,7 @@ class Explainer:
         return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """Its request and its response; of a WebSocket the latest ones."""
+        """The flow's request and response; of a WebSocket the latest ones."""
         if flow.websocket is not None:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
@@ -139,7 +139,7 @@ class Explainer:
         except NotJson:
             return [note("Penumbra: its body is no JSON.")]
         except Exception as error:
-            # Whoever looks at a flow has other views of it.
+            # Other views show the flow as it is.
             return [note(f"Penumbra can't show this: {place(error)}")]
 
     def _request_context(self, flow: http.HTTPFlow) -> RequestContext:
@@ -300,7 +300,7 @@ def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:
         yield [(_STYLES[line.mark], line.text or _EMPTY)]
 
 
-# Of the process, as mitmproxy's list of views: a reload of the script makes a new addon.
+# Kept by the process, like mitmproxy's list of views: a reload of the script makes a new addon.
 _VIEWS: list[TextView | LinesView] = []
 
 

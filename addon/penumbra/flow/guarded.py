@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Guarded:
-    """An addon whose hooks raise nothing. All of them are wrapped when the class is made."""
+    """An addon whose hooks raise nothing. All hooks are wrapped when the class is made."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
@@ -41,7 +41,7 @@ class Guarded:
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
         """Decide what becomes of the subject of a hook that raised; return whether the log says so already.
 
-        What is left alone goes on as it came. If this raises, too, nothing goes to a server.
+        Flows that are left alone go on as they came. If this raises, too, nothing goes to a server.
         """
         return False
 
@@ -73,7 +73,7 @@ def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the process or the hook's task ends, and nobody waits for the hook any more."""
+    """Return true if the process or the hook's task ends, so that no caller waits for the hook any more."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, _ENDS)
     with contextlib.suppress(RuntimeError):

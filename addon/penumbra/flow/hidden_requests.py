@@ -33,7 +33,7 @@ class HiddenRequest:
     """Set when it has ended, if it runs as a replay."""
 
 
-# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+# Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
 _CLIENTS: set[str] = set()
 """Ids of open connections that may have led to hidden requests."""
 
@@ -107,7 +107,7 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 async def client_disconnected(client: connection.Client) -> None:
     """Wait a moment before mitmproxy goes on to cancel the upstream connections.
 
-    They are being cancelled already. On Python 3.12 and later a second cancellation while the
+    Their requests are being cancelled already. On Python 3.12 and later a second cancellation while the
     first one still waits for a hook would leave the upstream's socket open.
     """
     if client.id not in _CLIENTS:

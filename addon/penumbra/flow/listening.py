@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon. It says when other machines reach the proxy, and keeps mitmweb to those who
-    reach its port themselves: through the proxy every client would come from this machine."""
+    """A child addon. The addon reports when other machines reach the proxy, and closes connections to mitmweb
+    through the proxy: every client would seem to come from this machine."""
 
     def running(self) -> None:
         """Once all servers listen."""
@@ -53,7 +53,7 @@ class Listening(Guarded):
         await self._refuse(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Lead nobody to mitmweb's port by a failure."""
+        """A failure leads no client to mitmweb's port."""
         address = (
             subject.server.address
             if isinstance(subject, ServerConnectionHookData)

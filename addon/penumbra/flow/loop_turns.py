@@ -32,7 +32,7 @@ from penumbra.retry.portions import Portions
 
 @dataclass
 class LoopedResponse:
-    """One response in which the injected tool may be called. What the splice calls a session."""
+    """One response in which the injected tool may be called. The splice's session."""
 
     lease: Lease
     prepared: Prepared
@@ -202,7 +202,7 @@ class Turns:
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:
-        """Work that nobody waits for."""
+        """Run work in the background."""
         held = lease.share()
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -221,7 +221,7 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. One that can't be kept costs the next request its cache, and this one
+    """Store hidden exchanges. An exchange that can't be kept costs the next request its cache, and this one
     nothing."""
     try:
         await looped.expansions.remember(looped.prepared, done)

@@ -44,14 +44,14 @@ class OnlyHttp:
             return
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
-            return  # Of what the operator ignores and still wants to see.
-        # What the operator lets pass unread has no flow, or is named.
+            return  # Messages that the operator ignores and still wants to see.
+        # Connections that the operator lets pass unread have no flow, or are named.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
         if not any(map(self._is_searched, names)):
             return
-        # What runs locally may be anything.
+        # Local services may speak any protocol.
         is_free = not context.client.tls_established and not any(map(self._is_provider, names))
         if is_tcp:
             context.layers.remove(chosen)

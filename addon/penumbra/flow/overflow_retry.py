@@ -52,7 +52,7 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """One request whose response may be a refusal. What the splice calls a guard."""
+    """One request whose response may be a refusal. The splice's guard."""
 
     lease: Lease
     incoming: Incoming
@@ -194,7 +194,7 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # Nobody has read it yet, and the model may ask for originals in it.
+                # The response is still unread, and the model may ask for originals in it.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0

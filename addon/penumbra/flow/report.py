@@ -81,8 +81,8 @@ class Reports:
     def accepted(
         self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """A request, or a frame of a socket, is sent on. `lease`: by which it was rewritten; that of a
-        socket's flow has ended. Never raises: what can't be shown is sent all the same."""
+        """A request, or a frame of a socket, is sent on. `lease` rewrote the request; that of a socket's flow
+        has ended. Never raises: what can't be shown is sent all the same."""
         try:
             self._tell(flow, state, lease, incoming, accepted)
         except Exception as error:
@@ -104,8 +104,8 @@ class Reports:
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
-        # The flow says so at once. What only counts and logs can wait until the request is on its way; of a
-        # frame it says whose response the next frames are.
+        # The flow says so at once. Counting and logging can wait until the request is on its way; a frame
+        # names the response that the next frames belong to.
         steps = self._account(flow, state, lease.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -151,8 +151,8 @@ class Reports:
             self._event(flow, entry, accepted)
 
     def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
-        """Report what would have become of a request that was sent on as it came. `lease`: by which it was
-        found."""
+        """Report what would have become of a request that was sent on as it came. `lease` made the
+        observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
         of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
@@ -166,7 +166,7 @@ class Reports:
         new = [entry for entry in rewritten.shown if entry.new]
         entry = replace(_sent(host, incoming, accepted, summary, new, changed=changed), is_observed=True)
         if accepted.request.settings.observe:
-            # Nobody has waited.
+            # No caller waited.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self._await_response(flow, turn)
             results = turn.results
@@ -246,7 +246,7 @@ class Reports:
             metadata["frames"] = earlier.get("frames", 0) + 1
         if metadata["changed"]:
             comment, before = f"Penumbra: {summary.line()}", frames.comment
-            # What was said of responses in between stays behind it.
+            # Words about responses in between stay after it.
             flow.comment = comment + flow.comment.removeprefix(before) if before else comment
             flow.marked = flow.marked or MARK
             if incoming.socket:
@@ -254,8 +254,8 @@ class Reports:
 
 
 def do_afterwards(steps: Iterator[None]) -> None:
-    """Do what nobody waits for once what goes on now has been written to its connection, and before anything
-    that comes in later is looked at; at once where no event loop runs. Others go on between two steps."""
+    """Run background steps once the current data has been written to its connection, and before later input
+    is read; at once where no event loop runs. Others go on between two steps."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -428,7 +428,7 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
 
 def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
-    # What stands last in an exchange is the client's own, too.
+    # The last exchange includes the client's own part.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
 
 
@@ -485,7 +485,7 @@ class HistoryWriter:
 
 def _report(written: Future[None]) -> None:
     if (error := written.exception()) is not None:
-        # Nobody's request waits for this.
+        # No request waits for this.
         _log.debug("Penumbra could not write its history: %s", error)
 
 

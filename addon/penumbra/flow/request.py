@@ -62,7 +62,7 @@ class RequestWay:
         journal: Journal,
         observation: Observation,
     ) -> None:
-        """`lease`: what a request that begins now works with."""
+        """`lease` returns the settings and engine for a request that begins now."""
         self._current = current
         self._lease = lease
         self._response_way = response_way
@@ -77,7 +77,7 @@ class RequestWay:
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
-        # These may ask for no search, or be left alone.
+        # Clients may ask for no search, or for being left alone.
         names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None
@@ -177,7 +177,7 @@ class RequestWay:
             return False
         # Values are put back into responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        # What an upgrade says holds for one request, and a WebSocket is many.
+        # A header of an upgrade applies to one request, and a WebSocket has many.
         may_change = websocket_frames.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")
@@ -311,7 +311,7 @@ class RequestWay:
         if not meant and not self.must_search(flow):
             refusal.leave(flow, error)
             return True
-        # Whatever fails below, this one is refused.
+        # This request is refused by any failure below.
         guarded.stop(flow)
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
@@ -340,13 +340,12 @@ _MOST_WARNINGS = 1_000
 
 class OtherRequests:
     """Takes secrets out of requests that are no LLM calls, or do not look like one, where some can stand
-    there. Of a path that nobody knows, the setting `unknown_paths` says what becomes, and the log says it
-    once.
+    there. The setting `unknown_paths` decides about an unknown path, which the log names once.
 
     State: which paths have been warned of."""
 
     def __init__(self, lease: Callable[[], Lease], signing: Signing, journal: Journal) -> None:
-        """`lease`: what a frame that comes now is searched with."""
+        """`lease` returns the rules that search a frame that comes now."""
         self._lease = lease
         self._signing = signing
         self._journal = journal
@@ -359,7 +358,7 @@ class OtherRequests:
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
             return
         if path is None and not destination.is_provider(flow, settings.hosts):
-            return  # What runs locally may be anything.
+            return  # Local services may speak any protocol.
         if self._signing.forbids_changes(flow, unfit, settings):
             return
         unknown = path is None and unfit is None

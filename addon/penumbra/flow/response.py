@@ -1,7 +1,7 @@
 """A response's way to the client: the steps, each in its place for a reason.
 
-A stream's first events are held (`splice.py`) until the first step has said that they are no refusal. What
-can be read as it arrives, the steps read so from `headers` on; `complete` comes when all has arrived.
+A stream's first events are held (`splice.py`) until the first step has said that they are no refusal. Steps
+read a response that can be read as it arrives from `headers` on; `complete` comes when all has arrived.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class ResponseWay:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: http.HTTPFlow) -> None:
-        """A response begins. What was decided about its request is final once the client has any of it."""
+        """A response begins. The decisions about the request are final once the client has any of the
+        response."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.lease.engine.written()
@@ -125,7 +126,7 @@ class ResponseWay:
         states.forget(flow)
 
     def abandoned(self, flow: http.HTTPFlow, *, must_search: Callable[[http.HTTPFlow], bool]) -> None:
-        """Forget a flow whose last hook raised, and send no socket on that nobody reads."""
+        """Forget a flow whose last hook raised, and end a socket without a reader."""
         state = states.of(flow)
         if websocket_frames.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
@@ -156,13 +157,13 @@ class ResponseUsage(Step):
         self._journal = journal
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Its response will be in this format."""
+        """The response will be in this format."""
         asks = incoming.api.kind == "messages"
         state.response_format = incoming.api.format if asks else ""
         state.conversation = accepted.conversation if asks else b""
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """A response is complete. What the tool loop has read is counted already."""
+        """A response is complete. Usage that the tool loop has read is counted already."""
         if state.conversation:
             await state.lease.engine.answered(state.conversation)
         turn = state.turn
@@ -289,7 +290,7 @@ def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, bo
     if state.spliced:
         state.body_to_send = body
         return True
-    # What was streamed is gone; but hidden responses are read from their flows, but for the splice.
+    # Streamed bodies are gone; but hidden responses are read from their flows, except those of the splice.
     hidden = "continues" in flow.metadata.get("penumbra", {})
     return (bool(response.stream) or flow.error is not None) and not hidden
 

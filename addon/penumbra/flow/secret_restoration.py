@@ -1,7 +1,7 @@
 """Values that are put back into edits of the model's (`redaction/restore`), on their way to the client.
 
-Of a stream that the tool loop reads, they are put in behind it; into others piece by piece as they arrive,
-and into documents before they are sent.
+In a stream that the tool loop reads, values are put in after the loop; into other streams piece by piece, and
+into documents before they are sent.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SecretRestoration(Step):
         return response
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """Decide how a response is read that nobody else reads."""
+        """Decide how to read a response that no other step reads."""
         if (restored := state.get(RestoredResponse)) is None:
             return
         restored.live = None
@@ -113,7 +113,7 @@ class SecretRestoration(Step):
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def _put_in(self, flow: http.HTTPFlow, restored: RestoredResponse) -> None:
-        """A response that nobody has read yet is complete, and none of it was sent."""
+        """An unread response is complete, and none of it was sent."""
         response = flow.response
         if response is None or flow.error is not None:
             return

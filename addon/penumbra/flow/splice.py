@@ -1,6 +1,6 @@
 """The splice: one response for the client, made of several upstream responses, as they arrive.
 
-This is the one file that touches mitmproxy's proxy core below its public interface. When an upstream
+Only this file touches mitmproxy's proxy core below its public interface. When an upstream
 response ends, the client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a
 request to go on with, it is run as a second stream of the client's own HTTP layer: it reuses the
 upstream connection or opens one in the same mode and with the same TLS options, its flow passes all
@@ -417,7 +417,7 @@ class SpliceHttpLayer(HttpLayer):
     parents: dict[int, int]
     """The client's stream, by the continuation's."""
     waiting: deque[events.Event]
-    """What has come from the client behind what is looked at."""
+    """Events from the client after the current one."""
     pause: commands.RequestWakeup | None = None
     """At whose end the next of it is looked at."""
     piece: int
@@ -436,7 +436,7 @@ class SpliceHttpLayer(HttpLayer):
             client.alpn == b"h2" and isinstance(event, events.ConnectionEvent) and event.connection is client
         ):
             if isinstance(event, events.ConnectionClosed):
-                # Nobody waits for what it has asked for.
+                # No client waits for the request any more.
                 self.waiting.clear()
             elif self.pause is not None:
                 self.waiting.append(event)

@@ -156,7 +156,7 @@ class FlowState:
         self.lease.end()
 
 
-# Of the process, not of the addon: a reload of the script makes a new addon while flows go on.
+# Kept by the process, not by the addon: a reload of the script makes a new addon while flows go on.
 _STATES: dict[str, FlowState] = {}
 """By id of the flow, the oldest first."""
 

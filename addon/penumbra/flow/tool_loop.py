@@ -48,7 +48,7 @@ class ToolLoopStep(Step):
         self._filtered = filtered
         self._splice: ModuleType | None = None
 
-    # What is done before there are flows
+    # Work before there are flows
 
     def running(self) -> None:
         """Look whether this version of mitmproxy can be spliced."""
@@ -177,7 +177,7 @@ class ToolLoopStep(Step):
                 await beside(partial(loop.feed, plain), len(plain))
             step = await self._turns.advance(looped, loop)
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
-        # What the flow shows may be something else.
+        # The flow may show another form.
         answered = turn.continuation.response is not None
         body = bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
         failure, pause = bodies.failure(turn.continuation, turn.error, looped.live, body)

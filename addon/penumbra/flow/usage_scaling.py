@@ -34,7 +34,7 @@ class ScaledResponse:
     format_name: str
     usage: ScaledUsage
     is_looped: bool = False
-    """It is done behind the tool loop."""
+    """True if scaling comes after the tool loop."""
 
     def passed(self, *, stream: bool) -> PassedResponse:
         """The response as it goes to the client."""

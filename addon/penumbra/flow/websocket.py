@@ -1,9 +1,9 @@
 """The Responses API over WebSocket.
 
-What the client sends is rewritten frame by frame, as bodies are; of what the provider
-sends, the injected tool's part stays here. When the model asks for originals, they go to the provider in a
-frame of ours on the same socket, and the client sees one response. Frames of the client that are not this
-API's are searched for secrets, and otherwise go on as they came; what can't be searched does not.
+The client's frames are rewritten one by one, as bodies are; the injected tool's part of the provider's frames
+stays here. When the model asks for originals, they go to the provider in a frame of ours on the same socket,
+and the client sees one response. Frames of the client that are not this API's are searched for secrets, and
+otherwise go on as they came; what can't be searched does not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class WebSockets:
         describe: Describe,
         trace: Trace,
     ) -> None:
-        """`lease`: what a request that begins now works with."""
+        """`lease` returns the settings and engine for a request that begins now."""
         self._process = process
         self._search = search
         self._lease = lease
@@ -154,7 +154,7 @@ class WebSockets:
         if envelope.type == CREATE and outcome is None:
             stream.latest = None
         if outcome is not None and outcome.prepared is not None:
-            # It names what it goes on from by the right id already.
+            # The frame already names its predecessor by the right id.
             return outcome.rewritten.body
         sent = (
             await self._searched(flow, socket, frame, envelope) if outcome is None else outcome.rewritten.body
@@ -228,7 +228,7 @@ class WebSockets:
     async def _ended(
         self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> bytes:
-        """A turn has ended: go on, or let the client go on. What is still to be sent to the client."""
+        """A turn has ended: go on, or let the client go on. The bytes still to be sent to the client."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""
@@ -383,12 +383,12 @@ async def _inject_later(flow: http.HTTPFlow, socket: Socket, frame: bytes, pause
 
 
 class WebSocketWay:
-    """The hooks of a WebSocket's life. Those that are none of the Responses API's have their clients' frames
-    searched for secrets, and nothing else is done. State: none; what is known of a connection stands in its
-    flow's state."""
+    """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
+    secrets, and nothing else is done. State: none; what is known of a connection stands in its flow's
+    state."""
 
     def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
-        """`lease`: what a request that begins now works with."""
+        """`lease` returns the settings and engine for a request that begins now."""
         frame = partial(described, socket=True)
         self._requests = requests
         self._calls = WebSockets(
@@ -437,7 +437,7 @@ class WebSocketWay:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # Whatever fails below, this one does not go on.
+        # This message is stopped by any failure below.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)

@@ -33,7 +33,7 @@ def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
     if not frame and message.content:
         message.drop()
     elif frame != message.content:
-        # Of a message that keeps its length, mitmproxy would keep the old cuts.
+        # For a message that keeps its length, mitmproxy would keep the old cuts.
         message.content = frame + b" " if len(frame) == len(message.content) else frame
 
 
@@ -88,9 +88,9 @@ def bound_messages() -> None:
 
 
 def opening_answered(flow: http.HTTPFlow, state: FlowState) -> None:
-    """Refuse a change of protocol at a host that is searched, if nobody would read what follows."""
+    """Refuse a change of protocol at a searched host if the messages that follow could not be read."""
     if flow.websocket is not None:
-        # It may stay open for long. Each request on it has a lease of its own.
+        # The socket may stay open for long. Each request on it has a lease of its own.
         state.lease.end()
     if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)

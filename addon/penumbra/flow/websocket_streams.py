@@ -143,12 +143,12 @@ class Waiting:
 
     accepted: Accepted
     lease: Lease
-    """Its own: the connection outlives what it began with."""
+    """A lease of the stream's own: the connection outlives the first one."""
     loop: ToolLoop
     looped: LoopedResponse | None
-    """None: the model can't ask for originals, and frames only pass by."""
+    """None if the model can't ask for originals, and frames only pass by."""
     sending: Sending | None = None
-    """None: the provider answers without having been asked."""
+    """None if the provider sends without having been asked."""
     begun: bool = False
     shown: bool = False
     """The client has got something of the turn that is under way."""

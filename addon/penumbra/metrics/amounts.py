@@ -42,7 +42,7 @@ class Amounts:
     new_after: int = 0
     sent_before: int = 0
     sent_after: int = 0
-    # What it costs in tokens that is not in the above.
+    # The costs in tokens that the figures above do not include.
     declared: int = 0
     """Tokens of the injected tool's declaration, in every request that has it."""
     put_back: int = 0

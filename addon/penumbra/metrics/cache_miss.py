@@ -43,7 +43,7 @@ class ComparedPrompt:
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
     written: tuple[bytes, ...]
-    """Of each message as the client wrote it, without cache breakpoints."""
+    """Hashes of each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
     """Of Penumbra's edits to each message, empty where there are none; last, of those outside of messages."""
 
@@ -79,13 +79,13 @@ class Prompt:
     is_automatic: bool = True
     """The provider caches without being asked."""
     rewrote: str = ""
-    """What Penumbra did to the conversation as a whole."""
+    """The name of the rewriting of the whole conversation."""
     tokens: int = 0
     """Tokens by the provider's count; 0: unknown."""
     compared: ComparedPrompt | None = None
-    """None: the client asks for no comparison."""
+    """None if the client asks for no comparison."""
     cold_turn: ColdTurn | None = None
-    """None: nothing was changed for that reason."""
+    """None if nothing was changed for that reason."""
 
     def counted(self, tokens: int) -> Prompt:
         """The prompt with the provider's count."""

@@ -49,7 +49,7 @@ class ShownResult(Protocol):
 
 
 SAME = ("kept", "adopted")
-"""How results got their form."""
+"""Values of `how` for results that keep an earlier form."""
 
 
 SEEN = "the provider had it already"
@@ -133,7 +133,7 @@ class Summary:
         named: Counter[str] = Counter()
         for name, count in Counter([entry.tool for entry in changed]).items():
             named[_name(name) or "(unknown)"] += count
-        # What was decided about whole calls has no stage.
+        # Decisions about whole calls have no stage.
         stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
         stages.pop("shortened", None)
         sizes = bytes_before, bytes_after, tokens_before, tokens_after
@@ -232,7 +232,7 @@ class SentRequest:
     prompt: Prompt
     rates: Rates
     dollars_saved: float | None
-    """None: the price is not known."""
+    """None if the price is not known."""
     declared: int
     """Tokens of the injected tool's declaration."""
     put_back: int
@@ -353,7 +353,7 @@ def expansion_event(
 class EventLog:
     """A file that grows by a line per event, written outside of the event loop; mode 0600.
 
-    It is opened once at the start, so that what is wrong with it is said there.
+    The file is opened once at the start, so that errors show there.
     """
 
     def __init__(self, path: str) -> None:

@@ -111,10 +111,11 @@ class Journal:
         self.seconds: Counter[float] = Counter()
         """Requests by the histogram bucket of their added time."""
 
-    # What happens
+    # Events of requests
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """Count a request that goes to the provider. It may be refused: no dollars are counted yet."""
+        """Count a request that goes to the provider. The request may still be refused: no dollars are counted
+        yet."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -209,7 +210,7 @@ class Journal:
         """Count secrets found outside of calls of an LLM."""
         self._add(None, Amounts(secrets=Counter(secrets)))
 
-    # Who keeps it
+    # Stored figures
 
     def take(self) -> Pending:
         """Return the sums since the last call."""
@@ -316,7 +317,7 @@ class Journal:
             found = cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])
             more.cold_turns[found] += 1
             if found == cache_miss.WARM:
-                # What is read anew is then due to the change, not to the pause.
+                # Tokens that are read anew are then due to the change, not to the pause.
                 prompt = replace(prompt, cold_turn=None)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:

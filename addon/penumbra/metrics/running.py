@@ -105,7 +105,7 @@ class StatsFile:
                 raise
             self._hold(descriptor)
         except OSError as error:
-            # Nobody's request waits for this.
+            # No request waits for this.
             self._failed = True
             if error.errno in _NO_LOCKS:
                 _log.warning("%s: files in %s can't be locked", _NO_FILE, self._path.parent)
@@ -139,7 +139,7 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
-    """True if a path is a regular file (or of another `kind`) of this user, no link, that nobody else can
+    """True if a path is a regular file (or of another `kind`) of this user, no link, that no other user can
     change."""
     try:
         return _is_ours(path.lstat(), kind)

@@ -35,7 +35,7 @@ class ResultRecord:
     kept: str
     """The reason why it went unchanged; empty if it did not."""
     read_again: bool = False
-    """The same call gave the same before and was shortened."""
+    """True if the same call had the same result before, which was shortened."""
     asked: int = 0
     ref: str = ""
 

@@ -1,7 +1,7 @@
 """Declarations of the client's tools, and whether a model ever calls them: by project and agent.
 
-Declarations stand in every request. Penumbra changes none; it counts what they take, so that people can
-take out of a client's configuration what nobody calls.
+Declarations stand in every request. Penumbra changes none; the count of their tokens lets people remove
+unused tools from a client's configuration.
 """
 
 from __future__ import annotations

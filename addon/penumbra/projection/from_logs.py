@@ -51,7 +51,7 @@ class LoggedBody:
 
 @dataclass(frozen=True, slots=True)
 class WireShape:
-    """How an API writes a conversation."""
+    """The shape in which an API writes a conversation."""
 
     method: str
     path: str

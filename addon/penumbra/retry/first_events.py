@@ -1,8 +1,8 @@
 """The first events of a stream: some providers refuse with status 200 and an error event.
 
-What a provider announces before it has looked at the request (that a message starts, that a response was
-created) waits for the event behind it, since a refusal comes there: once a client has got anything, the
-request can't be sent again. Whoever feeds the stream bounds that wait. All else is passed on at once.
+Events that a provider sends before it has looked at the request (a message starts, a response was created)
+wait for the next event, since a refusal comes there: once a client has got anything, the request can't be
+sent again. The caller that feeds the stream bounds that wait. All else is passed on at once.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _OVER_BYTES_PER_TOKEN = 4
 
 @dataclass
 class Portions:
-    """How much the model may get within one response."""
+    """The size of the answers that the model may get within one response."""
 
     room: Room = NOT_KNOWN
     ask: Ask | None = None

@@ -319,7 +319,7 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
     if elsewhere:
-        # What is here can't make up for all that is there: enough for this request has to do.
+        # Shrinking this part can't compensate for the other part: enough for this request has to do.
         over = refusal.over or int(estimated * share)
         return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:

@@ -1,6 +1,6 @@
 """A request that was refused, sent again in another form: at most `limits.RESENDS` times.
 
-What a refused request became is remembered only when the provider has taken it (`Engine.settle`).
+The form of a refused request is remembered only when the provider has accepted it (`Engine.settle`).
 """
 
 from __future__ import annotations

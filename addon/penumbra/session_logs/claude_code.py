@@ -122,7 +122,7 @@ class _Tree:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
         node.blocks += [block for block in blocks if block.get("type") in ("text", "tool_use")]
-        # Of a message that streams, the last line has the whole count.
+        # The last line of a streamed message has the whole count.
         node.at = seconds(line.get("timestamp")) or node.at
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 

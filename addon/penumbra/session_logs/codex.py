@@ -135,7 +135,7 @@ class _Rollout:
         usage = LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
-            # What the model says next is said to another request.
+            # The model's next words belong to another request.
             self._close()
             return
         for position in range(len(self.entries) - 1, -1, -1):

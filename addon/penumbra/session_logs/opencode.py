@@ -71,7 +71,8 @@ def is_database(path: Path) -> bool:
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
     """The conversations of a database. Raises OSError."""
     try:
-        # What another process writes meanwhile may be missing; it is never waited for or disturbed.
+        # Rows that another process writes meanwhile may be missing; that process is never waited for or
+        # disturbed.
         with _at_rest(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
             sessions = database.execute(
                 "SELECT DISTINCT session_id FROM message ORDER BY session_id"

@@ -1,9 +1,9 @@
 """One SQLite file, the one thread that uses it, and the longest time that a caller waits for it.
 
 The file is opened at the start, in the database's own thread, so the event loop never waits for a disk.
-While it can't be opened or written, the same tables live in memory (`database_file.py`). A database that
-hangs is waited for once, and then by nobody until it answers. Writes that nobody waits for and that come in
-quick succession are one piece of work.
+While it can't be opened or written, the same tables live in memory (`database_file.py`). A hanging database
+blocks one request; later ones go on without it until it answers. Background writes in quick succession are
+one piece of work.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Database:
         self._overdue: Future[None] | None = None
         """Work that took too long; everything behind it waits for it."""
         self._waiting: list[Work[object]] = []
-        """Writes that nobody waits for and that are not begun."""
+        """Background writes that are not begun."""
         self._writing: Future[None] | None = None
         """The latest that were begun."""
         self._added = self._done = 0
@@ -120,9 +120,9 @@ class Database:
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
-        """Have a piece of work done that nobody waits for, in one transaction with others that come soon.
-        Whatever is run or submitted later finds it done. It holds so many bytes, and writes so many rows,
-        which are forgotten where too much waits already."""
+        """Queue work without waiting for it, in one transaction with other work that comes soon.
+        Later runs and submissions see the work done. The work has so many bytes and writes so many rows,
+        which are forgotten if too much waits already."""
         if self._unwritten + size > _MOST_WAITING:
             self.forgotten += rows
             return
@@ -136,7 +136,7 @@ class Database:
         writing = self._begin_waiting()
         if writing is None or writing.done() or self.hangs:
             return
-        # Whoever waits no longer takes nothing from the others: `wait` cancels nothing.
+        # A caller that stops waiting takes nothing from the others: `wait` cancels nothing.
         _, waiting = await asyncio.wait([asyncio.wrap_future(writing)], timeout=self.patience)
         if waiting:
             self._wait_no_longer(writing)
@@ -201,7 +201,7 @@ class Database:
 
     @property
     def _unwritten(self) -> int:
-        """Approximate bytes of all unfinished writes that nobody waits for."""
+        """Approximate bytes of all unfinished background writes."""
         return self._added - self._done
 
     def _begin_waiting(self) -> Future[None] | None:
@@ -234,7 +234,7 @@ class Database:
                     raise
 
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
-        """Run work that nobody waits for. Never raises; a failing piece does not stop the others. `added`:
+        """Run background work. Never raises; a failing piece does not stop the others. `added`:
         bytes of all such work up to here."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
@@ -282,5 +282,5 @@ class Database:
     def _evict_later(self) -> None:
         if not self._is_closing:
             with suppress(RuntimeError):
-                # It is closed in this very moment.
+                # The database is being closed at this very moment.
                 self._thread.submit(self._evict)

@@ -28,7 +28,7 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""A table is looked through again when what was used so much later is nobody's any more. Nothing finds such a
+"""A table is scanned again when rows used so much later have expired. Nothing finds such a
 row meanwhile, and a look costs what a write costs."""
 _SPARE = 10
 """The file's size divided by this is freed at once, so that not every write has to."""
@@ -36,7 +36,7 @@ _SPARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long rows of a table stay."""
+    """The time that rows of a table stay."""
 
     begin: Callable[[], float]
     """The time of last use, in seconds, before which a row is expired."""
@@ -65,7 +65,8 @@ class Eviction:
         self._expired.pop(table, None)
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
-        """Let go what has to, in one step, within the transaction under way. Whether there is more.
+        """Let go what has to, in one step, within the transaction under way. Returns true if more rows
+        remain.
 
         `at_most`: bytes that may stay, if less than usual.
         """
@@ -145,8 +146,8 @@ _WAIT_SECONDS = 2
 def connect(path: Path) -> sqlite3.Connection:
     """To read from. Raises sqlite3.Error.
 
-    SQLite makes files beside a database with a write-ahead log, and whoever only reads leaves them there.
-    Where no log is, nobody has it open: it is read as what does not change.
+    SQLite makes files beside a database with a write-ahead log, and a mere reader leaves them there.
+    Without a log, no other process has it open: it is read as immutable.
     """
     has_log = path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
@@ -311,7 +312,7 @@ class OlderRows:
         """Rows of a file that can't be opened for writing. Without space for SQLite's side files, the log is
         left out."""
         has_log = path.with_name(f"{path.name}-wal").exists()
-        # What is read as never changing has no lock, which would keep it open for as long as the file is.
+        # An immutable connection takes no lock, which would keep the file open as long as it exists.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
             address = f"{path.absolute().as_uri()}?{options}"
             try:
@@ -434,7 +435,8 @@ class DatabaseFile:
         self._close()
 
     def _opened(self) -> sqlite3.Connection:
-        """SQLite waits for nobody where the kind of journal changes, as two first starts at once do it."""
+        """SQLite does not wait where the kind of journal changes, as happens when two processes start for the
+        first time at once."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:

@@ -50,7 +50,7 @@ class Facts:
     skipped: tuple[str, ...] = ()
     """Stages skipped for want of time."""
     asked: str = ""
-    """What came of asking an external compressor: see `compress.result.Asked.how`."""
+    """The outcome of asking an external compressor: see `compress.result.Asked.how`."""
 
 
 @dataclass(frozen=True, slots=True)

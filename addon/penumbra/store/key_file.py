@@ -1,6 +1,6 @@
 """The installation's key, and the keys derived from it that seal rows and identify a shared store.
 
-The key is 32 random bytes in a file that nobody else could have read or written: no link, no pipe, owned by
+The key is 32 random bytes in a file that only its owner can have read or written: no link, no pipe, owned by
 the user. Each table has a key of its own; each record is bound to its table and row, so that no record can
 take the place of another. A record that can't be opened counts as absent: another key wrote it, or it was
 changed.

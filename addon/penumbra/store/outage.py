@@ -340,8 +340,8 @@ class StoreNews:
                 await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
 
     async def _listen(self, channel: PubSub) -> None:
-        """Raises what a connection does that has broken, and OSError for one that says nothing more: nobody
-        tells whoever only listens."""
+        """Raises the error of a broken connection, and OSError for a silent one, because a listener learns of
+        a lost peer in no other way."""
         is_asked = False
         while True:
             message = await channel.get_message(timeout=QUIET_SECONDS)

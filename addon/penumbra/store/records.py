@@ -54,7 +54,7 @@ class Originals:
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
-            # Its client does not send it any more, or nobody would ask for it here.
+            # The client does not send the original any more, or the model could not ask for it here.
             await self._table.add(found)
             text = found[key]
         return text
@@ -66,7 +66,8 @@ def _key(scope: bytes, ref: str) -> bytes:
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""Of what every turn carries again, as long as references are; what a model asks for may be longer."""
+"""Cached for texts that every turn carries again, as long as references are; ids that a model asks for may be
+longer."""
 
 
 _MEMORY_CHARACTERS = 8_000_000

@@ -79,7 +79,7 @@ class StoreFigures:
     conflicts: int = 0
     """Decisions that another proxy had made first."""
     guessed: int = 0
-    """Results that another proxy had sent, and whose form nobody could be asked for: each may have broken a
+    """Results that another proxy had sent, and whose form could not be looked up: each may have broken a
     prefix."""
 
 
@@ -154,12 +154,12 @@ class SharedStore:
             closing.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def on_return(self, method: Callable[[], None]) -> None:
-        """Call a method when the store is back, and all that was owed is written, for as long as its object
-        is there: engines come and go, and their tables with them."""
+        """Call a method when the store is back and all delayed rows are written, as long as the method's
+        object exists: engines come and go, and their tables with them."""
         self._returning = [each for each in self._returning if each() is not None]
         self._returning.append(WeakMethod(method))
 
-    # What it is to others
+    # Announcements to other proxies
 
     @property
     def is_whole(self) -> bool:
@@ -213,11 +213,12 @@ class SharedStore:
         news: Rows = (),
         former: Mapping[bytes, bytes] | None = None,
     ) -> list[bool] | None:
-        """Put rows in the place of those that are there, and add those that are not. Of the latter, whether.
+        """Put rows in the place of those that are there, and add those that are not. The latter returns one
+        boolean for each row.
 
-        None: it could not be done, or nobody knows. `news`: what other proxies are told. `former`: it is to
-        hold only if that is known; if not, it is taken back, and where rows were put, these records by name
-        stand again. Then others are told behind it: none goes by what may not hold.
+        None if the command failed, or its outcome is unknown. `news`: what other proxies are told. `former`:
+        it is to hold only if that is known; if not, it is taken back, and where rows were put, these records
+        by name stand again. Then others are told behind it: none goes by what may not hold.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
@@ -237,7 +238,7 @@ class SharedStore:
         added = [reply is not None for reply in replies[: len(add)]]
         self._owed.written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
         if former is not None:
-            # It holds, whether they hear of it or not.
+            # The row counts, whether other proxies hear of it or not.
             await self._ask(publish)
         return added
 
@@ -258,7 +259,7 @@ class SharedStore:
         """Delay rows, to be written before the store is asked again."""
         self._owed.owe(rows, over=over)
         if self._owed and self.is_whole:
-            # It failed in between, and is back already.
+            # The store failed in between, and is back already.
             self._fail(Reach.FULL, "a row was not written")
 
     # Asking
@@ -273,7 +274,7 @@ class SharedStore:
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self._waiting.append(_Batch(loop.create_future()))
-            # What is asked for in this turn of the loop goes with it.
+            # Keys that are asked for in this turn of the loop join this read.
             loop.call_soon(self._flush)
         batch = self._waiting[-1]
         start = len(batch.commands)
@@ -387,7 +388,7 @@ class SharedStore:
         try:
             reach = await self._tried(seconds)
             if reach is Reach.WHOLE and self.outage.reach is Reach.AWAY:
-                # Whoever does not know whether a row of theirs holds is there first.
+                # A proxy that does not know whether a row of the store counts reads it first.
                 await asyncio.sleep(_GRACE)
                 reach = await self._tried(seconds)
             self.outage.improve(reach)
@@ -499,7 +500,8 @@ _EMPTY_SECONDS = 5.0
 
 class SharedTable(KeyedValues[V]):
     """Values of one kind that many proxies have in common: in memory those that were used last here, all in
-    the shared store. While that can't be relied on, memory is all there is, and what is put is owed to it."""
+    the shared store. While the store is unreliable, only memory counts, and new rows are written to the store
+    later."""
 
     def __init__(
         self, store: SharedStore, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
@@ -515,8 +517,8 @@ class SharedTable(KeyedValues[V]):
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
         """Keys of values that may or may not be written; the valid ones must replace them."""
         self._unwritten: set[bytes] = set()
-        """Keys of what is in memory and was not written at once: another proxy may be first. What has left
-        memory leaves here too, in time."""
+        """Keys of what is in memory and was not written at once: another proxy may be first. Keys evicted
+        from memory leave this set too, in time."""
         store.on_return(self._return)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
@@ -594,7 +596,7 @@ class SharedTable(KeyedValues[V]):
             former=former,
         )
         if added is None:
-            # It may have been written, and won't be sent: what memory has under a key is what holds.
+            # The row may have been written, and won't be sent: the value in memory under a key counts.
             self._doubtful.update(dict.fromkeys(values))
             self._store.owe(await self._held(values), over=True)
             return False
@@ -648,7 +650,7 @@ class SharedTable(KeyedValues[V]):
         """Keys in memory that are not written yet."""
         self._unwritten.update(keys)
         if len(self._unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
-            # What is not in memory is read from the store, whoever was first.
+            # Missing rows are read from the store, whichever proxy put them.
             self._unwritten = {key for key in self._unwritten if key in self._memory}
 
     def _return(self) -> None:

@@ -36,7 +36,7 @@ def passed() -> float:
 
 
 class SteadyTime:
-    """A clock that never advances more than real time. It may be put back."""
+    """A clock that never advances more than real time. The system's clock may be put back."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed

@@ -1,8 +1,8 @@
 """Access to the page: by the link, at the address that it names, in a browser that no other page led.
 
-A browser can be made to send requests here by any page that it shows. Such a page does not have the link,
-and can't name the host that is asked for (a name of its own that leads to this machine is none of ours);
-what it lets a browser send says where it comes from.
+A browser can be made to send requests here by any page that it shows. Such a page does not have the link, and
+can't name the requested host (a name of its own that leads to this machine is none of ours); the headers that
+it lets a browser send say where the request comes from.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return where the page listens at all addresses: nobody can point an address at this machine."""
+        """Return true if the page listens at all addresses: no attacker can point an address at this
+        machine."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False

@@ -1,5 +1,5 @@
-"""Data of the page, as JSON and CSV, and the latest results' texts, redacted, before and after. They are kept
-in memory, where the operator allows it."""
+"""Data of the page, as JSON and CSV, and the latest results' texts, redacted, before and after. Texts are
+kept in memory, where the operator allows it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Texts:
         self._cleared += 1
 
     def keep(self, lease: Lease, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
-        """Keep the texts of a request's new results. Nobody waits for that."""
+        """Keep the texts of a request's new results. The request does not wait for that."""
         new = [entry for entry in accepted.rewritten.shown if entry.new]
         pairs = [
             (result.number, entry)
@@ -92,8 +92,8 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`process`: what is said of the proxy itself; `lease`: where its store is; `write` writes down there
-    what has not been yet."""
+    """`process` describes the proxy; `lease` has its store; `write` stores figures that are not stored
+    yet."""
 
     journal: Journal
     texts: Texts
@@ -110,7 +110,7 @@ class Contents:
         return overview.sessions(self.journal)
 
     def session(self, name: str) -> Record | None:
-        """One of them with its turns."""
+        """One of the conversations, with its turns."""
         return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
@@ -153,7 +153,7 @@ class Contents:
 
     async def everything(self) -> bytes:
         """For export, as JSON."""
-        # Each by itself: while one is written, nobody else has a turn, in whatever thread that is.
+        # Each in a step of its own: while one is written, no other thread has a turn.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
             for each in await self._conversations()

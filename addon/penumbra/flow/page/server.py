@@ -132,7 +132,7 @@ class ProxiedPage(Guarded):
         """Lead it, or refuse it."""
         request = flow.request
         await self._refuse_port(flow)
-        # Nobody else may say that we have led it.
+        # A client must not claim that we have led it.
         request.headers.pop(PROOF_HEADER, None)
         if request.pretty_host.lower() != PROXIED_HOST or request.host.lower() != PROXIED_HOST:
             return
@@ -155,7 +155,7 @@ class ProxiedPage(Guarded):
             _forget(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Lead nobody to the page by a failure."""
+        """A failure leads no client to the page."""
         request = subject.request
         if request.port == self._server.port or request.pretty_host.lower() == PROXIED_HOST:
             stop(subject)
