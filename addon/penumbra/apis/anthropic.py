@@ -38,7 +38,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
-# Tools with a version in their type are the provider's. These few are run by the client all the same.
+# Tools with a version in their type are the provider's. The client runs these few all the same.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
 """Index of a response that is not in the request."""
@@ -182,7 +182,7 @@ class AnthropicFormat(ApiFormat):
             marked = [
                 message for message in _messages(document) if _cache_mark(document, message) is not None
             ]
-            # What the client marks is not sent again: the mark goes on to what is new.
+            # Blocks that the client marks are not sent again: the mark moves to the new blocks.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
@@ -238,7 +238,7 @@ class AnthropicFormat(ApiFormat):
         if offered and thinking is not None:
             return _ask_to_drop(request, thinking)
         if kind == "enabled":
-            # Such requests must carry the thinking of the turn that is under way.
+            # Such requests must carry the thinking of the current turn.
             return False
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 

@@ -29,7 +29,7 @@ Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """How an API says which call a result answers."""
+    """The link by which an API says which call a result answers."""
 
     answered: Answered
     named: bool
@@ -109,7 +109,7 @@ def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
 
 
 class ApiFormat(ABC):
-    """How one API writes requests and responses. Stateless."""
+    """The format in which one API writes requests and responses. Stateless."""
 
     messages = "messages"
     """The member that holds the messages."""
@@ -129,7 +129,7 @@ class ApiFormat(ABC):
         """`responses`: what reads them; None: nothing does, here."""
         self._responses = responses
 
-    # What an API says of itself
+    # Facts about an API
 
     @abstractmethod
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
@@ -245,11 +245,11 @@ class ApiFormat(ABC):
         """Reasoning from message `first` on belongs to another conversation: keep the request valid.
 
         `offered`: the request may ask the provider to drop it; otherwise it is left out where the
-        API allows that. Whether anything was changed.
+        API allows that. Returns true if anything changed.
         """
         return False
 
-    # What follows from it
+    # Derived from these facts
 
     @property
     def reads_responses(self) -> bool:

@@ -29,7 +29,7 @@ class Event:
 
     piece: Piece
     document: Document | None
-    """None: comments, blanks, and all else that is no JSON."""
+    """None for comments, blanks, and all else that is no JSON."""
     is_changed: bool = False
     """The document is no longer what the piece says."""
 
@@ -149,8 +149,8 @@ class Turn:
 
     message: bytes | None = None
     """The assistant message as a request would carry it, JSON, calls of the injected tool included.
-    None if there is nothing in it that the API would take back. Of a turn that broke off: what of it
-    the API takes back although the rest is missing, so without calls of the injected tool."""
+    None if there is nothing in it that the API would take back. The part of a broken-off turn that the API
+    takes back although the remainder is missing, so without calls of the injected tool."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client will answer, in order; empty ones if they have none."""
@@ -179,9 +179,9 @@ class Turn:
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
     ending: Ending = field(default_factory=Ending)
-    """Which model wrote it, and why it stopped."""
+    """The model that wrote it, and the reason for its end."""
     diagnosis: CacheDiagnosis | None = None
-    """None: the provider compared no prompts, or has not finished."""
+    """None if the provider compared no prompts, or has not finished."""
 
     @property
     def is_refusal(self) -> bool:
@@ -209,11 +209,12 @@ class Response(Protocol):
         ...
 
     def end_turn(self) -> Turn:
-        """The upstream's response has ended. What was held is still held."""
+        """The upstream's response has ended. Events that were kept back stay so."""
         ...
 
     def go_on(self) -> bytes:
-        """A continuation follows: what is still to be sent of this turn. Its end is dropped."""
+        """A continuation follows: what is still to be sent of this turn. The end of the response is
+        dropped."""
         ...
 
     def restart(self) -> None:
@@ -262,7 +263,7 @@ class Tools:
     names: tuple[str, ...]
     """Names of all tools."""
     own: int
-    """How many of them the client runs itself."""
+    """The number of calls that the client runs itself."""
     forced: bool
     """The model has to call one."""
     continuable: bool
@@ -294,14 +295,14 @@ class Visible:
     index: int
     """Index in the array of messages."""
     ordinal: int
-    """How many assistant messages stand before it."""
+    """The number of assistant messages before it."""
     calls: tuple[str, ...]
     """Ids of its tool calls, in order; empty ones if they have none."""
     text: str
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
-    """How many assistant messages stand between that call and this message."""
+    """The number of assistant messages between that call and this message."""
     signed: bool = False
     """The message has reasoning that the provider would recognise."""
     signature: str = ""

@@ -3,7 +3,7 @@ models.
 
 In a stream of Converse, calls and the like have a start; texts and reasoning begin with their first piece.
 Each message of a stream of InvokeModel carries one of Anthropic's events in base64, beside some padding; the
-last one has Bedrock's own figures. Neither knows a keep-alive, and both have Bedrock's errors. See
+last one has Bedrock's own figures. Both APIs lack a keep-alive and have Bedrock's errors. See
 `content_blocks.py`.
 """
 

@@ -35,7 +35,7 @@ class Open(Protocol):
     """Says what becomes of a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """None: they stay as they are. `freeform`: they are text, else JSON."""
+        """Returns None if they stay as they are. `freeform`: they are text, else JSON."""
         ...
 
 

@@ -83,7 +83,7 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """How many blocks the client knows of earlier turns, and of all up to here."""
+        """The number of blocks that the client knows of earlier turns, and of all so far."""
         self._shown: list[bytes] = []
         """The client's blocks of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)
@@ -218,8 +218,8 @@ class BlockTurns(Turns):
         return said.call is not None and said.name == self.injected_tool
 
     def _complete(self, indexes: list[int]) -> list[int]:
-        """Blocks of a broken-off message that can be sent: of what is under way only text, no call that
-        nobody answers, and no reasoning at the end."""
+        """Blocks of a broken-off message that can be sent: of unfinished ones only text, no unanswered call,
+        and no reasoning at the end."""
         seen = self.seen
         kept = [
             index

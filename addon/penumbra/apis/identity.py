@@ -6,7 +6,7 @@ requests with such a token have a second hash without its value, the *possession
 a request has to prove by the history that it carries. A claim (the account that a token or a body names)
 stands in it too; it can tell callers apart and never bring them together.
 
-Which parts are credentials is data: `rules/credentials.yaml`.
+The names of credentials are data: `rules/credentials.yaml`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""Nobody gives longer ones, or more. What does is not looked at closely: all of it counts."""
+"""No client needs longer names, or more. A request beyond these limits is not read closely: all of it
+counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def _is_query(name: str) -> bool:
 
 def _says_credential(name: str) -> bool:
     if len(name) > _LONGEST_NAME:
-        return True  # Nobody names anything like this: apart rather than together, and at once.
+        return True  # No client uses such names: they separate callers, at once.
     names = _credential_rules()
     return name not in names.unlike and not names.words.isdisjoint(_OTHERS.split(name))
 

@@ -97,7 +97,7 @@ class Reading(ABC):
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)
         return Turn(
-            # What would have come beside a call, nobody knows.
+            # The model's output beside a call is not predictable.
             message=self.message() if self.finished or not calls else None,
             injected=tuple(self.injected),
             real_calls=tuple(self.real_calls),

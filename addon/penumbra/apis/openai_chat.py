@@ -74,7 +74,7 @@ class ChatMessage:
                 _merge(self._members, key, value)
 
     def number(self, fragment: dict[str, Any]) -> int:
-        """Which call a fragment belongs to, counted in the order in which they began."""
+        """The call that a fragment belongs to, counted in the order of their beginnings."""
         index, call_id = fragment.get("index"), fragment.get("id")
         current = self._at.get(index) if isinstance(index, int) else max(self._calls, default=None)
         id_ = self._calls.get(current, {}).get("id") if current is not None else None
@@ -408,7 +408,8 @@ class ChatTurns(Turns):
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Note what a delta says, and take out what the client must not see. Whether it shows anything."""
+        """Note what a delta says, and take out what the client must not see. Returns true if the delta shows
+        anything."""
         delta = choice.get("delta")
         said = document.plain(delta)
         if delta is None or not isinstance(said, dict):
@@ -549,7 +550,7 @@ class _Call:
     """One tool call of a stream."""
 
     real: bool | None = None
-    """None as long as its name may become the injected tool's."""
+    """None as long as its name may still become the injected tool's."""
     name: str = ""
     id: str = ""
     shown: int | None = None
@@ -601,7 +602,7 @@ class _Turn:
         real = [number for number, call in self.calls.items() if call.real is not False]
         names = {number: self.message.call_name(number) for number in real}
         return Turn(
-            # Of a call that breaks off nobody knows what it should have been.
+            # The full form of a call that breaks off is unknown.
             message=self.message.json() if self.finished or not self.calls else None,
             injected=tuple(InjectedCall(ids[n], self.message.call_arguments(n)) for n in injected),
             real_calls=tuple(ids[n] for n in real),

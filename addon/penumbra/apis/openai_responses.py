@@ -56,7 +56,7 @@ _RESULTS = {
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
 """Items that answer others without a text that may be shortened, and what names the other."""
-# What the client writes besides messages and results.
+# The client's items other than messages and results.
 _FROM_CLIENT = {
     "additional_tools",
     "compaction_trigger",
@@ -234,8 +234,8 @@ class ResponsesFormat(ApiFormat):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself leaves out reasoning that is bound to something else. It refuses reasoning
-        # that nothing follows: of an exchange that is missing now, that is what may be left.
+        # The API itself leaves out reasoning that is bound to something else. The API refuses reasoning
+        # without a follower, as a missing exchange may leave it.
         items = self.prompt(request).messages
         dropped = False
         for item, behind in pairwise(items[max(first, 0) :]):
@@ -641,8 +641,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Items of a broken-off turn that can be sent: no call that nobody answers, and no reasoning that
-    nothing follows."""
+    """Items of a broken-off turn that can be sent: no unanswered call, and no reasoning at the end."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)

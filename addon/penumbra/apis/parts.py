@@ -1,8 +1,8 @@
 """Values derived from a prompt: the tool results of a conversation, their calls, and decoded arguments.
 
 Positions are message indexes in the request's own order, so "before" and "after" mean the same in
-every format. Nothing here is decoded that nobody asks for: texts and arguments stay `Raw` views of
-the document until a stage needs them.
+every format. Values are decoded only on request: texts and arguments stay `Raw` views of the document until a
+stage needs them.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys are none. Of what has a MIME type, only the text."""
+    """Every string within a value, in order; keys are none. A value with a MIME type yields its text only."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
@@ -183,7 +183,7 @@ _PARTS = re.compile("[^0-9A-Za-z]+")
 
 @remembered(16_384)
 def is_telling(call_id: str) -> bool:
-    """True if a call's id alone tells its conversation. The same ids come with every request."""
+    """True if a call's id alone tells its conversation. Such ids are equal in every request."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
 

@@ -86,7 +86,7 @@ class Links:
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
-            # How many messages a response is cut into says nothing.
+            # The number of messages that a response is cut into means nothing.
             self._text += piece.text
             self._made += piece.calls
         elif piece.digest and not piece.is_response:

@@ -1,4 +1,4 @@
-"""Which requests are LLM calls: by host, method, path and content type first, then by body shape.
+"""The test for LLM calls: by host, method, path and content type first, then by body shape.
 
 `rules/providers.yaml` has the knowledge, also of what else LLM hosts take, by path: what passes, what is
 searched for secrets, which sockets there are, and how an error looks there.
@@ -39,7 +39,7 @@ _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How a provider caches prompts."""
+    """The way in which a provider caches prompts."""
 
     explicit: bool
     """Only what the request marks is kept."""
@@ -110,7 +110,7 @@ def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def provider(host: str) -> str:
-    """Whose host it is, by the name in the rule file; empty: nobody's that is known."""
+    """The name of a host's provider in the rule file; empty if unknown."""
     named = rules.load_as("providers.yaml", Providers).providers
     return next((name for name, hosts in named.items() if _is_one(host, tuple(hosts))), "")
 

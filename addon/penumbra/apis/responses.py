@@ -79,7 +79,7 @@ class Stream:
         return self._write([event] if event is not None else []) + self._close()
 
     def close(self) -> bytes:
-        """The end of a response that nobody continues."""
+        """The end of a response without a continuation."""
         self.end_turn()
         return self.finish()
 
@@ -180,12 +180,12 @@ def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """How the responses of one API are read."""
+    """The readers of the responses of one API."""
 
     turns: type[Turns]
     arguments: type[CallArguments]
     framing: Callable[[], Framing] = lambda: SSE
-    """How a stream is cut into events."""
+    """The reader that cuts a stream into events."""
     keep_alive: bytes = b""
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
 

@@ -137,7 +137,7 @@ class Transcript:
     def __init__(self) -> None:
         self._response_id = ""
         self._items: list[bytes] | None = []
-        """None: not all of it is known."""
+        """None if not all of it is known."""
 
     def answered(self, frame: bytes, turn: Turn) -> None:
         """A request has been answered to the end."""

@@ -1,9 +1,8 @@
 """Results of tools, whatever their shape: all in them that may hold a secret, as one JSON text.
 
-The readers of the formats know which texts may be shortened. What a result holds beside them (documents,
-search hits, objects of any shape, names of members, numbers) is only searched. What must not be
-touched is left out: ids, names, signatures, encrypted content, images. `rules/results.yaml` says what
-that is.
+The readers of the formats know which texts may be shortened. Other parts of a result (documents, search hits,
+objects of any shape, names of members, numbers) are only searched. Parts that must not change are left out:
+ids, names, signatures, encrypted content, images. `rules/results.yaml` says what that is.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Block:
     message: Raw
     """Message that the block is in."""
     text: str
-    """JSON, without white space. What was left out is an empty string."""
+    """JSON, without white space. An omitted text is an empty string."""
     places: tuple[tuple[int, int] | None, ...]
     """For each string, number and literal of the text: where it stands in the message; None: it is to
     stay as it is."""
@@ -94,8 +93,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 def _signs() -> Any:
     """Finds in a message what may be the type, the role or the name of a result: half of all have none.
 
-    It finds more than that, but misses nothing: names count whatever their case, underscores and dashes, but
-    for what is escaped.
+    The pattern finds too much rather than too little: names match whatever their case, underscores and
+    dashes, except escaped ones.
     """
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))

@@ -1,5 +1,4 @@
-"""Which conversation a request belongs to, as far as the request itself tells, and the folder that it works
-in.
+"""The conversation of a request, as far as the request itself names it, and the folder that it works in.
 
 Clients that name their conversations are believed; of the others, a conversation is known by how it begins.
 Where the history is at the provider and nothing names it, all conversations of a caller that may live there

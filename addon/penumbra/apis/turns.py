@@ -62,7 +62,7 @@ def _frame(name: str, data: bytes) -> Frame:
 
 
 class Framing:
-    """How the events of a response are cut out of its bytes, and written again."""
+    """Cuts the events of a response out of its bytes, and writes them again."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Turns(ABC):
         self._touched = self.always_edits
         self.restart()
 
-    # What the response calls
+    # Methods that the response calls
 
     @property
     def holding(self) -> bool:
@@ -301,7 +301,7 @@ class Turns(ABC):
         self.failure = self.failed_by(event)
         return ()
 
-    # What an API says
+    # Methods of an API
 
     @abstractmethod
     def begin_turn(self) -> None:
@@ -355,7 +355,7 @@ class Turns(ABC):
         """Edit an event at the end of the response."""
         return
 
-    # What it says of documents
+    # Methods for documents
 
     @abstractmethod
     def read_whole(self, document: Document) -> Turn:

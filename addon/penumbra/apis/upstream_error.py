@@ -1,7 +1,7 @@
 """Errors for requests that the client did not make, as it gets to know them.
 
-Its words speak of that request, and may name what stands there alone, so none of them go on. What
-clients act by does: the status, the names of the kind of error, and how long to wait.
+The provider's words speak of that request, and may name parts of it, so none of them go on. Fields that
+clients act by go on: the status, the names of the kind of error, and the delay.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class DescribedError:
 def described(failure: Failure, hidden: str) -> DescribedError:
     """Return what the client gets to know. `hidden`: the name of a tool that it does not know.
 
-    A refusal for good is of a request that the client did not make, while its own was taken. It becomes a bad
-    gateway, after which clients try again; an error that the provider reported in a stream keeps its kind.
+    A refusal for good is of a request that the client did not make, while its own was taken. The error
+    becomes a bad gateway, after which clients try again; an error that the provider reported in a stream
+    keeps its kind.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING

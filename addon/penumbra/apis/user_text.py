@@ -219,7 +219,7 @@ class _Reader:
         said = ""
         if number is not None and rule.calls is not None:
             tool, command, said = self._call(rule, *number)
-        # Of a call that nobody knows anything can be the result, also what is quoted later.
+        # The result of an unknown call can be of any kind, also one that is quoted later.
         certain = number is not None and bool(tool or command) and self._asked(rule, tool)
         return Passage(value, start, end, self.turn, certain, tool, command or self.command, said)
 

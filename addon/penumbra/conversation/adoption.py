@@ -120,8 +120,8 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change where the cache is cold.
 
-    These are the adopted ones, and all of a conversation that had no injected tool; none to which thinking is
-    bound, and none that others refer to.
+    Adopted forms are reopened, and all forms of a conversation without an injected tool; no form to which
+    thinking is bound, and none that others refer to.
     """
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
@@ -133,7 +133,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
         and item.key not in fixed
         and (facts := past[item.key].facts).bytes_after >= _LEAST
         and facts.how in ("kept", "shortened", "adopted")
-        # Those sent whole but for their secrets are adopted, too.
+        # Results sent whole without their secrets are adopted, too.
         and (
             not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
         )

@@ -14,8 +14,8 @@ counted as a reader sees them, with what stands in front of the text and what st
 
     [8 lines: same as lines 40 to 47 above]
 
-Files are quoted when they are edited. Of a file only what the same file has shown is said by reference, with
-wide margins on both sides, so that an edit at the border of what has changed finds all of its text.
+Files are quoted when they are edited. Lines of a file refer only to the same file, with wide margins on both
+sides, so that an edit at the border of a change finds all of its text.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class LineIndex:
         return Told(self._told, self._said.is_known)
 
     def named(self, key: bytes) -> Name | None:
-        """How a reference names what was noted under this key; None if it can't be named."""
+        """The name that references use for the text under this key; None if it can't be named."""
         return self._calls.name(key)
 
     def with_references(
@@ -208,7 +208,7 @@ class LineIndex:
             known = ["\x00" if line is None else line for line in output]
             said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
             if len({part.earlier.key for part, _ in parts}) + bool(said) > 1:
-                # Which of several runs has shown a line, nobody asks.
+                # Several runs that showed a line are not distinguished.
                 whole = self._of_runs(known, parts, matcher)
                 if sum(map(len, whole)) >= sum(map(len, said)) + sum(part.length for part, _ in parts):
                     parts, said = [], whole
@@ -260,7 +260,7 @@ class LineIndex:
         return read
 
     def _name(self, part: _Part) -> Name | None:
-        """How the text is named that a part stands in; None if it can't be."""
+        """The name of the text that contains a part; None if it can't be named."""
         if not part.earlier.key:
             return _ABOVE
         first, last = part.numbers
@@ -378,7 +378,7 @@ class _Matcher:
         return best
 
     def _common(self, earlier: Earlier, place: int, position: int, step: int, most: int) -> int:
-        """How many lines before or behind a place are those before or behind the position."""
+        """The number of equal lines before or after the place and the position."""
         count = 0
         lines = self.output if earlier.key else self.lines
         while count < most:
@@ -390,7 +390,7 @@ class _Matcher:
         return count
 
     def staying(self) -> StayingLines:
-        """Which lines stay."""
+        """The lines that stay."""
         if self._staying is None:
             self._staying = StayingLines.of(self.lines, self.call)
         return self._staying
@@ -473,7 +473,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """How a reader counts the lines of a text with references."""
+    """The position of a reader who counts the lines of a text with references."""
 
     in_front: int
     """Lines in front of it."""

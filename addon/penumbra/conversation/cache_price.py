@@ -1,6 +1,6 @@
 """Price of a change to what the provider has already seen, and what it saves.
 
-Unit: one input token that nobody has cached. Changing a result of `before` tokens that has `behind`
+Unit: one uncached input token. Changing a result of `before` tokens that has `behind`
 tokens of cached prompt behind it means that all of these are written anew once; every later turn then
 reads fewer tokens:
 
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many of some changes pay, and why."""
+    """The number of changes that pay, and the reason."""
 
     count: int
     """Number of changes, counted from the end of the request; 0: none pays."""
@@ -122,13 +122,13 @@ def _unspaced(body: bytes, marker: str) -> bytes:
 
 
 def remaining_turns(made: int) -> int:
-    """How many more requests a conversation will make that has made so many."""
+    """The expected number of further requests of a conversation after `made` ones."""
     entry = table()["turns"]
     return min(int(made * entry["part"]), int(entry["most"]))
 
 
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
-    """How many of some changes pay, counted from the end of the request.
+    """The number of changes that pay, counted from the end of the request.
 
     `changes` stand in the request's order; `turns` more requests are expected. `cold`: the provider has
     nothing of it cached. `bound`: reasoning behind them is bound to its prefix and would be refused.

@@ -1,4 +1,4 @@
-"""How a reference names an earlier call: by its tool and its path or command, which the model can see.
+"""The name of an earlier call in a reference: its tool and its path or command, which the model can see.
 
 Most models don't see the ids of calls. A bare name means the last call of that name before the result that
 refers to it. Where another one is meant, calls are counted from the first (`Read a.py (the 2nd)`): later
@@ -42,7 +42,7 @@ class NamedCall:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """How a reference names a call."""
+    """The name of a call in references."""
 
     name: str
     keys: frozenset[bytes]
@@ -72,17 +72,17 @@ class NamedCalls:
         return calls[-1].text if calls else None
 
     def name(self, key: bytes) -> Name | None:
-        """How a whole result is named; None if it can't be."""
+        """The name of a whole result; None if it can't be named."""
         name, place = self._places[key]
         text = self._calls[name][place].text
         return self._name(key, lambda call: call.text != text)
 
     def name_of_lines(self, key: bytes, first: int, last: int) -> Name | None:
-        """How these lines of a file are named: a later call that does not show them can't be meant."""
+        """The name of these lines of a file: a later call that does not show them is no candidate."""
         return self._name(key, lambda call: any(start <= last and first <= end for start, end in call.shown))
 
     def name_of_part(self, key: bytes) -> Name | None:
-        """How a part of a result is named."""
+        """The name of a part of a result."""
         return self._name(key, lambda call: True)
 
     def _name(self, key: bytes, is_rival: Callable[[NamedCall], bool]) -> Name | None:
@@ -101,7 +101,7 @@ class NamedCalls:
 _LONGEST = 60
 """Characters of a path, of which the end is shown, or of a command, of which it is the beginning."""
 _SEARCHED = 16_000
-"""Characters that are searched for secrets. What is longer is named by its beginning only."""
+"""Characters that are searched for secrets. Longer texts are named by their beginning only."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """Where a command runs: the same for most of them."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
@@ -125,8 +125,8 @@ class CallName(NamedTuple):
 
 
 class ShownTexts:
-    """Remembered names of paths and commands: the same calls come with every request. It is known
-    by hashes, since what may hold secrets is not to stay in memory."""
+    """Remembered names of paths and commands: the same calls come with every request. Texts are kept as
+    hashes, since possible secrets must not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -156,7 +156,7 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> CallName:
-    """The name of a call; `arguments` decoded. What can't be searched for secrets is not shown.
+    """The name of a call; `arguments` decoded. Text that can't be searched for secrets is not shown.
 
     `show`: what may be shown of a tool's name; `call`: what the call was, if that is known.
     """
@@ -184,7 +184,7 @@ class _What(NamedTuple):
 def _what(call: Call, path: str, arguments: Any) -> _What:
     if call.shell and call.line:
         if call.first_line and len(path) <= _SEARCHED:
-            # Which lines of the file it is about says the reference.
+            # The reference names the lines of its file.
             return _What(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
         return _What(_FOLDER.sub("", call.line[:_SEARCHED]))
     patched = [] if path else _patched(arguments)

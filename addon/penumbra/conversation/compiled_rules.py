@@ -51,13 +51,13 @@ class CompiledRules:
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
         """Return what redacts the texts of one request. `failure`: what becomes of those that can't be
-        searched. `caller`: whose values are remembered, and taken out wherever they stand if it `replaces`
-        them; empty: nobody's."""
+        searched. `caller` owns the remembered values, which are taken out everywhere if it `replaces` them;
+        empty without an owner."""
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 
     async def show(self) -> ShowName:
-        """How names from outside are told."""
+        """The function that shows names from outside without secrets."""
         if self._show is None:
             self._show = shown_names((await self.redactor()).redact)
         return self._show
@@ -85,11 +85,11 @@ def _report_broken_rules(redactor: Future[Redactor]) -> None:
 
 
 def warm_up(redactor: Future[Redactor]) -> None:
-    """Shorten a few results of nobody."""
+    """Shorten a few results without a caller."""
     try:
         redact = redactor.result().redact
         for output in _OUTPUTS:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
     except Exception as error:
-        # Whoever needs it will say so.
+        # The first use reports a failure.
         _log.debug("Penumbra is not warm: %s", errors.place(error))

@@ -1,4 +1,4 @@
-"""How many tokens a model takes, and how many its clients believe that it takes (`rules/windows.yaml`).
+"""The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
 `Room`: how much of an original may be put behind a turn. The turn that asked says what it took; what is left
 is known from what refusals have taught, or from what the model's clients believe in. Half of that may be
@@ -104,7 +104,7 @@ NOT_KNOWN = Room()
 
 
 def room_of_request(request: Request, limits: LearnedLimits, head: Head, learn: Learn) -> Room:
-    """How much may be put behind the responses to a request."""
+    """The size that may be added after the responses to a request."""
     window = of(request.conversation.model, head.headers, head.path)
     return room(limits, window, again=request.settings.recover == "auto", learn=learn)
 
@@ -117,7 +117,7 @@ def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | N
 
 @dataclass(frozen=True, slots=True)
 class UsageScale:
-    """How input tokens are told. All in the provider's own tokens."""
+    """The factor by which the client sees its input tokens. All in the provider's own tokens."""
 
     limit: int
     """The limit that requests of the conversation are kept below."""
@@ -143,7 +143,7 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """How usage is told; None: as it is.
+    """The scale of a client's usage; None if it stays true.
 
     `believed`: the window that the client believes in, 0 if unknown. `cut`: results were shortened so that
     the request fits.

@@ -55,7 +55,7 @@ class Inputs:
     redact: Callable[[str, str], Redacted]
     """Takes a text and a hint (path or command of the call)."""
     references: References | None
-    """None: the model can't ask for originals."""
+    """None if the model can't ask for originals."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
     """Forms by external compressors for new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
@@ -63,7 +63,7 @@ class Inputs:
     held: tuple[HeldResult, ...] = ()
     """Results that the provider has in front of the request, in order."""
     show: ShowName = one_line
-    """How names of tools and calls are told."""
+    """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
     """Remembered names of paths and commands; None: names depend on the conversation."""
     unsaid: Unsaid | None = None
@@ -75,7 +75,7 @@ class Inputs:
 
     @property
     def stays_bound(self) -> bool:
-        """True if forms that nobody can ask about are final, followed by a response or not."""
+        """True if forms without an `expand_context` are final, followed by a response or not."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     is_ours: Callable[[str], bool] | None = None
@@ -102,7 +102,7 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """True if what is not decided yet is only redacted, so that nobody waits for one request."""
+    """True if undecided results are only redacted, so that one request does not delay the others."""
     _refers: bool = field(init=False)
     """True if results may be said by reference: to what stays where it is, or can be asked for."""
 
@@ -139,7 +139,8 @@ class Decider:
         """True if the form of the past is still the form."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
-            # Nobody could ask for what it leaves out; while nothing has answered it, nothing binds it.
+            # The model could not ask for the omitted part; before an assistant turn follows, nothing binds
+            # the form.
             return item.result.turn <= self.inputs.request.conversation.last_response
         # A reference holds only while its referents stand earlier in the request.
         return self.earlier.holds(past.facts)
@@ -174,7 +175,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # What the client got of a call that only the provider has is not in the request.
+        # The result of a call that only the provider has is not in the request.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
@@ -270,7 +271,7 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """The whole text stands earlier in the request. What failed, and what tells of failures, says so each
+        """The whole text stands earlier in the request. Failures, and reports of failures, are repeated each
         time."""
         earlier = self.earlier.same(item)
         # A shortened earlier text may stand for a later one only where the same call would have
@@ -379,7 +380,7 @@ def _saves(text: str, than: str) -> bool:
 
 
 def _token_mark(text: str) -> int:
-    """How many tokens a result says that it had at first; 0 if it does not say so."""
+    """The token count that a result gives of its original; 0 without one."""
     if text.find(" token count: ", 0, _HEAD) < 0:
         return 0
     mark = _TOKEN_MARK.search(text, 0, _HEAD)

@@ -32,7 +32,7 @@ _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
 )
-"""How results begin that were coded before they came, by another proxy."""
+"""Beginnings of results that another proxy has coded."""
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:

@@ -40,16 +40,16 @@ class _Text(NamedTuple):
     size: int
     """Characters or bytes, roughly."""
     text: str | None
-    """None: the arguments of the result's call, or a result that can't be referred to."""
+    """None for the arguments of the result's call, or a result that can't be referred to."""
     result: ResultText | None
-    """None: the provider has it."""
+    """None if the provider has it."""
     is_call: bool = False
     original: str | None = None
     """The result as it came, where the text has other lines."""
     is_lossy: bool = False
     """Something of it is left out."""
     held_name: str = ""
-    """How a reference names a result that the provider has."""
+    """The name in references of a result that the provider has."""
     same_as: bytes = b""
     """Key of the earlier text that this one is a duplicate of."""
     is_whole: bool = False
@@ -102,7 +102,7 @@ class EarlierTexts:
     _beginnings: Beginnings = field(init=False)
     _line_index: LineIndex | None = None
     _indexed: int = 0
-    """How many of the texts are in the line index."""
+    """The number of texts in the line index."""
     _compaction: int = field(init=False)
     """Index of the message with the last compaction; -1 if there is none."""
     _front: int = 0
@@ -114,7 +114,7 @@ class EarlierTexts:
     """A text as it came, its call and the output in it: of that which was asked for last."""
     """By the identity of their results, which the request holds."""
     _names: dict[int, CallName] = field(default_factory=dict)
-    """The same."""
+    """Names of calls, by their position."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -212,7 +212,7 @@ class EarlierTexts:
         return self._seen.find(item.digest)
 
     def name(self, earlier: dedup.Earlier) -> Name | None:
-        """How a reference names an earlier result; None if it can't."""
+        """The name of an earlier result in references; None if it can't be named."""
         return self._index().named(earlier.key)
 
     def told(self) -> Told:
@@ -250,7 +250,7 @@ class EarlierTexts:
     def _note(self, index: LineIndex, position: int) -> None:
         text = self._texts[position]
         if text.result is None:
-            # Of those that the provider has, the oldest are forgotten.
+            # The oldest of the provider's results are forgotten.
             index.note(text.key, CallName(text.held_name, ""), lasts=self._is_first(text))
             return
         name, call = self._name(text.result), self.call(text.result)
@@ -269,7 +269,7 @@ class EarlierTexts:
         if is_first or not text.result.call_id:
             index.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
-            # What the agent has cut out of it itself, nobody can count.
+            # Lines that the agent itself has cut out can't be counted.
             is_whole = text.is_whole and not is_cut(text.text)
             first = call.first_line if is_whole else 0
             original = None if text.original is None else self._output_of(text.original, call)
@@ -307,7 +307,7 @@ class EarlierTexts:
         return call
 
     def _name(self, result: ResultText) -> CallName:
-        """How that call is named."""
+        """The name of that call."""
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
@@ -325,6 +325,6 @@ class EarlierTexts:
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """The size of a call's arguments, and a hash of what they say; empty where nobody would refer to them."""
+    """The size of a call's arguments, and a hash of their text; empty if references to it are useless."""
     size = len(document.source(arguments))
     return size, prefix_hash.said_by(document, arguments) if size >= LEAST else b""

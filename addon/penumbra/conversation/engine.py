@@ -79,7 +79,7 @@ class Projects:
         self._names: LRUCache[bytes, str] = LRUCache(_MOST)
 
     def name(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """Such as `shop (3f2a)`; empty if the conversation has not said where it works."""
+        """For example `shop (3f2a)`; empty if the conversation has not named its folder."""
         if folder := session.stated(request.wire.prompt(request.document), request.document):
             self._names[conversation] = self._short(folder, show)
         return self._names.get(conversation, "")
@@ -166,7 +166,7 @@ class Engine:
         """Empty the database, but for the history, which has no content."""
         self.database.forget({history.TABLE})
 
-    # What others ask
+    # Questions of other modules
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
         """Processes a request; None: the body is no request of this API, and is left alone."""
@@ -279,8 +279,8 @@ class Engine:
     ) -> Accepted | None:
         """`retry`: the request was refused, and these forms are not to be recorded yet.
 
-        What the store did not say, or what another proxy has decided meanwhile, is looked up again. After
-        some times it is sent as if there were no store.
+        Forms that the store did not return, or that another proxy has decided meanwhile, are looked up again.
+        After some times it is sent as if there were no store.
         """
         refuses = settings.store_away == "refuse"
         for turn in range(_TRIES):
@@ -355,8 +355,8 @@ class Engine:
         whole: bool,
         cold: float,
     ) -> bool:
-        """Records decisions as final, except those that wait for the provider to accept a retry. False
-        if another proxy was first, or nobody knows."""
+        """Records decisions as final, except those that wait for the provider to accept a retry. False if
+        another proxy was first, or the outcome is unknown."""
         rewritten, planned = accepted.rewritten, retry.decisions if retry is not None else {}
         new = {key: made for key, made in rewritten.decisions.items() if key not in planned}
         over = new.keys() & past.keys()
@@ -415,7 +415,7 @@ class Engine:
         unsaid = self._stores.unsaid(known.state, past, known.keys, whole=whole)
         # Values that are put back are a matter of the conversation.
         shown = None if request.settings.restores_secrets else self._shown_texts
-        # A note depends on what was new, which nobody could tell later.
+        # A note depends on the new results, which a later request can't tell.
         caller = b"" if request.is_open else request_reader.whose_turn(incoming).credential
         is_ours = partial(self.rules.values.has_made, caller) if whole else None
         return Inputs(
@@ -504,7 +504,7 @@ class Engine:
         host = incoming.host.rpartition(":")[0]
         return adoption.drop(request.document, incoming.headers, host, dropped)
 
-    # What they use
+    # Parts
 
     async def cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""

@@ -82,7 +82,7 @@ class Accepted(Struct, frozen=True):
     model: str = ""
     """Name of the model, as it may be shown."""
     show: ShowName = one_line
-    """How other names are shown."""
+    """The function that shows other names."""
     project: str = ""
     """A short name of it; empty if it is not known."""
     plan: Plan | None = None

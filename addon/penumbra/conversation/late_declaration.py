@@ -1,8 +1,8 @@
 """Conditions for a request to have the injected tool, and when a small conversation gets it.
 
-Its declaration is part of every request. Of a small conversation it is most of what we cost, and may never
-be of use. So where a conversation begins small, nothing that needs the tool is done until that is free or
-brings in more than it costs: tools come first in the prefix that the provider has cached, so a tool that
+The declaration is part of every request. In a small conversation the declaration is most of the cost, and may
+never be of use. So where a conversation begins small, nothing that needs the tool is done until that is free
+or brings in more than it costs: tools come first in the prefix that the provider has cached, so a tool that
 comes later costs all of it once.
 
 Where the API can declare a tool in the middle of a conversation (`rules/inline_tools.yaml`), each one waits,
@@ -91,7 +91,7 @@ def may_wait(
         return state.waits and not state.tool
     settings, declared = request.settings, request.wire.tools(request.document)
     if name_for(declared) is None:
-        # What is asked beside it, as for a title, is no first request of another one.
+        # A side request, as for a title, is not the first request of another conversation.
         return state.waits and not state.tool
     if binds(request.format, request.conversation.model):
         return False
@@ -222,7 +222,7 @@ def terms(
         # One message that is no list of them: nothing could be put behind it.
         return None
     shows = shows_references(request, past)
-    # What the last request declared is what the provider holds, whatever became of its response.
+    # The provider holds the last request's declaration, whatever happened to its response.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (

@@ -44,7 +44,7 @@ class Mentions:
         self._read: dict[int, tuple[list[str], int]] = {}
         """By what was said: its names, and its characters."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
-        """How much was said before the result that was asked for last, and its names."""
+        """The number of texts before the last requested result, and its names."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText

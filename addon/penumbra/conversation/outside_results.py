@@ -1,9 +1,9 @@
 """Secrets in what is said outside of tool results: which texts are searched, how far, what became of each.
 
-All of what system and user say is searched for the secrets that were taken out for the caller before. It is
-searched by all rules where results of tools may stand in it: in a request that has no tools, and in a message
-that carries a transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all` everything is, the
-model's own words and the arguments of its calls too.
+All of what system and user say is searched for the secrets that were taken out for the caller before. All
+rules search it where results of tools may stand in it: in a request that has no tools, and in a message that
+carries a transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all` everything is, the model's
+own words and the arguments of its calls too.
 
 The first decision about a text is remembered, also that it has no secrets: what the provider has seen stays
 as it was seen, whatever becomes known later.
@@ -37,7 +37,7 @@ _LEAST = 10
 
 
 class Extent(Enum):
-    """How much of a request's texts is searched by all rules."""
+    """The share of a request's texts that all rules search."""
 
     TRANSCRIPTS = "transcripts"
     """Messages that carry one."""
@@ -97,7 +97,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the beginning of all keys. Whoever wants all to be searched does not keep what was let pass."""
+    """Return the beginning of all keys. A caller that wants everything searched does not keep earlier
+    exemptions."""
     key = hashlib.blake2b(key=request.possession[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")

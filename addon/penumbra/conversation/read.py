@@ -1,7 +1,7 @@
 """A request's document, read: its settings, its conversation, its tool results, each with a key.
 
-The messages are read one after the other. What was read of the first ones a turn ago is gone on from: nothing
-of it looks at what comes later. May run outside of the event loop.
+The messages are read one after the other. Readings of the first messages continue from the turn before: none
+of them depends on later messages. May run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         read = document.folded(prompt.place, len(listed), fold, step)
         chain = read.links.chain()
     else:
-        # What is no list of messages may be the only one itself.
+        # A value that is no list of messages may be the only message.
         read, chain = begin(), prefix_hash.read(document, prompt.place)
         make = partial(keys.item, document, chain.calls[0])
         for value in document.listed(prompt.place):

@@ -245,7 +245,7 @@ class RequestReader:
                 raise Unreadable("its body says something twice on the way to a tool's result")
             return request and replace(read.with_model(request, model_in(incoming.path)), is_open=who.open)
         except NotJson:
-            # What says that it is no JSON is no call; what is empty says nothing.
+            # A body whose content type is not JSON is no call; a missing type means nothing.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
             if is_call and settings.must_search:
                 raise Unreadable("its body is no JSON that can be read") from None
@@ -311,7 +311,7 @@ class RequestReader:
         heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
-            # Some turns went another way: nobody knows when the last request was.
+            # Some turns went another way: the time of the last request is unknown.
             state = replace(state, idle=0.0)
         asks = whole and incoming.api.kind == "messages"
         is_cold = asks and adoption.is_cold(request, state, cold)

@@ -41,7 +41,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
 
 
 def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) -> Callable[[str], Redacted]:
-    """How the secrets of an item's text are taken out, and those of the forms that are made of it."""
+    """The function that takes the secrets out of an item's text, and out of the forms that are made of it."""
     if not request.settings.redact_secrets:
         return Redacted
     place, container = hint(output.arguments), item.result.container
@@ -95,7 +95,8 @@ def comparing(
 
 
 class Carried:
-    """The originals of one request. They are made of its own texts, so nothing but the request is needed."""
+    """The originals of one request. The references are made of the request's own texts, so nothing else is
+    needed."""
 
     def __init__(
         self,
@@ -133,7 +134,8 @@ class Carried:
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
         """A request was accepted with references to originals. Some may be missing where its next ones will
-        look: another login had them, another room, or it is long ago. What it carries itself is its own.
+        look: another login had them, another room, or it is long ago. A text that the request carries belongs
+        to it.
 
         The originals that only others' requests carried stay with the others.
         """

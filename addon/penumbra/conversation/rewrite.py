@@ -69,7 +69,7 @@ class Forms:
     size: int = 0
     """Bytes of the edits, roughly."""
     unedited: int = 0
-    """How many of the edits are not made in the document yet: those that were remembered."""
+    """The number of edits that are not made in the document yet: remembered ones."""
     settled: int = 0
     """Number of entries of `shown`, from the first on, that are not new."""
 

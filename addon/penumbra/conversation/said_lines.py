@@ -6,11 +6,11 @@
 
 What a screen showed a minute ago, or a run that is made again, is mostly known by then; what is new stays.
 Only for what programs tell of a run: in states, lists, hits and differences it matters which lines are there
-again. Where nobody knows what a command tells, only what it told the last time counts.
+again. For an unknown command, only its last result counts.
 
 Some lines stay in each result (`StayingLines`): failures with the lines around them and the headings above
 them, locations, endings, acknowledged changes. A heading stays wherever a line below it stays: hits are never
-read under another file's name. Of a file, the units around a change stay whole (`EditUnits`), because an edit
+read under another file's name. In a file, the units around a change stay whole (`EditUnits`), because an edit
 mostly quotes the unit that it changes from its first line or to its last one.
 """
 
@@ -150,7 +150,7 @@ _FIRST = frozenset("=#_*~-FPSD<dI+@")
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
 """A title that ends in a colon, or a path: headings of what is listed below them in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
-"""How lines begin that are listed below such a heading."""
+"""Beginnings of lines that are listed below such a heading."""
 _DONE = re.compile(
     r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
     r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
@@ -323,7 +323,7 @@ _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
-"""How lines begin that say nothing by themselves: those of a difference, and those that we have made."""
+"""Beginnings of lines without a meaning of their own: those of a difference, and those that we have made."""
 _LEFT_TO_DO = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
 """Families of what tells what is left to do: there it matters which lines are there again."""
 
@@ -338,8 +338,8 @@ class From(Enum):
 
 
 def known_from(call: Call) -> From:
-    """Where the lines of a result must have been shown: anywhere if programs tell of a run, in the last such
-    result if nobody knows what it is."""
+    """The results that must have shown the lines of a result: any if programs report a run, the last such
+    result if the call is unknown."""
     if not call.shell or call.category != "bash" or quotes(call):
         return From.NOWHERE
     parts = printing_parts(call.parts)
@@ -436,7 +436,7 @@ class SaidLines:
         if (len(bare) < _TELLING and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         found = self._keys.get(_timeless(bare))
-        # Of what nobody knows, the times may be what was asked for.
+        # In a result of an unknown kind, the times may be the point.
         return found is not None and (key is None or found == (key, bare))
 
     def _said(self, lines: Sequence[str], start: int, end: int, staying: StayingLines) -> Iterator[Said]:

@@ -83,7 +83,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # Its own members of these names are not ours to change, and there is no second pair.
+        # The client's own members of these names stay, and there is no second pair.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
@@ -209,14 +209,15 @@ def order(parts: Iterable[Part]) -> list[Part]:
 
 
 def excess(sizes: Iterable[int], limit: int) -> int:
-    """How much the results have to shrink together; 0 while they are within the limit, or without one."""
+    """The bytes by which the results have to shrink together; 0 while they are within the limit, or without
+    one."""
     total = sum(sizes)
     return total - int(limit * SLACK) if 0 < limit < total else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How much smaller a request has to be. Nothing at all where everything is zero."""
+    """The bytes by which a request has to shrink. Nothing at all where everything is zero."""
 
     tokens: int = 0
     """Estimated tokens to save."""

@@ -69,7 +69,7 @@ def smaller(
 def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
     """Original and new form of the texts that say a part of themselves by reference to a chosen one.
 
-    They would refer to what is no longer there, so each gets a form that stands for itself.
+    Their references would lose their targets, so each gets a form that stands for itself.
     """
     gone = {reader.request.items[index].key for index in chosen}
     followers: dict[int, tuple[str, str]] = {}

@@ -1,8 +1,8 @@
 """Requests that have an agent's history summarised: recognised, and bounded where they would not fit.
 
-Such a request fails when it is needed most: at the limit. A bounded one keeps its last message to the byte,
-then the newest messages, tool calls together with their results, then a note that says how much is missing
-and quotes what the user said there. Summaries of earlier rounds stay whole.
+A summary request fails when it is needed most: at the limit. A bounded one keeps its last message to the
+byte, then the newest messages, tool calls together with their results, then a note that says how much is
+missing and quotes what the user said there. Summaries of earlier rounds stay whole.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ class _Message:
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
     """A compaction request whose messages have at most `budget` bytes of JSON, where that can be had.
 
-    None if it is within the budget, or if its history is at the provider. `prompted`: its last message, and
-    the calls whose results stand in it, stay as they are. Reasoning is left out, since what stands before
-    it changes. Raises NotJson.
+    Returns None if the request is within the budget, or if its history is at the provider. `prompted`: its
+    last message, and the calls whose results stand in it, stay as they are. Reasoning is left out, since what
+    stands before it changes. Raises NotJson.
     """
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)

@@ -243,8 +243,8 @@ _PLACEHOLDERS = {b'"': encode_json(OMITTED), b"[": b"[]", b"{": b"{}"}
 def trimmed(arguments: bytes, limit: int, keep: Sequence[str] = (), ref: str = "") -> bytes | None:
     """The arguments of a call, JSON, without the values above `limit` bytes; None if nothing gets smaller.
 
-    What stays keeps its bytes. `keep`: keys that stay whatever their size; `ref`: how the model can ask
-    for all of it.
+    The remaining parts keep their bytes. `keep`: keys that stay whatever their size; `ref`: how the model can
+    ask for all of it.
     """
     try:
         document = Document(arguments)

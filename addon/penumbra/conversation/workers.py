@@ -1,11 +1,11 @@
 """Work that leaves the event loop, fairly: each caller has its own queue, and their turns go round.
 
-A caller never has more than one piece of work under way, and callers at one address never have all
-threads: whoever has little to do waits for nobody who has a lot, whatever credentials he makes up. The
+A caller never has more than one piece of work under way, and callers at one address never have all threads: a
+small request never waits for a large one of another client, even if that client invents credentials. The
 order of one caller's work is that in which it came.
 
-Of those whose turn it may be, the one with the smallest request is first: it delays the others least. Each
-fourth turn is that of whoever has waited for the longest, so that large ones come to theirs.
+Of the callers whose turn it may be, the one with the smallest request is first: it delays the others least.
+Each fourth turn belongs to the caller that has waited longest, so that large requests proceed too.
 
 One large piece is under way at a time: Python computes in one thread, so two of them would take as long, and
 all others would wait for both.
@@ -32,12 +32,12 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _THREADS = 3
 _SWITCH_SECONDS = 0.0005
-"""How long a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
+"""Seconds that a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
 long again and again, in every request of everybody."""
 _M_ARENA_MAX = -8
 """As `malloc.h` has it."""
 _ELDEST = 4
-"""Each turn that this divides is that of whoever has waited for the longest."""
+"""Each turn that this divides belongs to the caller that has waited longest."""
 _MOST_COMPARED = 64
 """So many callers of an address, and addresses, of those who wait for the longest: the choice takes the same
 time however many there are."""
@@ -72,7 +72,7 @@ def share_heap() -> None:
 
 
 class Caller(NamedTuple):
-    """Whose work it is."""
+    """The owner of a piece of work."""
 
     peer: str
     """The address."""
@@ -80,7 +80,7 @@ class Caller(NamedTuple):
 
 
 def whose(peer: str, credential: str) -> Caller:
-    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    """The caller whose turns the work of a request takes, never those of another."""
     return Caller(peer, credential.encode("utf-8", "surrogatepass"))
 
 
@@ -102,7 +102,7 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
+        """The caller whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()
@@ -131,7 +131,7 @@ class Workers:
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Work of nobody, at once."""
+        """Run work without an owner, at once."""
         return self._threads.submit(work)
 
     async def run(self, caller: Caller, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
@@ -165,7 +165,7 @@ class Workers:
             if not queue:
                 del peer.waiting[caller.credential]
             if piece.done.done():
-                # Nobody waits for it any more.
+                # The request no longer waits for it.
                 self._forget(caller.peer, peer)
                 continue
             self._turns += piece.size != _BEGUN

@@ -21,14 +21,14 @@ class Within(Strict, frozen=True):
 
 
 class StepRule(Strict, frozen=True, kw_only=True):
-    """What any step may say."""
+    """Keys of any step."""
 
     within: Within | None = None
     """The step sees only these lines."""
     unless: AnyRegex | None = None
     """The step does nothing if any line of the text matches."""
     loss: LossName | None = None
-    """What a reader loses; each step has its own default."""
+    """The loss for a reader; each step has its own default."""
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
@@ -40,9 +40,9 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     safe: bool = False
     """A match can be no failure, whatever else the line says."""
     ended: AnyRegex | None = None
-    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. Of what no
-    later line ends, the last line stays; also where a group `at`, a number, falls: there it has begun
-    anew."""
+    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. The last
+    line about a subject stays if no later line ends that subject; also where a group `at`, a number, falls:
+    there it has begun anew."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
     to: str
     """The new line; `{name}` stands for a group."""
     loss: LossName
-    """What a reader loses."""
+    """The loss for a reader."""
 
 
 class GroupRule(StepRule, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
-    """What may follow the key of a neighbour instead, with a group `rest`."""
+    """A pattern that may follow the key of a neighbour instead, with a group `rest`."""
     through: AnyRegex | None = None
     """Lines that don't end a run."""
     header: str = "{key}"
@@ -81,7 +81,7 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     """The groups, in order."""
     fields: dict[str, str]
-    """Those that may be hoisted, and what they are called."""
+    """The columns that may be hoisted, and their names."""
     least: Count = field(default=3, name="min")
     """Lines that make a run."""
 
@@ -140,7 +140,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     head: Size = 1
     """Lines of a block that stay."""
     safe: bool = False
-    """What fails in a block stands below its marker, each kind of line once."""
+    """Failures in a block stand below its marker, each kind of line once."""
     scattered: bool = False
     """One marker for all blocks of the text, where the first one stood; what fails stands where it stood."""
     warnings: bool = False
@@ -202,7 +202,7 @@ class AnyStep(Choice):
 
 
 class ShapeRule(Strict, frozen=True):
-    """What a text must look like to belong to a family."""
+    """The form that a text must have to belong to a family."""
 
     some: tuple[Regex, ...] = field(default=(), name="any")
     """A line of the text must match one of these."""
@@ -211,7 +211,7 @@ class ShapeRule(Strict, frozen=True):
     most: AnyRegex | None = None
     """Most lines that are not blank must match this."""
     share: Share = 0.8
-    """How many of them."""
+    """The share of such lines."""
 
 
 class FamilyRule(Strict, frozen=True):
@@ -226,26 +226,26 @@ class FamilyRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """Options with which the output has another form; then it does not match."""
     selected: bool = False
-    """Its steps also hold for lines that passed a filter (`| grep x`)."""
+    """The steps also run on lines that passed a filter (`| grep x`)."""
     min_bytes: Size = 0
     """Texts below this size are left alone."""
     excerpt_bytes: Count | None = None
     """Bytes that are shown, at least, of an output that is too long to be shown in full."""
     prints: Literal["run", "names", "texts", "states"] = "run"
-    """What its output tells: how a run went, names of files, what people wrote, or how things are. In texts
-    no line tells of a failure; in states only one that states it as programs do."""
+    """The kind of output: the course of a run, names of files, people's texts, or the states of things. In
+    texts no line tells of a failure; in states only one that states it as programs do."""
     shape: ShapeRule = field(default_factory=ShapeRule)
-    """What the text must look like."""
+    """The form that the text must have."""
     inner: AnyRegex | None = None
     """Lines that announce the command which prints next, with a group `command`."""
     distinct: bool = False
     """Files that a command line also shows have no lines as `shape.any` or `inner`: its output ends there."""
     hides_blocks: bool = False
-    """Its steps leave out whole blocks that others wrote: generated files, output of passing tests."""
+    """The steps leave out whole blocks that others wrote: generated files, output of passing tests."""
     fallback: tuple[str, ...] = ()
     """Families that are tried, by shape, where this one does not fit or has no steps."""
     steps: tuple[AnyStep, ...] = ()
-    """What is done, in order."""
+    """The steps, in order."""
 
 
 class CommandExample(Strict, frozen=True):
@@ -258,9 +258,9 @@ class CommandExample(Strict, frozen=True):
     text: str
     """The output."""
     gives: str | None
-    """What must come out; null: it is left alone."""
+    """The expected output; null: unchanged."""
     loss: LossName = "none"
-    """What is lost by it."""
+    """The loss that the output has."""
     lossy: bool = False
     """Steps that leave something out may run."""
     shortened_by: str = field(default="", name="as")

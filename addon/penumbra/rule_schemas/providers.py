@@ -15,7 +15,7 @@ class ApiRule(Strict, frozen=True):
     """One kind of LLM call."""
 
     format: str
-    """Which module of `penumbra/apis` reads it."""
+    """The module of `penumbra/apis` that reads it."""
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex
@@ -27,7 +27,7 @@ class ApiRule(Strict, frozen=True):
 
 
 class CacheRule(Strict, frozen=True):
-    """What a provider keeps of a prompt that it has seen."""
+    """A provider's cache of prompts."""
 
     kind: Literal["explicit", "automatic"]
     minimum_tokens: Size
@@ -53,7 +53,7 @@ class Providers(Strict, frozen=True):
     """`providers.yaml`. In the user's folder: `apis`, `providers`, `errors`, `local` and `examples`."""
 
     apis: dict[str, ApiRule] = field(default_factory=dict)
-    """How a call is recognised once its host counts as an LLM host; the first that fits counts."""
+    """The calls, recognised once their host counts as an LLM host; the first that fits counts."""
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By provider, the hosts (globs) of LLM APIs."""
     local: tuple[str, ...] = ()

@@ -212,7 +212,7 @@ def _python_type(kind: Any) -> type:
 
 
 def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
-    """Keys that nobody reads, and keys that are missing."""
+    """Unknown keys, and missing keys."""
     fields = {field.encode_name: field for field in _fields(kind)}
     for key in value:
         if key not in fields:

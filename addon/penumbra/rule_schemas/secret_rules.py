@@ -15,7 +15,7 @@ class SecretExamples(Strict, frozen=True):
     """Texts with secrets and without. `¦` is taken out, so that no file holds a whole secret."""
 
     match: tuple[str, ...] = ()
-    """What stands in `⟦ ⟧` must go, and nothing else."""
+    """The text in `⟦ ⟧` must go, and nothing else."""
     no_match: tuple[str, ...] = ()
     """Nothing in them may go."""
 
@@ -30,7 +30,7 @@ class SecretRule(Strict, frozen=True):
     what tools put in front of the next one (numbers, times, signs of a diff); what has it begins at an anchor
     or says `before`."""
     anchors: tuple[Anchor, ...] = ()
-    """Of these texts (any case, three characters at least) one is in every match: the pattern is tried there
+    """Texts of which one is in every match (any case, three characters at least): the pattern is tried there
     only. Without them it is tried on the whole text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """Kind of secret, as the placeholder names it; without it, the file's."""
@@ -52,7 +52,7 @@ class SecretRule(Strict, frozen=True):
     exact: bool = False
     """No character of the secret's own alphabet follows."""
     mixed: bool = False
-    """It holds capitals, small letters and digits."""
+    """The secret holds capitals, small letters and digits."""
     sure: bool = True
     """The value is taken out wherever else it stands."""
     entropy: Annotated[float, Meta(ge=0)] = 0.0
@@ -60,9 +60,9 @@ class SecretRule(Strict, frozen=True):
     digits: Size = 0
     """Least number of digits."""
     value: Literal["password", "told", "opaque", "certain", "given", "login", "basic"] | None = None
-    """What else it must look like: `password`, `told` (a password within a sentence), `opaque` (random),
-    `certain` (too random to be anything else), `given` (no placeholder or reference), `login` (the same,
-    but for the user's name again on this machine: `guest:guest@localhost`), `basic` (base64 of
+    """A further test of the value: `password`, `told` (a password within a sentence), `opaque` (random),
+    `certain` (too random to be anything else), `given` (no placeholder or reference), `login` (`given`, and
+    not the user's name repeated on this machine: `guest:guest@localhost`), `basic` (base64 of
     `user:password`)."""
     checksum: Literal["crc32-base62"] | None = None
     """Where the checksum in it holds, it is the secret, whatever stands around it, and ends there.

@@ -15,7 +15,7 @@ class WrapperRule(Strict, frozen=True):
     values: tuple[str, ...] = ()
     """Options that take the next word as their value."""
     operands: Size = 0
-    """How many operands stand before the command."""
+    """The number of operands before the command."""
     assignments: bool = False
     """Words like A=1 may stand before the command."""
     script: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class WrapperRule(Strict, frozen=True):
 
 
 class FilterRule(Strict, frozen=True):
-    """What a program behind a pipe does to the lines that it gets."""
+    """The effect of a program behind a pipe on its input lines."""
 
     program: str
     """The program."""
@@ -57,15 +57,15 @@ class ReadRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """Options of which none may be there."""
     operand: Regex | None = None
-    """What the first operand must look like."""
+    """The form of the first operand."""
     whole: bool = False
-    """It shows all of a file."""
+    """The command shows all of a file."""
     numbers: bool = False
-    """It puts line numbers in front."""
+    """The command puts line numbers before the lines."""
     always: bool = False
-    """It reads without an operand, too."""
+    """The command reads without an operand, too."""
     expression: bool = False
-    """Its first operand is no file but what to do."""
+    """The first operand is no file but an expression."""
     expression_options: tuple[str, ...] = ()
     """Options whose value is that instead."""
 
@@ -92,11 +92,11 @@ class ShellRules(Strict, frozen=True):
     each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Programs that run a command for each file that they find, by their options in front of it."""
     coloured: tuple[str, ...] = ()
-    """How options begin by which colours tell what nothing else does."""
+    """Beginnings of options whose colours carry meaning of their own."""
     echoes: tuple[str, ...] = ()
     """Programs that print their own words."""
     filters: tuple[FilterRule, ...] = ()
-    """What programs behind a pipe do to lines."""
+    """The effects of programs behind a pipe on lines."""
     reads: tuple[ReadRule, ...] = ()
     """Commands that print files as they are."""
     read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class LogExample(Strict, frozen=True):
     log: bool
     text: str = ""
     data: bool | None = None
-    """True if nobody edits the file; None: as for a log."""
+    """True if the file is never edited; None: as for a log."""
 
 
 class LogRules(Strict, frozen=True):
@@ -119,13 +119,13 @@ class LogRules(Strict, frozen=True):
     names: tuple[str, ...]
     """Globs for a file's name, or for its path where they hold a slash."""
     data: tuple[str, ...]
-    """The same of other files that nobody edits."""
+    """Other files that are never edited."""
     installed: tuple[str, ...]
-    """The same of code that nobody edits."""
+    """Code that is never edited."""
     unclear: tuple[str, ...]
     """Extensions, and none, with which the content decides."""
     lines: tuple[Regex, ...]
-    """What is looked for at the beginning of a line."""
+    """Patterns for the beginning of a line."""
     beginning: Count
     """Characters of that beginning."""
     share: Share

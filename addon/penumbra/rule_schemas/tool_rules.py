@@ -19,7 +19,7 @@ class GlobRule(Strict, frozen=True):
     glob: str
     """Over the name in small letters."""
     category: Category
-    """What they are."""
+    """The category of such tools."""
 
 
 class VerbRule(Strict, frozen=True):
@@ -30,26 +30,27 @@ class VerbRule(Strict, frozen=True):
     argument: str
     """The argument."""
     values: dict[str, Category]
-    """What a value of it makes the call."""
+    """The category of the call for each value."""
 
 
 class UnknownToolRule(Strict, frozen=True):
-    """What a tool does whose name nobody knows, by its arguments."""
+    """The category of an unknown tool, by its arguments."""
 
     category: Category
-    """What it is."""
+    """The category."""
     given: dict[str, Regex]
     """By kind of argument (a key of `kinds`), what one that is given must hold; empty: anything."""
     only: tuple[str, ...] = ()
     """Kinds of all other arguments that may be given; empty: any may."""
     named: Regex = ""
-    """What its name must hold: the words of its last part, in small letters, with a blank between them."""
+    """A pattern for the tool's name: the words of its last part, in small letters, with a blank between
+    them."""
     unless: Regex = ""
     """A name that holds this is of no such tool."""
 
 
 class UnknownTools(Strict, frozen=True):
-    """What tools do whose names nobody knows."""
+    """Categories of unknown tools."""
 
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Kinds of arguments, and how agents call them."""
@@ -63,7 +64,7 @@ class ToolArguments(Strict, frozen=True):
     command: tuple[str, ...] = ()
     """Arguments that hold a command line, of tools of the category bash."""
     command_of_any_tool: tuple[str, ...] = ()
-    """Those of them that do so whatever the tool is."""
+    """Arguments that do so whatever the tool is."""
     path: tuple[str, ...] = ()
     """Arguments that name a file or folder."""
     written: tuple[str, ...] = ()
@@ -74,9 +75,9 @@ class CodeCalls(Strict, frozen=True):
     """Calls of tools in JavaScript that a model writes: `tools.exec_command({cmd: "..."})`."""
 
     object: str = ""
-    """What the tools are members of."""
+    """The object that has the tools as members."""
     calls: tuple[str, ...] = ()
-    """Those that run a command line."""
+    """The tools that run a command line."""
     members: tuple[str, ...] = ()
     """Members of their argument that hold it."""
 
@@ -121,41 +122,41 @@ class NeedlessLine(Strict, frozen=True):
     line: Regex
     """The line, without its end."""
     unless: Regex = ""
-    """It stays if this stands in the envelope, too."""
+    """The envelope stays if this stands in it, too."""
 
 
 class LabelPair(Strict, frozen=True):
-    """What stands directly in front of an output, and behind it."""
+    """The labels directly before and after an output."""
 
     opening: str
     closing: str = ""
 
 
 class FileEnvelope(Strict, frozen=True):
-    """What a tool writes around the numbered lines of a file."""
+    """The parts that a tool writes around the numbered lines of a file."""
 
     opening: str
     """`{path}` in it: the path by which the file was asked for."""
     closing: str
     number: Regex
-    """How each line begins; the first group is its number."""
+    """The beginning of each line; the first group is its number."""
     tools: tuple[str, ...]
     """The tools, exactly, that do so."""
 
 
 class FileExample(Strict, frozen=True):
-    """What a tool says of a file that was asked for by its path, and the file alone."""
+    """A tool's result for a file that was read by its path, and the file alone."""
 
     text: str
     path: str
     gives: str
     tool: str = "read"
     offset: int | None = None
-    """What it was asked to begin with."""
+    """The first line that the call asked for."""
 
 
 class Envelopes(Strict, frozen=True):
-    """What agents write around the output of a command."""
+    """The parts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
     """In front of it: whole lines, if they don't say otherwise."""
@@ -164,18 +165,18 @@ class Envelopes(Strict, frozen=True):
     tails: tuple[Regex, ...] = ()
     """Behind it."""
     failed: Regex = ""
-    """What in a head or a tail says that the command failed."""
+    """A pattern of a head or a tail of a failed command."""
     needless: tuple[NeedlessLine, ...] = ()
     """Lines of heads and tails that go."""
     labels: tuple[LabelPair, ...] = ()
-    """What parts the output from the envelope: it goes when nothing else is left of that."""
+    """Labels between the output and the envelope: they go when nothing else is left of that."""
     files: tuple[FileEnvelope, ...] = ()
-    """What stands around a file that was read."""
+    """The parts around a file that was read."""
     file_examples: tuple[FileExample, ...] = ()
     success: Regex = ""
-    """Which of the needless lines says that the command ended well: it stays where there is no output."""
+    """A pattern of the needless line of a successful command: it stays where there is no output."""
     cut: tuple[Regex, ...] = ()
-    """What says, within an output, that the agent has cut it."""
+    """Patterns of an agent's own cut within an output."""
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
     """Outputs as members of a JSON object."""
     trim_examples: tuple[TrimExample, ...] = ()
@@ -188,11 +189,11 @@ class ToolExample(Strict, frozen=True):
     """A tool, and what it must be taken for."""
 
     tool: str
-    """Its name, as the agent spells it."""
+    """The tool's name, as the agent spells it."""
     category: Category
-    """What it is."""
+    """The category."""
     arguments: dict[str, Any] | str | None = None
-    """What it was called with, where that matters."""
+    """The arguments of the call, where they matter."""
 
 
 class Tools(Strict, frozen=True):
@@ -201,13 +202,13 @@ class Tools(Strict, frozen=True):
     agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)
     """By agent and category, the names of tools. A name means the same for every agent that uses it."""
     mcp_prefixes: tuple[str, ...] = ()
-    """How names of MCP tools begin; only those are looked up in `mcp`."""
+    """Beginnings of names of MCP tools; only those are looked up in `mcp`."""
     mcp: tuple[GlobRule, ...] = ()
     """Tools of MCP servers; the first that matches decides."""
     verbs: tuple[VerbRule, ...] = ()
     """Tools that do several things; the first that names a tool counts."""
     unknown: UnknownTools = field(default_factory=UnknownTools)
-    """What other tools are, by their arguments."""
+    """Categories of other tools, by their arguments."""
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where no command line tells."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -219,6 +220,6 @@ class Tools(Strict, frozen=True):
     code: CodeCalls = field(default_factory=CodeCalls)
     """Calls of tools in code that a model writes."""
     envelopes: Envelopes = field(default_factory=Envelopes)
-    """What agents write around the output of a command."""
+    """The parts that agents write around the output of a command."""
     examples: tuple[ToolExample, ...] = ()
     """The tests of all of it."""
