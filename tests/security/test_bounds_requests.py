@@ -23,7 +23,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.prefix_memory import PrefixMemory
 from support.large_requests import MAKERS
 from support.work_counts import calls
 
@@ -52,7 +52,7 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "result"])
-@pytest.mark.parametrize("memory", [None, ValueMemory()])
+@pytest.mark.parametrize("memory", [None, PrefixMemory()])
 def test_what_is_empty_costs_little(role, memory):
     """A byte or two of it are an object, and a body has millions of bytes."""
     api = recognise.by_request_line("POST", "/v1/messages")

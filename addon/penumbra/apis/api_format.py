@@ -22,7 +22,7 @@ from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import Block
 from penumbra.wire.document import Document
-from penumbra.wire.value_memory import Fold
+from penumbra.wire.prefix_memory import Fold
 
 Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 

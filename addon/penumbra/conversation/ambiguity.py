@@ -16,7 +16,7 @@ from msgspec import Raw
 from penumbra.conversation.model import Request
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
-from penumbra.wire.value_memory import Fold
+from penumbra.wire.prefix_memory import Fold
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """In which the signs of JSON are the bytes that they are in UTF-8."""

@@ -30,7 +30,7 @@ from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
-from penumbra.wire.value_memory import Fold
+from penumbra.wire.prefix_memory import Fold
 
 _LEAST = 10
 """Bytes of JSON of a text that a secret fits in, beside what tells that it is one."""

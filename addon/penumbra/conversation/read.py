@@ -28,7 +28,7 @@ from penumbra.conversation import items
 from penumbra.conversation.items import ForProgram, Item, Keys, Searched
 from penumbra.conversation.model import Mentions, Request
 from penumbra.wire.document import Document
-from penumbra.wire.value_memory import Fold, ValueMemory
+from penumbra.wire.prefix_memory import Fold, PrefixMemory
 
 _ENTRY_BYTES = 200
 """Rough size of one entry."""
@@ -42,7 +42,7 @@ def read(
     scope: bytes,
     threshold: str | None = None,
     possession: bytes | None = None,
-    memory: ValueMemory | None = None,
+    memory: PrefixMemory | None = None,
 ) -> Request | None:
     """The request in a document; None if it is not what the API's bodies look like.
 

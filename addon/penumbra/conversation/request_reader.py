@@ -34,8 +34,7 @@ from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, encode
-from penumbra.wire.parsed_text import known_beginning
-from penumbra.wire.value_memory import Known, ValueMemory
+from penumbra.wire.prefix_memory import Known, PrefixMemory
 
 if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration, Restoring
@@ -190,7 +189,7 @@ class RequestReader:
         """`key`: the installation's."""
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
-        self.values: ValueMemory | None = ValueMemory()
+        self.values: PrefixMemory | None = PrefixMemory()
         """Memory of messages that were read; None: all are read again in every turn."""
 
     async def read(
@@ -253,9 +252,7 @@ class RequestReader:
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
         """The beginning of a body that is known already."""
-        if self.values is None or len(body) < _LONG:
-            return None
-        return known_beginning(body, self.values, scope)
+        return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
         """The body, of which only what is new is read."""

@@ -40,7 +40,7 @@ from penumbra.errors import RedactionError
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.value_memory import Fold
+from penumbra.wire.prefix_memory import Fold
 
 T = TypeVar("T")
 _KEY = attrgetter("key")

@@ -24,7 +24,7 @@ from penumbra.store import exchanges
 from penumbra.store.exchanges import HeldResult, PastResponse
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
-from penumbra.wire.value_memory import Fold
+from penumbra.wire.prefix_memory import Fold
 
 _Keys = tuple[list[bytes], list[bytes | None]]
 

@@ -11,8 +11,9 @@ Of duplicate keys the last one counts, as for nearly every JSON parser.
 An edit is not read back, with one exception: a value that was *amended* reads as what it was amended to, for
 all that come after. The value then is a document of its own, at the value's place.
 
-Items of an array may be read by a memory (`remember`): then what stands for an item is a value with the same
-bytes that was read before, and what was made of it is not made again (`about`). The item's place counts.
+The first items of an array may come from a memory (`remember`): such an item is a value with the same bytes
+that an earlier document had, and computations over the items continue after it (`folded`). Its place is the
+item's.
 """
 
 from __future__ import annotations
@@ -35,14 +36,12 @@ from penumbra.wire.parsed_text import (
     QUOTE,
     ParsedText,
     are_all_members,
-    arrays_of,
     items_of,
     member_of,
     members_of,
-    objects_of,
     spelled,
 )
-from penumbra.wire.value_memory import Fold, Known, ValueMemory, stepped
+from penumbra.wire.prefix_memory import Fold, Known, PrefixMemory, stepped
 
 _PLACE = itemgetter(0, 1)
 
@@ -97,7 +96,6 @@ def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 S = TypeVar("S")
 T = TypeVar("T")
-C = TypeVar("C", dict[str, Raw], list[Raw])
 _SHORT = 16
 """Bytes."""
 _STRING = msgspec.json.Decoder(str)
@@ -119,7 +117,7 @@ class Document:
     data: bytes
     edits: Edits = field(default_factory=Edits)
     known: Known | None = field(default=None, repr=False)
-    """Values that `begun` does not parse."""
+    """A prefix that `begun` does not parse."""
     _parsed: ParsedText = field(init=False, repr=False)
     _structure: bytes = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
@@ -129,24 +127,24 @@ class Document:
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
-    """The array whose items a memory reads."""
+    """The array of which a memory has a prefix."""
+    _about: dict[tuple[Any, int], tuple[Raw, Any]] = field(init=False, repr=False, default_factory=dict)
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
     """By the place where a value begins: its end, and its new reading."""
 
     @classmethod
-    def begun(cls, data: bytes, name: str, memory: ValueMemory, scope: bytes, known: Known) -> Document:
-        """A document whose array of this name, at its top, begins as one that a memory knows
-        (`known_beginning`), if it is that array: then only the rest is read, and it is remembered. Raises
-        NotJson."""
+    def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
+        """A document whose array of this name, at its top, has a known prefix, if it is that array: then only
+        the rest is read, and it is remembered. Raises NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:
             return cls(data)
         array = document.members(document.root).get(name)
-        # Something has to stand behind the last comma.
-        if array is not None and document.items(array) and document.place(array)[0] == known.start - 1:
+        is_meant = array is not None and document.place(array)[0] == data.rindex(b"[", 0, known.start)
+        if array is not None and is_meant and bool(document.items(array)) == known.is_followed:
             document.remember(array, memory, scope)
-        return document if document._parsed.known_items is not None else cls(data)
+        return document if document._parsed.remembered is not None else cls(data)
 
     def __post_init__(self) -> None:
         parsed = self._parsed = ParsedText(self.data, self.known)
@@ -163,65 +161,48 @@ class Document:
         made: T = self._made[make]
         return made
 
-    def remember(self, array: Raw | None, memory: ValueMemory, scope: bytes) -> None:
-        """Read the items of an array from a memory, which learns the others. Must be called before the array
-        is read."""
+    def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
+        """Take the first items of an array from a memory, which learns others. Must be called before the
+        array is read."""
         if array is None or self._structure is not self.data or self._amended or array is self._remembered:
             return
-        roots = self._parsed.remember(array, memory, scope, self.items)
-        if roots is not None:
+        items = self._parsed.remember(array, memory, scope, self.items)
+        if items is not None:
             self._remembered = array
-            self._arrays[id(array)] = (array, roots)
+            self._arrays[id(array)] = (array, items)
 
     def release(self) -> None:
-        """Release containers that were opened in remembered items."""
+        """Release the containers that were opened in remembered items."""
         array = self._remembered
-        if array is None or self._parsed.known_items is None:
-            return
-        self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
-        self._arrays = {id(array): self._arrays[id(array)]}
-        self._parsed.known_items.release()
+        if array is not None:
+            self._about.clear()
+            self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
+            self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Offsets of the items of an array that a fold can continue with; None: it begins anew each time."""
-        known_items = self._parsed.known_items
-        if known_items is None or self._amended or array is not self._remembered:
-            return None
-        return known_items.starts
+        remembered = self._parsed.remembered
+        is_continued = remembered is not None and not self._amended and array is self._remembered
+        return remembered.starts if remembered is not None and is_continued else None
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
-        """The result of a fold over the `count` items of an array, continued from remembered items. `step`
-        takes in the item at an index, and nothing after it.
+        """The result of a fold over the `count` items of an array, continued after those of a known prefix.
+        `step` takes in the item at an index, and nothing after it.
 
         The result must not contain places of the document.
         """
-        known_items = None if self._amended or array is not self._remembered else self._parsed.known_items
-        if known_items is None or count != len(known_items.values):
+        starts, remembered = self.starts(array), self._parsed.remembered
+        if remembered is None or starts is None or count != len(starts):
             return stepped(fold.begin(), step, 0, count)
-        return known_items.folded(fold, step)
+        return remembered.folded(fold, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """The result of a function of a value alone, computed once for remembered bytes.
-
-        Results are shared between requests and must not be changed, nor contain places of the document.
-        """
-        known_items = self._parsed.known_items
-        if known_items is None:
-            return make(self, value)
-        key: Any = make
-        known = known_items.by_root.get(id(value))
-        if known is None and (known_item := self._parsed.known_item(value)) is not None:
-            known = known_item.known
-            key = make if value is known.root else (make, id(value))
-        if known is None or id(known.root) in known_items.changed:
-            return make(self, value)
-        kept = known.made
-        if key in kept:
-            made: T = kept[key][1]
-            return made
-        # With the value itself, so that its identity can't become another's.
-        made = kept.setdefault(key, (value, make(self, value)))[1]
-        known_items.memory.grown(known)
+        """The result of a function of a value alone, computed once."""
+        key = make, id(value)
+        if key not in self._about:
+            # With the value itself, so that its identity can't become another's.
+            self._about[key] = value, make(self, value)
+        made: T = self._about[key][1]
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
@@ -233,7 +214,9 @@ class Document:
             return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
-            known = self._objects[id(value)] = self._parsed.open(value, objects_of, members_of)
+            known = self._objects[id(value)] = value, members_of(value)
+            if known[1]:
+                self._parsed.opens(value)
         return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
@@ -245,7 +228,9 @@ class Document:
             return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
-            known = self._arrays[id(value)] = self._parsed.open(value, arrays_of, items_of)
+            known = self._arrays[id(value)] = value, items_of(value)
+            if known[1]:
+                self._parsed.opens(value)
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
@@ -311,11 +296,10 @@ class Document:
         return found
 
     def _looked_for(self, text: bytes) -> bool:
-        known_items = self._parsed.known_items
-        if known_items is None or self._amended:
+        remembered = self._parsed.remembered
+        if remembered is None or self._amended:
             return text in self.text()
-        first, last = known_items.span
-        return text in self.data[:first] or text in self.data[last:] or known_items.contain(text)
+        return remembered.contains(self.data, text)
 
     def text(self) -> bytes:
         """The document with amendments, and without other edits."""
@@ -396,13 +380,10 @@ class Document:
 
         The value itself, where it is taken from its container again, and all that is read of it.
         """
-        self._made.clear()
-        self._contained.clear()
+        for cleared in (self._made, self._contained, self._about):
+            cleared.clear()
         owner = self._owner(value)
         start, end = owner._parsed.place(value)
-        known_items, known_item = owner._parsed.known_items, owner._parsed.known_item(value)
-        if known_items is not None and known_item is not None:
-            known_items.changed.add(id(known_item.known.root))
         inner = Document(data)
         for begin in [begin for begin in owner._amended if start < begin < end]:
             del owner._amended[begin]

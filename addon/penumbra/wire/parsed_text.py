@@ -1,25 +1,20 @@
 """The parsed values of a JSON text, and their places in it.
 
-Usually the whole text is parsed. A text may begin with values that a memory knows: these keep what was read
-before, and only the rest is parsed. Values are views of the bytes that they were parsed from, opened one
-level at a time; the place of a value is the distance between two addresses, plus the length of the skipped
-beginning.
+Usually the whole text is parsed. Where a memory has a prefix of its array, only the rest is. Values are views
+of the bytes that they were parsed from, opened one level at a time; the place of a value is the distance
+between two addresses, plus the length of the prefix.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
-from operator import attrgetter
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from cffi import FFI
 from msgspec import Raw
 
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.value_memory import Key, Known, KnownItem, KnownItems, KnownValue, ValueMemory
+from penumbra.wire.prefix_memory import Known, Prefix, PrefixMemory, Remembered, address_of
 
 SPACE = b" \t\n\r"
 _BETWEEN_MEMBERS = re.compile(
@@ -93,18 +88,10 @@ def _string_start(data: bytes, closing: int) -> int:
             return at
 
 
-_ffi = FFI()
-_ADDRESS = _ffi.typeof("uintptr_t")
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
 BRACE, BRACKET, QUOTE = b'{["'
-_SIZE = attrgetter("size")
-
-
-def address_of(buffer: Any) -> int:
-    """Address of a buffer in memory."""
-    return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
 
 
 def value_of(text: bytes) -> Raw:
@@ -122,18 +109,6 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
         at = start + len(memoryview(item))
 
 
-def following(start: int, values: Sequence[KnownValue]) -> list[int]:
-    """Offsets of values from the first one's on, separated by commas."""
-    starts = list(accumulate(map(_SIZE, values), initial=start))
-    del starts[len(values) :]
-    return starts
-
-
-def known_value(key: Key) -> KnownValue:
-    root = _VALUE.decode(key[1])
-    return KnownValue(key, key[1], root, address_of(root), len(key[1]) + 1)
-
-
 def members_of(value: Raw) -> dict[str, Raw]:
     """Members of an object; none of other values."""
     return _OBJECT.decode(value) if memoryview(value)[0] == BRACE else {}
@@ -144,33 +119,24 @@ def items_of(value: Raw | bytes) -> list[Raw]:
     return _ARRAY.decode(value) if memoryview(value)[0] == BRACKET else []
 
 
-C = TypeVar("C", dict[str, Raw], list[Raw])
-Opened = Callable[[KnownValue], dict[int, tuple[Raw, C]]]
-"""Containers of one type that were opened in a known value."""
-objects_of, arrays_of = attrgetter("objects"), attrgetter("arrays")
-_OPENED, _ROOT = map(attrgetter, ("opened", "root"))
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
 """Times that the bytes of a text may be read, on average, since values lie so many levels deep."""
-_LEAST_SPARED = 20_000
-"""Bytes of known values from which on it pays not to parse them."""
-_LONGEST_HEAD = 200_000
-"""Longest bytes before an array that are remembered with it."""
 _LEAST_OPENED = 8_000_000
 """Bytes that may be read of any text, however small."""
 
 
 class ParsedText:
-    """One text, opened one level at a time, and the known values in it."""
+    """One text, its parsed values, and the array in it of which a memory has a prefix."""
 
-    __slots__ = ("_base", "_text", "data", "known", "known_items", "members", "opened", "root", "structure")
+    __slots__ = ("_base", "_text", "data", "known", "members", "opened", "remembered", "root", "structure")
 
     def __init__(self, data: bytes, known: Known | None) -> None:
-        """`known`: values that are not parsed. Raises NotJson."""
+        """`known`: a prefix that is not parsed. Raises NotJson."""
         self.data, self.known = data, known
-        self.known_items: KnownItems | None = None
-        """Known values for an array's items."""
+        self.remembered: Remembered | None = None
         self.opened = 0
+        """Bytes of all containers that were opened."""
         self.members: dict[str, Raw] | None = None
         """Members of the root; None: no object."""
         if known is not None:
@@ -213,62 +179,35 @@ class ParsedText:
         else:
             self.root = value_of(text)
 
-    def open(self, value: Raw, kept: Opened[C], decode: Callable[[Raw], C]) -> tuple[Raw, C]:
-        """A container and its decoded contents.
-
-        The container is returned, too, so that its identity is not reused. Raises NotJson where nested
-        containers together are far larger than the text.
-        """
-        view = memoryview(value)
-        size = len(view)
-        # Other values than containers of this kind are not opened here, and empty ones hold nothing to
-        # remember.
-        if view[0] != (BRACE if kept is objects_of else BRACKET) or size == 2:
-            return value, decode(value)
-        known_item = self.known_item(value)
-        opened = None if known_item is None else kept(known_item.known)
-        if opened is not None and id(value) in opened:
-            return opened[id(value)]
-        self.opened += size if known_item is None else known_item.known.note_opened(size)
+    def opens(self, value: Raw) -> None:
+        """Count a container that is opened. Raises NotJson where nested containers together are far larger
+        than the text."""
+        self.opened += len(memoryview(value))
         if self.opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
-        if self.known_items is None or known_item is None or opened is None:
-            return value, decode(value)
-        read = opened.setdefault(id(value), (value, decode(value)))
-        self.known_items.memory.grown(known_item.known, len(read[1]))
-        return read
 
     def remember(
-        self, array: Raw, memory: ValueMemory, scope: bytes, items_in: Callable[[Raw], list[Raw]]
+        self, array: Raw, memory: PrefixMemory, scope: bytes, items_in: Callable[[Raw], list[Raw]]
     ) -> list[Raw] | None:
-        """Known values for the items of an array, new ones learned; None: too many items.
-
-        `items_in` opens the array where none of its first items are known.
-        """
-        start, end = self.place(array)
-        first: Sequence[KnownValue] = ()
-        at = start + 1
-        if self.known is not None:
-            first, at = self.known.values, self.known.end
-        elif self.data[start] == BRACKET:
-            first, at = memory.first(scope, self.data, start + 1)
-        if first and self.known is None:
-            # Only what stands behind them is read.
-            rest = b"[" + self.data[at:end]
-            items, base, shift = items_of(rest), address_of(rest), at - 1
-            self.opened += end - start
-        else:
-            items, rest, base, shift = items_in(array), self._text, self._base, self._spared
-            self.opened += shift
-        if not 0 < len(first) + len(items) <= memory.longest:
+        """The items of an array, the first of them those of a memory, which learns others; None: there are no
+        items, or too many."""
+        known, items = self.known, items_in(array)
+        if known is None:
+            if not items:
+                return None
+            start = self.place(items[0])[0]
+            known = memory.at(scope, self.data, start) or Known(Prefix(), start, start, is_followed=True)
+            items = items[len(known.prefix.items) :]
+        prefix, start = known.prefix, known.start
+        if len(prefix.items) + len(items) > memory.longest:
             return None
-        starts = [*following(start + 1, first), *(shift + place for place in starts_of(items, rest, base))]
-        values, known_before = memory.of(scope, list(map(bytes, items)), known_value, first)
-        self.known_items = KnownItems(values, starts, known_before, memory)
-        self.opened += sum(map(_OPENED, values))
-        if start < _LONGEST_HEAD:
-            self.known_items.follow(self.data[: start + 1])
-        return list(map(_ROOT, values))
+        places = [at + self._spared for at in starts_of(items, self._text, self._base)]
+        spans = [(at, at + len(memoryview(item))) for at, item in zip(places, items, strict=True)]
+        likely = memory.extended(scope, self.data, prefix, start, spans)
+        there = len(likely.items)
+        starts = [*map(start.__add__, likely.starts), *places[there - len(prefix.items) :]]
+        self.remembered = Remembered(memory, scope, prefix, likely, starts)
+        return [*likely.items, *items[there - len(prefix.items) :]]
 
     def place(self, value: Raw) -> tuple[int, int]:
         """Offsets of a value's first byte and of the byte after its last; outside of the text for foreign
@@ -276,9 +215,9 @@ class ParsedText:
         address, size = address_of(value), len(memoryview(value))
         start = address - self._base
         if not 0 <= start < len(self._text):
-            found = None if self.known_items is None else self.known_items.at(address)
+            found = None if self.remembered is None else self.remembered.offset(address)
             if found is not None:
-                start = found.start + address - found.known.address
+                start = found
             elif start > 0:
                 start += self._spared
             return start, start + size
@@ -290,19 +229,7 @@ class ParsedText:
             end + (spared if end > self.known.start else 0),
         )
 
-    def known_item(self, value: Raw) -> KnownItem | None:
-        """The known value whose bytes a value views; None without one."""
-        if self.known_items is None or 0 <= (address := address_of(value)) - self._base < len(self._text):
-            return None
-        return self.known_items.at(address)
-
     @property
     def _spared(self) -> int:
         """Bytes that were not parsed."""
         return 0 if self.known is None else self.known.end - self.known.start
-
-
-def known_beginning(data: bytes, memory: ValueMemory, scope: bytes) -> Known | None:
-    """Known values at the beginning of a text, before parsing; None: none, or too few."""
-    known = memory.begun(scope, data)
-    return None if known is None or known.end - known.start < _LEAST_SPARED else known

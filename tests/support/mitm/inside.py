@@ -167,8 +167,8 @@ class Inside:
         for each in gc.get_objects():
             if isinstance(each, Cache) and each.maxsize >= _LARGE:
                 filled, most = filled + each.currsize, most + each.maxsize
-            elif type(each).__name__ == "ValueMemory":
-                filled, most = filled + each._bytes, most + each._most
+            elif type(each).__name__ == "PrefixMemory":
+                filled, most = filled + each.bytes, most + each.most
         return json.dumps({"filled": filled, "most": most})
 
     @command.command("tests.lag")

@@ -8,12 +8,12 @@ from typing import Any
 from penumbra.apis import prefix_hash, recognise
 from penumbra.expand import hidden_exchanges
 from penumbra.wire.document import Document
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.prefix_memory import PrefixMemory
 
 MESSAGES = [{"role": role, "content": f"{role} {n}"} for n in range(3) for role in ("user", "assistant")]
 
 
-def keys(memory: ValueMemory | None, start: bytes = prefix_hash.START, **more: Any) -> tuple[bytes, ...]:
+def keys(memory: PrefixMemory | None, start: bytes = prefix_hash.START, **more: Any) -> tuple[bytes, ...]:
     api = recognise.by_request_line("POST", "/v1/messages")
     assert api is not None
     document = Document(json.dumps({"model": "m", "messages": MESSAGES, **more}).encode())
@@ -25,7 +25,7 @@ def keys(memory: ValueMemory | None, start: bytes = prefix_hash.START, **more: A
 
 
 def test_they_depend_on_where_the_chain_begins_and_on_what_counts_in_it() -> None:
-    memory = ValueMemory()
+    memory = PrefixMemory()
     for _ in range(2):
         plain = keys(memory)
         assert plain == keys(None)

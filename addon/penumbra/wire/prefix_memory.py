@@ -1,0 +1,402 @@
+"""Prefixes of arrays, remembered by their bytes, with the states of computations over them.
+
+Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
+A request whose array begins with the bytes of a remembered prefix continues from its states: neither its
+text nor what was computed from it is read again. What is remembered is a function of the bytes alone: without
+it every result is the same, and slower.
+
+Each array is remembered with two prefixes: the one that its last request has shown to stay, and a longer one
+that the next request is expected to share, since clients change the last items (they move cache breakpoints).
+No scope meets arrays of another. Arrays unused for the longest time are dropped first, and no scope takes
+more than half of the memory.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from threading import Lock
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cffi import FFI
+from msgspec import Raw
+
+ITEM_BYTES = 1_500
+"""Bytes of an item beside its text."""
+VALUE_BYTES = 200
+"""Bytes of an object in a state."""
+_MOST = 64_000_000
+_MOST_ARRAYS = 16
+"""Arrays of one scope."""
+_LAST = 3
+"""Items at the end of an array that is seen first which may differ in the next request."""
+_MOST_STATES = 2
+"""States of one fold at one prefix, with different inputs."""
+_IDLE_SECONDS = 1_800.0
+"""Seconds without use after which an array is dropped."""
+_MOST_DROPPED = 4
+"""Idle arrays dropped at once, so that no request waits."""
+_LONGEST_HEAD = 200_000
+"""Longest text before an array that is remembered with it."""
+_LEAST_SPARED = 20_000
+"""Bytes of a prefix from which on it pays not to parse it."""
+_SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
+_ffi = FFI()
+_POINTER = _ffi.typeof("uintptr_t")
+S = TypeVar("S")
+
+
+def address_of(buffer: Any) -> int:
+    """Address of a buffer in memory."""
+    return int(_ffi.cast(_POINTER, _ffi.from_buffer(buffer)))
+
+
+class Fold(NamedTuple, Generic[S]):
+    """A computation over the items of an array, one after the other."""
+
+    begin: Callable[[], S]
+    copy: Callable[[S], S]
+    """Copies a state, so that both can continue."""
+    key: Hashable
+    """Identifies the computation; there are few."""
+    given: Hashable = None
+    """Further inputs. Folds with equal keys and inputs have equal results for equal bytes."""
+    fits: Callable[[S], bool] = lambda state: True
+    """True if the fold can continue from a state of another document."""
+
+
+def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
+    """The state after the items from `start` to `end`."""
+    for index in range(start, end):
+        step(state, index)
+    return state
+
+
+class Segment(NamedTuple):
+    """Items that one request has added to a prefix."""
+
+    data: bytes
+    """Their text, after the last item of the segment before."""
+    address: int
+    items: tuple[Raw, ...]
+    """Views of `data`."""
+
+
+class KeptState(NamedTuple):
+    """The state of a fold after the last item of a prefix; it is never changed."""
+
+    given: Hashable
+    state: Any
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class Prefix:
+    """The first items of an array, shared between requests and threads: only the states and the results of
+    searches are added to."""
+
+    segments: tuple[Segment, ...] = ()
+    items: tuple[Raw, ...] = ()
+    starts: tuple[int, ...] = ()
+    """Offsets of the items from the first one."""
+    size: int = 0
+    """Bytes from the first item to the end of the last one."""
+    states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
+    """By fold."""
+    contained: dict[bytes, bool] = field(default_factory=dict)
+    """Results of searches for a few texts."""
+    _addresses: tuple[list[int], list[tuple[Segment, int]]] | None = None
+
+    def plus(self, text: bytes, spans: Sequence[tuple[int, int]]) -> Prefix:
+        """The prefix with more items. `text` has them, after the last item of this one; `spans`: offsets in
+        it."""
+        view = memoryview(text)
+        items = tuple([Raw(view[start:end]) for start, end in spans])
+        starts = tuple([self.size + start for start, _ in spans])
+        segment = Segment(text, address_of(text), items)
+        return Prefix(
+            (*self.segments, segment), self.items + items, self.starts + starts, self.size + len(text)
+        )
+
+    def state(self, key: Hashable, given: Hashable) -> Any:
+        """The state of a fold; None without one."""
+        return next((kept.state for kept in self.states.get(key, ()) if kept.given == given), None)
+
+    def offset(self, address: int) -> int | None:
+        """The offset from the first item of what lies at an address; None: it lies in no item."""
+        if not self.segments:
+            return None
+        last = self.segments[-1]
+        if 0 <= address - last.address < len(last.data):
+            return self.size - len(last.data) + address - last.address
+        if self._addresses is None:
+            places, at = [], 0
+            for segment in self.segments:
+                places.append((segment, at))
+                at += len(segment.data)
+            places.sort(key=lambda place: place[0].address)
+            self._addresses = [segment.address for segment, _ in places], places
+        addresses, places = self._addresses
+        segment, before = places[bisect_right(addresses, address) - 1]
+        return (
+            before + address - segment.address if 0 <= address - segment.address < len(segment.data) else None
+        )
+
+    def contains(self, text: bytes, before: Prefix) -> bool:
+        """True if a text occurs in an item. `before`: a part of the prefix that was searched already."""
+        if text not in self.contained:
+            new = self.segments[len(before.segments) :] if text in before.contained else self.segments
+            self.contained[text] = before.contained.get(text, False) or any(text in each.data for each in new)
+        return self.contained[text]
+
+
+@dataclass(slots=True, eq=False)
+class _Array:
+    """An array as its last request had it."""
+
+    scope: bytes
+    sure: Prefix = field(default_factory=Prefix)
+    """Items that a later request had as well."""
+    likely: Prefix = field(default_factory=Prefix)
+    """With those that the next request is expected to have."""
+    head: bytes = b""
+    """Text before the first item; empty if it is long."""
+    count: int = 0
+    tail: tuple[int, tuple[int, ...]] = 0, ()
+    """Index of an item, and the hashes of that and all later ones."""
+    used: float = 0.0
+    weight: int = 0
+
+    def weigh(self) -> int:
+        """Approximate bytes that the array takes. A state shares with the one that it continued from."""
+        states = 0
+        for key in self.likely.states.keys() | self.sure.states.keys():
+            of_both = [prefix.states.get(key, ()) for prefix in (self.sure, self.likely)]
+            states += VALUE_BYTES + max(sum([kept.size for kept in each]) for each in of_both)
+        # What was read of an item may be as large as its text again.
+        return ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head) + states
+
+
+class Known(NamedTuple):
+    """A remembered prefix at the beginning of an array in a text."""
+
+    prefix: Prefix
+    start: int
+    """Offset of the first item."""
+    end: int
+    """Offset of the first byte after the prefix that has to be read: after its comma, if it has one."""
+    is_followed: bool
+    """A comma follows the prefix, and so has another item to."""
+
+
+def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
+    """The prefix, whose bytes lie from `start` to `end`, unless its last item goes on there."""
+    separator = _SEPARATOR.match(data, end)
+    if separator is None or not prefix.items:
+        return None
+    is_followed = separator[1] == b","
+    return Known(prefix, start, separator.end() if is_followed else end, is_followed)
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many first members two sequences share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+class PrefixMemory:
+    """Prefixes of the arrays of all scopes. Thread-safe."""
+
+    def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        """`most`: approximate bytes in all."""
+        self.most = most
+        self.longest = most // 2 // ITEM_BYTES
+        """Most items of an array that is remembered."""
+        self.bytes = 0
+        """Approximate bytes in use."""
+        self._arrays = OrderedDict[_Array, None]()
+        """In the order of their last use."""
+        self._scopes: dict[bytes, OrderedDict[_Array, None]] = {}
+        self._clock = clock
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """The number of arrays."""
+        return len(self._arrays)
+
+    def first(self, scope: bytes, data: bytes) -> Known | None:
+        """The longest prefix in a text that begins like an earlier one, before the text is parsed; None:
+        there is none, or it is short."""
+        heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
+        found = filter(None, (self.at(scope, data, len(head)) for head in heads))
+        known = max(found, key=lambda known: known.prefix.size, default=None)
+        return None if known is None or known.prefix.size < _LEAST_SPARED else known
+
+    def at(self, scope: bytes, data: bytes, start: int) -> Known | None:
+        """The longest prefix in a text whose array has its first item at `start`."""
+        best: Known | None = None
+        for _, sure, likely in self._listed(scope):
+            ends = [start]
+            for segment in likely.segments:
+                if not data.startswith(segment.data, ends[-1]):
+                    break
+                ends.append(ends[-1] + len(segment.data))
+            for prefix in (sure, likely):
+                is_there = len(prefix.segments) < len(ends)
+                if is_there and (best is None or prefix.size > best.prefix.size):
+                    best = _found(prefix, data, start, ends[len(prefix.segments)]) or best
+        return best
+
+    def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
+        """Head and prefixes of the arrays of a scope, the one used last first."""
+        with self._lock:
+            return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
+
+    def extended(
+        self, scope: bytes, data: bytes, prefix: Prefix, start: int, spans: Sequence[tuple[int, int]]
+    ) -> Prefix:
+        """The prefix that the next request will most likely have.
+
+        `prefix`: the one that was found; `start`: offset of the array's first item in a text; `spans`: of the
+        items after the prefix.
+        """
+        hashes = tuple([hash(data[begin:end]) for begin, end in spans])
+        with self._lock:
+            array, is_new = self._array(scope, prefix, hashes)
+            begin, tail = array.tail
+            there = len(prefix.items)
+            known = there + (_common(hashes, tail[there - begin :]) if there >= begin else 0)
+            count = there + len(spans)
+            changed = _LAST if is_new else min(max(0, array.count - known), _LAST)
+            more = spans[: max(known, count - changed) - there]
+            likely = prefix
+            if more:
+                behind = start + prefix.size
+                text = data[behind : more[-1][1]]
+                likely = prefix.plus(text, [(first - behind, last - behind) for first, last in more])
+                array.sure, array.likely = prefix, likely
+            array.tail, array.count = (there, hashes), count
+            array.head = data[:start] if start <= _LONGEST_HEAD else b""
+            self._use(array)
+            return likely
+
+    def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
+        """The array whose prefix was found, and whether it is a new one."""
+        for array in reversed(self._scopes.get(scope, ())):
+            if prefix.items and prefix in (array.sure, array.likely):
+                return array, False
+            # Of a short array, nothing is expected to stay, and yet it may.
+            if not (prefix.items or array.likely.items) and array.tail[1][:1] == hashes[:1]:
+                return array, False
+        return _Array(scope, prefix, prefix), not prefix.items
+
+    def _use(self, array: _Array) -> None:
+        """Note a use of an array, and drop what is too much."""
+        array.used = self._clock()
+        listed = self._scopes.setdefault(array.scope, OrderedDict())
+        for order in (self._arrays, listed):
+            order[array] = None
+            order.move_to_end(array)
+        self._weigh(array)
+        if len(listed) > _MOST_ARRAYS:
+            self._drop(next(iter(listed)))
+        for _ in range(_MOST_DROPPED):
+            oldest = next(iter(self._arrays), array)
+            if array.used - oldest.used > _IDLE_SECONDS:
+                self._drop(oldest)
+
+    def _weigh(self, array: _Array) -> None:
+        weight = array.weigh()
+        self.bytes += weight - array.weight
+        array.weight = weight
+        listed = self._scopes[array.scope]
+        while listed and sum([each.weight for each in listed]) > self.most // 2:
+            self._drop(next(iter(listed)))
+        while self.bytes > self.most:
+            self._drop(next(iter(self._arrays)))
+
+    def _drop(self, array: _Array) -> None:
+        del self._arrays[array]
+        listed = self._scopes[array.scope]
+        del listed[array]
+        if not listed:
+            del self._scopes[array.scope]
+        self.bytes -= array.weight
+        array.weight = 0
+
+    def keep(self, scope: bytes, prefix: Prefix, fold: Fold[S], state: S) -> None:
+        """Remember a fold's state at a prefix, in place of its oldest one."""
+        kept = KeptState(fold.given, state, state_size(state))
+        with self._lock:
+            before = prefix.states.get(fold.key, ())
+            others = [each for each in before if each.given != fold.given][1 - _MOST_STATES :]
+            prefix.states[fold.key] = (*others, kept)
+            for array in reversed(self._scopes.get(scope, ())):
+                if prefix in (array.likely, array.sure):
+                    self._weigh(array)
+                    break
+
+    def forget(self, count: int) -> None:
+        """Drop the `count` arrays that were not used for the longest time."""
+        with self._lock:
+            for array in list(self._arrays)[:count]:
+                self._drop(array)
+
+
+def state_size(state: Any) -> int:
+    """Approximate bytes of a state."""
+    if weigh := getattr(state, "weigh", None):
+        return int(weigh())
+    if isinstance(state, tuple):
+        return VALUE_BYTES + sum(map(state_size, state))
+    if isinstance(state, list | dict | set | frozenset):
+        return VALUE_BYTES * (1 + len(state))
+    if is_dataclass(state):
+        return sum(state_size(getattr(state, each.name)) for each in fields(state))
+    return VALUE_BYTES
+
+
+class Remembered(NamedTuple):
+    """An array in a document of which a memory has a prefix."""
+
+    memory: PrefixMemory
+    scope: bytes
+    found: Prefix
+    """The prefix that was known before."""
+    likely: Prefix
+    """The prefix that later requests will find."""
+    starts: Sequence[int]
+    """Offsets of all items in the document."""
+
+    def offset(self, address: int) -> int | None:
+        """Offset in the document of what lies at an address in a remembered item; None: it lies in none."""
+        offset = self.likely.offset(address)
+        return None if offset is None else self.starts[0] + offset
+
+    def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
+        """The result of a fold over all items, continued after those of a prefix. `step` takes in the item
+        at an index."""
+        at, state, end = 0, None, len(self.likely.items)
+        for prefix in (self.likely, self.found):
+            kept: S | None = prefix.state(fold.key, fold.given)
+            if kept is not None and fold.fits(kept):
+                at, state = len(prefix.items), fold.copy(kept)
+                break
+        state = fold.begin() if state is None else state
+        if at < end:
+            state = stepped(state, step, at, end)
+            self.memory.keep(self.scope, self.likely, fold, fold.copy(state))
+        return stepped(state, step, max(at, end), len(self.starts))
+
+    def contains(self, data: bytes, text: bytes) -> bool:
+        """True if a text occurs in the document with these bytes; for a few texts only."""
+        start = self.starts[0]
+        return (
+            self.likely.contains(text, self.found)
+            or data.find(text, 0, start) >= 0
+            or data.find(text, start + self.likely.size) >= 0
+        )
