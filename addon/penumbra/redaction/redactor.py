@@ -192,8 +192,6 @@ class _Stands:
     """Rules and finders whose matches hold the anchor somewhere."""
     bounded: bool
     """Matches count only where no word runs into the anchor."""
-    begins_words: bool
-    """The anchor only begins matches, as most do."""
 
     @classmethod
     def of(cls, owners: list[Rule | Finder]) -> _Stands:
@@ -205,7 +203,7 @@ class _Stands:
             else:
                 begins.append(owner)
         bounded = all(rule.boundary and not rule.group and not rule.checksum for rule in begins)
-        return cls(tuple(begins), tuple(around), bounded, bounded and not around)
+        return cls(tuple(begins), tuple(around), bounded)
 
     @cached_property
     def glance(self) -> Glance:
@@ -371,30 +369,31 @@ class Redactor:
         done: dict[str, int] = {}
         # Where what an anchor's rules have found ends for all of them.
         over: dict[int, int] = {}
-        places: dict[str, tuple[Rule | Finder, list[int]]] = {}
+        seen: dict[int, list[int]] = {}
         owners, found = self._anchors.find(low)
         for count, (number, start, _) in enumerate(found):
             if not count % _CHECKED:
                 time_budget.check()
-            if number in over and start < over[number]:
-                continue
             stands = owners[number]
-            if stands.begins_words:
-                if start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
-                    continue
-            else:
-                for owner in stands.around:
-                    if owner.id in places:
-                        places[owner.id][1].append(start)
-                    else:
-                        places[owner.id] = owner, [start]
-                if not stands.begins or (stands.bounded and not begins_word(data, start)):
-                    continue
-            if stands.glance.may_match(data, start) and (begun := _begun(stands.glance, data, start, done)):
+            if stands.around:
+                seen.setdefault(number, []).append(start)
+            if not stands.begins or (number in over and start < over[number]):
+                continue
+            if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
+                continue
+            glance = stands.glance
+            if glance.matches is not None and glance.matches.match(data, start, start + glance.reach) is None:
+                continue
+            if begun := _begun(glance, data, start, done):
                 yield from begun
-                if stands.begins_words:
+                if stands.bounded:
                     over[number] = min(done.get(rule.id, 0) for rule in stands.begins)
+        places: dict[str, tuple[Rule | Finder, list[int]]] = {}
+        for number, starts in seen.items():
+            for owner in owners[number].around:
+                places.setdefault(owner.id, (owner, []))[1].extend(starts)
         for owner, starts in places.values():
+            starts.sort()
             if isinstance(owner, Finder):
                 yield from owner.find(data, low, starts)
             else:

@@ -75,6 +75,8 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
     return name.isupper() and _CONSTANT.fullmatch(below) is not None
 
 
+_CHECKED = 16
+"""Names that are read before the time is looked at."""
 _MOST = 200
 """Members that are read of one container."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
@@ -265,6 +267,8 @@ _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
     rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"
 )
+_LONGEST_DIGEST = 24
+"""Bytes of the longest name that `_DIGEST_OF` matches, and of what stands before it."""
 _LONGEST_PATH = 120
 _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
@@ -332,8 +336,9 @@ class Assignments:
         """
         rests = _Rests(data)
         read_to = 0
-        for start, end in _telling_names(data, low):
-            time_budget.check()
+        for count, (start, end) in enumerate(_telling_names(data, low)):
+            if not count % _CHECKED:
+                time_budget.check()
             said = self._said(data[start:end])
             secrets: list[Span] = []
             if said.members.strength > Strength.HINT and start >= read_to:
@@ -451,7 +456,7 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
     if data[end : end + 1] == b")":
-        return _DIGEST_OF.search(before) is not None
+        return before[-1:] == b"(" and _DIGEST_OF.search(before[-_LONGEST_DIGEST:]) is not None
     return not before or before[-1:] in b"\n\"'"
 
 

@@ -128,7 +128,7 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match is None or bool(match[1]) != bool(match[3]):
             continue
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
-        if value is None or _judged(data, value, _ANY) is None:
+        if value is None or not _may_be_secret(data, value):
             continue
         if match[3] and not match[4] and _JSON_NUMBER.fullmatch(data, value.start, value.end):
             value = value._replace(bare=match[3])
@@ -139,8 +139,17 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 break
 
 
+def _may_be_secret(data: bytes, value: Value) -> bool:
+    """Return whether a value is a secret beside the strongest name."""
+    return is_secret(_text(data, value), _ANY.strength, value.style)
+
+
+def _text(data: bytes, value: Value) -> str:
+    return data[value.start : value.end].decode("utf-8", "replace")[:256]
+
+
 def _judged(data: bytes, value: Value, name: Name) -> Span | None:
-    text = data[value.start : value.end].decode("utf-8", "replace")[:256]
+    text = _text(data, value)
     if name.strength <= Strength.WEAK or not is_secret(text, name.strength, value.style):
         return None
     sure = is_unmistakable(text, name.strength)
@@ -264,7 +273,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
         match = _FALLBACK.match(data, place)
         value = read(data, match.end(), match[1] or match[2], Style.QUOTED) if match else None
-        if value is None or _judged(data, value, _ANY) is None:
+        if value is None or not _may_be_secret(data, value):
             continue
         before = _STATEMENT.split(data[max(0, place - _STATEMENT_REACH) : place])[-1]
         if match and match[2]:
@@ -287,7 +296,7 @@ def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
         match = _ATTRIBUTE.match(data, place)
         value = read(data, match.end(), match[1], Style.QUOTED) if match else None
-        if value is None or _judged(data, value, _ANY) is None:
+        if value is None or not _may_be_secret(data, value):
             continue
         start = data.rfind(b"<", max(0, place - _LONGEST_TAG), place)
         if start < 0 or data.find(b">", start, place) >= 0:

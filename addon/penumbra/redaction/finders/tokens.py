@@ -268,7 +268,7 @@ class Glance:
 
     rules: tuple[Rule, ...]
     matches: re.Pattern[bytes] | None
-    """None: it can't be asked."""
+    """Matches at an anchor at which one of the rules may find its secret; None if no pattern tells."""
     reach: int
     """Bytes from the anchor on that are looked at."""
 
@@ -288,10 +288,6 @@ class Glance:
     def _choice(self) -> Any:
         """The set of what the rules match, in their order, all if a set can't tell; and of `_WRAPS`."""
         return _choice(tuple(map(_whatever_is_around, self.rules)))
-
-    def may_match(self, data: bytes, anchor: int) -> bool:
-        """Return whether one of the rules may find its secret at an anchor."""
-        return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
 
     def chosen(self, data: bytes, anchor: int) -> tuple[Sequence[Rule], bool]:
         """Of the rules those that may find their secret at an anchor; and whether a token there may be broken
