@@ -116,8 +116,8 @@ class ConverseFormat(AnthropicFormat):
         return encode({"role": "user", "content": [{"text": text}]})
 
     def without_calls(self, request: bytes) -> bytes:
-        # The API has no way to forbid calls, and wants tools where there were calls. Therefore the last cache
-        # breakpoint is taken out, the least useful one, which `declare` put there.
+        # The API has no way to forbid calls, and wants tools where there were calls. Therefore only
+        # the injected tool is taken out, which `declare` put last.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))

@@ -183,7 +183,7 @@ _PARTS = re.compile("[^0-9A-Za-z]+")
 
 @remembered(16_384)
 def is_telling(call_id: str) -> bool:
-    """True if a call's id alone tells its conversation. Such ids are equal in every request."""
+    """True if a call's id alone tells its conversation. Ids recur in every request, so answers are remembered."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
 

@@ -1,4 +1,4 @@
-"""Which lines no stage may drop: errors, failures, assertions, panics, frames, exit codes, summaries.
+"""The lines that no stage may drop: errors, failures, assertions, panics, frames, exit codes, summaries.
 
 A line is looked at only when a stage wants to drop it, so the price of the guard grows with what
 is dropped. One linear-time pattern over the dropped lines finds candidates. A line that bears the mark
@@ -32,7 +32,7 @@ ABROAD = (
     r"|ошибка|ошибки|Ошибка|ОШИБКА|не удалось|Не удалось|не найден|отказано"
     r"|błąd|Błąd|エラー|失敗|失败|错误|錯誤|拒绝|拒絕|无法|無法|오류|실패)"
 )
-"""The same in the languages that systems, compilers and tools are translated into."""
+"""Severe words in the languages that systems, compilers and tools are translated into."""
 _PATTERN = Linear(
     (
         rf"(?im)(?:\b{_WORDS}\b|(?-i:{ABROAD})"
@@ -67,7 +67,7 @@ _ENDED = (
 RUNNER = r"@?[\w./-]+[ :][\w:.-]*(?:test|spec|check|e2e)[\w:.-]*: "
 """A package and its script."""
 _PREFIX = rf"(?:[\w.-]+ +\| |{RUNNER})?(?:\[?[0-9TZ:.,+ -]{{8,35}}\]? +)?[ \t]*"
-"""What services and time stamps put in front of a line."""
+"""The text that services and time stamps put before a line."""
 _WHAT = r"(?:(?:tests?|examples?|specs?|suites?|files?|checks?|jobs?|targets?|steps?|errors?|assertions?) )?"
 SOME_FAILED = (
     rf"(?i:\b[1-9][0-9]* {_WHAT}(?:failed|failing|fail|failures?|errors?|errored|problems?)"
@@ -75,7 +75,7 @@ SOME_FAILED = (
 )
 """A count of what failed."""
 FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
-"""The same, the count behind."""
+"""The same words with the count after them."""
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
 _SOME_PASS = Linear(b"(?m)" + _PASSED.pattern)
 """Matches in a text if one of its lines says that something passed: most texts have none."""
@@ -87,10 +87,10 @@ _SEARCHES = 64
 
 
 class Severity(IntEnum):
-    """How much a critical line says: what is lower comes first where not all of them fit."""
+    """The severity of a critical line: lower ones come first where not all of them fit."""
 
     FAILURE = 0
-    """What failed or broke down by its name, and how the whole ended."""
+    """Named failures and breakdowns, and the end of the whole."""
     ERROR = 1
     COMPLAINT = 2
     """Something that did not work, without being called an error."""
@@ -106,7 +106,7 @@ _NOTHING = re2.compile(
         r"|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+0\b"
     ).encode()
 )
-"""What tells that nothing failed."""
+"""Statements that nothing failed."""
 LEVEL = r"(?i:\b(?:level|severity|lvl)[\"']? *[:=] *[\"']?"
 """A field with the level of a line; its value and a closing parenthesis follow."""
 _FAILURE = re2.compile(
@@ -156,7 +156,7 @@ _NAME = re2.compile(
 _STATED = re2.compile(rb"(?i)^[\s\[(]*(?:fatal|error|failure|panic|critical)(?:[ :@]|$)")
 """A failure is stated first: what stands behind it is no package of that name."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())
-"""How something ended; said at any level."""
+"""The end of something, at any level."""
 
 
 def _set_of(*patterns: Any) -> re2.Set:
@@ -191,12 +191,12 @@ def is_critical(line: str) -> bool:
 
 
 def severity(line: bytes) -> Severity:
-    """How much a critical line says, of one that `_PATTERN` finds."""
+    """The severity of a line that `_PATTERN` finds."""
     return _severity(line, _SET.Match(line) or ())
 
 
 def severity_unless_passing(line: bytes) -> Severity | None:
-    """The same; None of a line that says what passed."""
+    """The severity of a line; None if the line reports a pass."""
     marks = _SET.Match(line) or ()
     if _HAS_PASSED in marks and _HAS_FAILED not in marks:
         return None
@@ -205,7 +205,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     if _IS_NOTHING in marks or (_HAS_NAME in marks and not _STATED.match(line)):
-        # What is left of a name still stands for a place.
+        # The remainder of a name still names a place.
         said = _NOTHING.sub(b"", _NAME.sub(b"./x.x", line))
         if not _PATTERN.search(said):
             return Severity.MENTION
@@ -237,7 +237,7 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
         if some_pass is None:
             some_pass = _SOME_PASS.search(data, data.rfind(b"\n", 0, left) + 1) is not None
         if data.find(b"\n", left, right) >= 0:
-            # What was found goes over the line's end.
+            # The match crosses the line's end.
             if is_critical(lines[position]):
                 yield position
         elif not some_pass or not is_passing(encode(lines[position][:_LINE_LIMIT])):
@@ -251,7 +251,7 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
 def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
     """(start, end) of what makes each line critical at or behind `start`, up to the line's end, in bytes.
 
-    Whether the lines say that something passed is not asked.
+    Lines that report a pass are included.
     """
     for match in _TO_LINE_END.finditer(data, start):
         left, right = match.span()
@@ -261,7 +261,7 @@ def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
     """(start, end) of the next thing at or behind `start` that makes a line critical, in bytes.
 
-    It lies within one line. Whether the line says that something passed is not asked.
+    The match lies within one line. Lines that report a pass are included.
     """
     match = _PATTERN.search(data, start)
     if match is None:

@@ -1,6 +1,6 @@
 """The failure lines of a text that is shown in part: none of them is lost without a word.
 
-Whatever cuts a text is asked for a form that leaves room for the failure lines which it would lose. Those
+Every stage that cuts a text leaves space for the failure lines that it would lose. Those
 stand below it, the most severe first:
 
     [failures in what is left out:]
@@ -61,15 +61,15 @@ _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
 """The file that a line begins with."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
-"""How some test runners name what failed, where they say that something is failing."""
+"""The names of failed tests in some runners' lists of failures."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
 _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
-"""What Go's tests print of a failure before they say that it is one, where they print all as it happens."""
+"""The text that Go's tests print of a failure before they call it one, in their running output."""
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
 _WARNS = re.compile(rb"\bWARN(?:ING)?\b|\b[A-Z]\w*Warning\b|(?i:\bwarn(?:ing)?\b) ?[\]:)|]")
-"""What says that something is amiss that did not fail."""
+"""Statements that something is amiss but did not fail."""
 
 
 @dataclass(slots=True)
@@ -80,11 +80,11 @@ class Kind:
     line: bytes
     """The first of them."""
     likeness: bytes
-    """What they have in common."""
+    """The text that such lines have in common."""
     count: int = 1
     last: bytes = b""
     above: bytes = b""
-    """What the first of them stands below, which says what it is of; and the last of them."""
+    """The heading of the first line; and the last line."""
     last_above: bytes = b""
     is_spread: bool = False
     """Not all of them are of the same file."""
@@ -108,9 +108,9 @@ class FailureLines:
     lines: dict[bytes, Kind] = field(default_factory=dict)
     """Each line by itself; of the first `_LINES` different ones."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
-    """Of what kind each of these lines is."""
+    """The kind of each of these lines."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """How severe each line that was met is, and what is like it; None: it says what passed. A text and what
+    """The severity and likeness of each known line; None for a line that reports a pass. A text and what
     is shown of it have this in common."""
 
     is_escaped: bool = False
@@ -118,7 +118,7 @@ class FailureLines:
     is_stated: bool = False
     """Only lines that state a failure in a form in which programs do are failure lines."""
     above: Callable[[int], bytes] | None = None
-    """What the line at a place in the text stands below."""
+    """Returns the heading above a place in the text."""
 
     @classmethod
     def of(
@@ -130,8 +130,8 @@ class FailureLines:
         is_stated: bool = False,
         above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
-        """What a text holds. Linear in it. `is_escaped` None: told from the text. `whole`: what a text holds
-        of which this is a part."""
+        """The failure lines of a text. Linear in it. `is_escaped` None: told from the text. `whole`: what a
+        text holds of which this is a part."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
@@ -202,7 +202,7 @@ class FailureLines:
         return [(start, end) for _, start, end in sorted(self.spans)]
 
     def without(self, shown: bytes, weakest: Severity) -> Missing:
-        """Those that do not stand in what is shown, down to the weakest that matters."""
+        """The lines that are not shown, down to the weakest that matters."""
         wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
         if not wanted:
             return Missing([[]])
@@ -229,7 +229,7 @@ class FailureLines:
 
 
 def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
-    """What of a kind is not shown. `hidden`: a line of it that is not."""
+    """The part of a kind that is not shown. `hidden`: a line of it that is not."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
@@ -289,7 +289,7 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, room: int) -> str:
-        """Those that fit, and how many there are besides; empty if not even that can be said."""
+        """The lines that fit, and the number of others; empty if not even that fits."""
         kinds, again = self.fitting(room)
         room -= _OVERHEAD + _AGAIN * bool(again)
         if room < 0:
@@ -325,7 +325,8 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """What `body` makes of a text in `room` bytes, with those of its failure lines that this leaves out.
+    """The form of a text that `body` makes in `room` bytes, with those of its failure lines that this leaves
+    out.
 
     `least`: the smallest room that `body` takes; `more`: bytes beyond the room that failure lines may have;
     `share`: how much of the room they may take from the rest.
@@ -346,7 +347,7 @@ def write(
 
 
 _ATTEMPTS = 3
-"""How often a text is written: each time with less room for all but its failure lines."""
+"""The number of times that a text is written, each time with less space for all but its failure lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
@@ -371,7 +372,7 @@ def _units(data: bytes) -> Iterator[Span]:
             time_budget.check()
         left, end = span
         start = data.rfind(b"\n", position, left) + 1
-        # What is no character, as half of a surrogate pair, ends what is found.
+        # A byte that is no character, such as half of a surrogate pair, ends the match.
         is_line = (start or not position) and data[end : end + 1] in (b"", b"\n")
         if is_line and end - start <= _LONGEST:
             yield start, end
@@ -390,7 +391,7 @@ def _units(data: bytes) -> Iterator[Span]:
 
 
 def _unit(data: bytes, position: int, left: int, right: int) -> Span:
-    """What is said around a match: its line, or the part of a long line."""
+    """The statement around a match: its line, or the part of a long line."""
     start = data.rfind(b"\n", position, left) + 1
     is_rest = not start and position > 0
     start = start or position
@@ -421,7 +422,7 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _kind(line: bytes) -> bytes:
-    """What lines have in common that differ in times, numbers and ids alone."""
+    """The common form of lines that differ in times, numbers and ids alone."""
     # Nothing that varies goes over a blank, and there is a digit in it.
     return b" ".join(
         [

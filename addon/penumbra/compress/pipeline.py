@@ -41,16 +41,16 @@ _OURS = re.compile(
     r"|\[[^\n;]{1,400} in part; [0-9]+ bytes?[],;]|\[[0-9]+ lines of JSON; "
     r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
 )
-"""How texts begin that went through a pipeline before."""
+"""Beginnings of texts that went through a pipeline before."""
 _CLEARLY = 128
 """Bytes that a deleting stage must save for its tokens not to be estimated."""
 _CLEARLY_WORTH = 1_000
-"""The same of a stage that is the first to leave something out."""
+"""The threshold for a stage that is the first to leave something out."""
 _WORTH = 100
 """Estimated tokens that must be saved for a reference to be worth it."""
 _EXCERPT = "excerpt"
-"""The stage that looks at no line of a text that is too large for that, and whose work nobody else can go on
-with."""
+"""The stage that reads no line of a text that is too large for that, and whose output no other stage
+accepts."""
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -121,7 +121,7 @@ class _Run:
 
     @property
     def call(self) -> Call:
-        """What the call was; asked for only where it matters, since command lines take time to read."""
+        """The call; read only where it matters, since command lines take time to read."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
@@ -164,7 +164,7 @@ class _Run:
 
     def open_json(self) -> None:
         """Take an output out of JSON that says nothing else. One for a screen is shortened within it."""
-        # Of a file, or from any other tool, such JSON may be what was asked for.
+        # In a file, or from any other tool, such JSON may be the requested text.
         is_envelope = json_envelope.is_written_by(self.output.tool) and self.call.category != "read"
         if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and is_envelope:
             alone = json_envelope.alone(self.text)
@@ -182,7 +182,7 @@ class _Run:
             lambda output, policy: shorten(
                 output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
             ),
-            # What a tool of an unknown name has at a path may be a file.
+            # The result of an unknown tool with a path may be a file.
             quoted=self.is_quoted or (self.call.category == "other" and bool(self.call.path)),
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
@@ -200,7 +200,8 @@ class _Run:
         return True
 
     def open_envelope(self) -> None:
-        """Take off what an agent writes around a command's output, and nobody acts on: of short ones, too."""
+        """Take off the useless parts that an agent writes around a command's output, also around short
+        ones."""
         if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.is_quoted):
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
         elif self.call.category == "read" and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
@@ -208,7 +209,7 @@ class _Run:
             self.apply("envelope", Loss.NONE, lambda text: file_alone(text, tool, path, numbers))
 
     def name_file(self) -> None:
-        """Of what acknowledges an edit, say less of what its call has said: of short ones, too."""
+        """Shorten acknowledgements of edits by the text of their calls, also short ones."""
         is_edit = self.call.category in ("edit", "write") and not self.output.is_error
         if is_edit and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
             self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
@@ -222,7 +223,7 @@ class _Run:
             return
         stages = len(self.stages)
         whole = self.text
-        # What the agent wrote around the output (exit code, wall time) stays as it is.
+        # The agent's text around the output (exit code, wall time) stays as it is.
         head, body, tail = split_envelope(whole)
         if _OURS.match(body):
             return
@@ -251,7 +252,7 @@ class _Run:
             told=self.output.told,
             arguments=self.output.arguments,
         )
-        # What is known about a command's JSON comes before what is known about JSON.
+        # Rules for a command's JSON come before rules for JSON.
         if source.shape is Shape.JSON and self.command_family():
             source = self._after_family(source)
         self.steps(STRUCTURE, source)
@@ -408,7 +409,7 @@ class _Run:
         self.scanned = self.text
 
     def result(self) -> Shortened:
-        """What became of the text."""
+        """The result of the stages."""
         return Shortened(
             self.text,
             self.original,
@@ -421,7 +422,7 @@ class _Run:
 
 
 def _shape_of(text: str) -> Shape:
-    """What the text looks like, by its beginning."""
+    """The shape of a text, by its beginning."""
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (

@@ -1,4 +1,4 @@
-"""Whose the numbers in front of a file's lines are: a reader's, which count them, or the file's own."""
+"""The owner of the numbers before a file's lines: a reader, which counts them, or the file itself."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from penumbra.compress.calls.classify import Call
 
 
 class Mode(StrEnum):
-    """How much may be done to a result; each mode does all that the one before it does."""
+    """The amount of change that a result may get; each mode includes the one before it."""
 
     DISABLED = "disabled"
     SAFE = "safe"
@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 
 class Loss(IntEnum):
-    """What the model loses by a change."""
+    """The loss of a change for the model."""
 
     NONE = 0
     """Nothing: what a screen would show, or the same data in fewer bytes."""
@@ -36,7 +36,7 @@ class Redacted:
 
     text: str
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many values were replaced, by rule id."""
+    """The number of replaced values, by rule id."""
 
 
 Redact = Callable[[str], Redacted]
@@ -45,7 +45,8 @@ Redact = Callable[[str], Redacted]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What may be done to results: the part of the settings that the forwarded bytes depend on."""
+    """The changes that are allowed to results: the part of the settings that the forwarded bytes depend
+    on."""
 
     mode: Mode = Mode.STANDARD
     lossy: bool = False
@@ -57,14 +58,14 @@ class Policy:
     target_ratio: float | None = None
     """Wanted size of a result relative to its original: lossy stages go on until it is met."""
     overhead: str = ""
-    """What will be put in front of a text that lost something; counted before it is accepted."""
+    """The text that will precede a lossy form; counted before the form is accepted."""
     for_others: bool = False
     """Somebody else will shorten the text: it is not cut to an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a conversation has shown before one of its results."""
+    """The texts that a conversation has shown before one of its results."""
 
     facts: Container[bytes]
     """The facts that earlier results show (see `new_facts`)."""
@@ -86,17 +87,17 @@ class ToolOutput:
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
     told: Callable[[], Told | None] = lambda: None
-    """What the conversation has shown before; None if nothing is known of that."""
+    """The texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """What the call was, for those who ask about it again; None if nobody else does."""
+    """Returns the call, remembered for several readers; None if there is one reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """What became of one text."""
+    """The form of one text."""
 
     text: str
-    """What is to be forwarded, without the shadow prefix."""
+    """The text to forward, without the shadow prefix."""
     original: str
     """The redacted original, for the store."""
     loss: Loss = Loss.NONE
@@ -111,9 +112,9 @@ class Shortened:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What came of asking others about a text."""
+    """The outcome of asking an external compressor about a text."""
 
     how: str
     """`hit` (the answer was known), `miss` (it was asked for), or why there is none."""
     form: Shortened | None = None
-    """None: it is shortened as if there was nobody to ask."""
+    """None if the text is shortened as without an external compressor."""

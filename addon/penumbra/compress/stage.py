@@ -14,7 +14,7 @@ from penumbra.compress.size import size
 LONGEST = 8_000_000
 """Characters of a text above which no stage that looks at its lines runs."""
 MOST_LINES = 400_000
-"""The same for its lines: each of them is an object in memory, however short it is."""
+"""The limit for its lines: each of them is an object in memory, however short it is."""
 
 
 def is_readable(text: str) -> bool:
@@ -23,7 +23,7 @@ def is_readable(text: str) -> bool:
 
 
 class Shape(StrEnum):
-    """What a text is by its looks; confirms or contradicts what the call says."""
+    """The shape of a text, which confirms or contradicts the call."""
 
     JSON = "json"
     DIFF = "diff"
@@ -32,7 +32,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a stage may know besides the text. Nothing in it changes from run to run."""
+    """Facts that a stage may know besides the text. Nothing in it changes from run to run."""
 
     call: Call
     shape: Shape
@@ -48,9 +48,9 @@ class Source:
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
     told: Callable[[], Told | None] = lambda: None
-    """What the conversation has shown before."""
+    """Returns the texts that the conversation has shown before."""
     arguments: Any = None
-    """Those of the call, decoded."""
+    """The call's arguments, decoded."""
     bare: Callable[[], str] = str
     """The text that is shortened, without what stands around it and without markup."""
 
@@ -62,12 +62,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a stage made of a text, for those who want to see how a result came about."""
+    """A stage's effect on a text, for people who examine a result."""
 
     stage: str
     before: str
     after: str | None
-    """None: the stage made nothing of it, or did not run."""
+    """None if the stage changed nothing, or did not run."""
     reason: str
     """Why it was not kept, or did not run; empty: it was kept."""
 

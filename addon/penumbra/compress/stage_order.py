@@ -42,8 +42,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Every twentieth number where the model can ask for the original, all of them where it can't. They
-    may be data: that they count lines, the call tells, or a sign that nothing else has."""
+    """Every twentieth number where the model can ask for the original, all of them where it can't. The
+    numbers may be data: only the call, or an otherwise unused mark, shows that they count lines."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and reader_numbers.may_be_the_files(text, source.original, call)

@@ -19,8 +19,8 @@ _BEFORE = (
     r"(?:[0-9][0-9TZ:.,/+-]{3,40}[\])]? *|[A-Z][a-z]{2} {1,2}[0-9]{1,2} +[0-9:.]{5,15} |\[[^\]\n]{1,60}\] *"
     rf"|[\w-]+\[[0-9]+\]: *){{0,4}}{_NOT_LETTER}"
 )
-"""What stands in front of a statement, in a line, a cell or a string of JSON: marks, names of services,
-times, fields in brackets."""
+"""The text before a statement, in a line, a cell or a string of JSON: marks, names of services, times, fields
+in brackets."""
 _END = r"(?:\W*$|\t|\\?\")"
 _CALLED = r"(?:fatal|error|err|failure|failed|panic|exception|critical|severe|uncaught|unhandled)"
 _CAPITALS = r"(?:FAILED|FAILURES?|FAIL|FATAL|CRITICAL|PANIC|EMERG|SEVERE|ABORTED|ERROR|ERR!|ERR)\b"
@@ -48,7 +48,7 @@ _STATEMENTS = (
     r"E {2,}\S|not ok\b|--- FAIL:|\(fail\) |● .* › |rspec \./|make(?:\[[0-9]+\])?: \*\*\* ",
     # A program and its code for what failed.
     r"[\w-]{1,40}: \([0-9]{1,4}\) \S",
-    # How it ended.
+    # The end of a run.
     r"(?i:(?:\w+ ){0,4}exit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])",
     rf"(?i:(?:{_TOTALS}\b.{{0,60}})?{SOME_FAILED})",
     # A place in a file, and what is said of it.
@@ -73,7 +73,7 @@ _ANYWHERE = (
     r"File \"[^\"\n]+\", line [0-9]+|^\s*at [\w.$<>/]+\(\w+\.(?:java|kt|scala):[0-9]+\)",
     r"\bOut of memory: |\(HTTP [45][0-9]{2}\)$",
     rf"{_PLACE}(?i:-? *(?:fatal )?(?:error|failed|failure)\b)",
-    # How systems word it, at the end of a line.
+    # Systems' messages at the end of a line.
     rf": {_SYSTEMS}{_END}",
     r"\bat \S+\.(?:pl|pm|t|cgi) line [0-9]+\.$",
     # Fields and states.
@@ -112,7 +112,7 @@ _OF_TOOLS = (
     r"[:)] (?:fatal )?error(?: [A-Z]{1,10}-?[0-9]+)?: |^error(?:\[[\w-]+\]: |: could not compile )"
     r"|^npm (?:ERR!|error) |^\W*(?i:unhandled (?:errors?|rejections?|exceptions?))\b"
 )
-"""What compilers, package managers and runners say themselves: no test prints that of its own."""
+"""Messages of compilers, package managers and runners: no test prints them itself."""
 _FAILED = re2.compile(
     (
         rf"(?m){_COUNTED}(?:{SOME_FAILED}|[1-9][0-9]* fail\b)|{_OF_TOOLS}"
@@ -120,7 +120,7 @@ _FAILED = re2.compile(
         r"|(?i:panic|segmentation fault)"
     ).encode()
 )
-"""What a runner writes where something failed."""
+"""The words of a runner about a failure."""
 
 
 def none(data: bytes) -> bool:

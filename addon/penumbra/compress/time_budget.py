@@ -1,15 +1,14 @@
-"""How much time the stages of one result may take.
+"""The time that the stages of one result may take.
 
-All stages are linear, and bounded by what they count first, so only a text that is very large, or of a kind
-that nobody has thought of, takes long. The stages that come too late are passed over and named in the
-decision, which the ledger keeps: the form is final, although it depends on a clock. Smaller texts always get
-all stages, on any machine.
+All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. The
+stages that come too late are passed over and named in the decision, which the ledger keeps: the form is
+final, although it depends on a clock. Smaller texts always get all stages, on any machine.
 
 A stage under way gives up by itself: those that walk over lines, rows or nodes in Python call `check` between
-pieces of work, and what they have done is thrown away. What runs in C (one search, one decoding, one parse)
-is linear and not interrupted. A stage in a process of its own could be ended anywhere, but would cost a copy
-of every text and a second interpreter; an exception thrown into a running thread may strike where a lock is
-held or a cache half written.
+pieces of work, and what they have done is thrown away. Work in C (one search, one decoding, one parse) is
+linear and not interrupted. A stage in a process of its own could be ended anywhere, but would cost a copy of
+every text and a second interpreter; an exception thrown into a running thread may strike where a lock is held
+or a cache half written.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def budget(
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """The same for all results of one request, however small each is."""
+    """The budget for all results of one request, however small each is."""
     if not seconds:
         return never
     end, possible = clock() + seconds, around() + seconds
@@ -81,8 +80,8 @@ class Watched:
 
 
 class Allowance:
-    """Time for several pieces of work, in whatever threads. The first half of it is any time that goes by, so
-    that mostly nobody asks for a thread's own."""
+    """Time for several pieces of work, in whatever threads. The first half of the time is wall time, so that
+    the thread's own time is mostly not read."""
 
     def __init__(
         self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
@@ -91,7 +90,7 @@ class Allowance:
         self._any = self._own = seconds / 2
 
     def spend(self, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises Overrun where the time is over, or if there was none left."""
+        """Returns the result of `work`. Raises Overrun where the time is over, or if there was none left."""
         begun, own = self._around(), self._own
         possible = begun + self._any
         started: float | None = None
@@ -102,7 +101,7 @@ class Allowance:
                 return False
             spent = self._clock()
             started = spent if started is None else started
-            # It can't be over before so much time has gone by.
+            # The budget can't be spent before so much time has gone by.
             possible = now + max(0.0, started + own - spent)
             return spent - started >= own
 
@@ -120,7 +119,7 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
 
-    Python asks a thread to let go of its lock after a while in which nobody did. RE2 lets go of it for some
+    Python takes the lock from a thread that has not let it go for a while. RE2 lets go of it for some
     microseconds at each question, too short for another thread to wake up, and each time that while begins
     anew: without a pause here, an event loop waits for half a second.
     """

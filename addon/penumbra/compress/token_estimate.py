@@ -1,4 +1,4 @@
-"""How many tokens a text costs, estimated without a vocabulary.
+"""The number of tokens of a text, estimated without a vocabulary.
 
 A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only
 then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text becomes
@@ -15,7 +15,7 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""Of a whole request, on average: where counting is not worth it."""
+"""The average of a whole request, where counting is not worth it."""
 _CHUNK = 32_768
 """Characters per step: the masks stay inside the processor's cache."""
 _SHORT = 200_000

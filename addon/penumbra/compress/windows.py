@@ -22,12 +22,12 @@ _CONTEXT = 1_400
 _NEAR = 400
 """Bytes within which a line end is near enough to cut there."""
 _NEAR_BLANK = 40
-"""The same for a blank."""
+"""The distance to a blank."""
 Span = tuple[int, int]
 
 
 def choose(data: bytes, room: int, telling: Sequence[Span] | None = None) -> list[Span]:
-    """What is kept: spans of `data` in order, whose bytes with a marker for each gap fit into `room`.
+    """The parts that stay: spans of `data` in order, whose bytes with a marker for each gap fit into `room`.
 
     `room` must be at least `LEAST` bytes, and less than `data` has. `telling`: the critical lines, the
     most important ones first; None: they are looked for.

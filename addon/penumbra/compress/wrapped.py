@@ -66,7 +66,7 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
     arguments = output.arguments
     if part.asked:
         kind = category(output.tool)
-        # What a tool of an unknown name was asked may be anything.
+        # The arguments of a tool with an unknown name may mean anything.
         arguments = {_ASKED.get(kind, "path"): part.asked}
     return replace(output, text=part.text, arguments=arguments, call=None)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """Default limit of one text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""Key of the fingerprints that `redact` and `redact_many` make. It is public: a proxy that
-sends fingerprints to somebody else uses a key of its own."""
+"""Key of the fingerprints that `redact` and `redact_many` make. The key is public: a proxy that sends
+fingerprints to others uses a key of its own."""
 
 
 @rules.cached

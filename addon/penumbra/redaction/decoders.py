@@ -1,8 +1,8 @@
 """The forms in which tools print bytes, read back: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views of it, which are searched as any text is. What is found in a view is taken
-out of the text with all of the stretch that it was printed in: the bytes of an array, the run of base64; of
-a dump all that stands behind the offset, of a box the cell, each line by itself, so that the lines stay.
+A decoder turns a text into views of it, which are searched as any text is. A secret in a view is taken out of
+the text with the whole stretch that printed it: the bytes of an array, the run of base64; of a dump
+everything after the offset, of a box the cell, each line separately, so that the lines stay.
 
 One pass over a text says which decoders can find anything: one is left out only where its own pattern matches
 nowhere.
@@ -451,7 +451,7 @@ DECODERS = {
 """Decoders of texts, by the sign that a text shows."""
 
 _PATTERNS: dict[int, bytes] = {
-    # It is searched in small letters.
+    # Names are searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
     Sign.PREFIXED: TAIL.pattern,

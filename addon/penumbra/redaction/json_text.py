@@ -142,7 +142,7 @@ def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
     """Return what becomes of the strings and numbers of a JSON text that hold secrets, as JSON, by their
-    index; and how many secrets there were, by rule. Those without a place are not to be changed.
+    index; and how many secrets there were, by rule. Values without a place are not to be changed.
 
     A number becomes a string: nothing else can stand for it. Raises RedactionError.
     """

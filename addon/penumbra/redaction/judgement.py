@@ -2,8 +2,8 @@
 
 The questions are asked in the order of how much they decide: is it a reference to a secret that is
 kept elsewhere, a placeholder, code; and only then, how random is it. Entropy decides nothing but
-doubtful cases: UUIDs, hashes and lock files are as random as any key. What people choose for a
-password is not random at all: beside the name of one, all counts that is provably nothing else.
+doubtful cases: UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not
+random at all: beside the name of one, every value counts that is not provably something else.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NUMBERED = re.compile(
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
 """A type that says how wide its parts are: `Uint8Array`."""
 _MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
-"""A machine's number, or several: whatever it is the type of, it is nobody's password."""
+"""A machine's number type, or several: no part of a password, whatever it is the type of."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
 """A value that `kubeseal` made: only the cluster can read it."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
@@ -122,7 +122,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Return whether the value beside a name of that strength is to be taken out."""
-    # What a value is shows in its beginning; a longer look would make hostile texts slow.
+    # The beginning of a value decides its kind; a longer look would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
         return False
@@ -306,7 +306,7 @@ def _is_free_phrase(value: str) -> bool:
 
 def _is_mixed_phrase(value: str) -> bool:
     """`Velvet Otter 42!`, `copper falcon meadow lake`: words with figures or a sign, or four words and more.
-    What a form says of a password has words of programs, and words that ask, count or join."""
+    Instructions about passwords mix words of programs with words that ask, count or join."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
@@ -380,8 +380,8 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 
 def _is_slogan(value: str, style: Style) -> bool:
-    """Three words or two and figures, with joints between them: `winter-river-42`. What things are called by
-    looks the same but for the words that say what they are."""
+    """Three words or two and figures, with joints between them: `winter-river-42`. Titles look alike, except
+    for the words that name their things."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):

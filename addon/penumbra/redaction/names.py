@@ -1,7 +1,7 @@
 """Names of variables, fields, headers and flags, and what they say about their values.
 
-A name is split into words (`dbRootPassword` -> db root password). Its last word that is no mere
-qualifier decides, as in English: a `token_url` is a URL, a `url_token` is a token.
+A name is split into words (`dbRootPassword` -> db root password). The last word that is no mere qualifier
+decides, as in English: a `token_url` is a URL, a `url_token` is a token.
 
 A program's name for a thing may be as long, and have as many kinds of characters, as a password has
 (`ComponentFactoryResolver2`): of which words it is made tells them apart.
@@ -144,7 +144,7 @@ class Strength(IntEnum):
     HINT = 1
     """The name tells of a secret, but ends in another word: only a value that can be nothing else."""
     WEAK = 2
-    """Often something else: only a value that nobody would call a word or an id."""
+    """A name that often means something else: only a value counts that is neither a word nor an id."""
     STRONG = 3
     """A secret, made by a machine."""
     PASSWORD = 4

@@ -1,7 +1,7 @@
 """Bodies that are no LLM calls, searched for secrets: JSON of any shape, lines of JSON, text, and batches
 of requests in files. Nothing else is done to them.
 
-What can't be read is refused where it says that it is text, and where nothing but text would make sense.
+An unreadable body is refused if it claims to be text, and where only text would make sense.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from penumbra.wire.json_values import NotJson, encode
 
 # JSON of an unknown shape may carry results of tools. Inside of what looks like a result every string is
 # searched that is not known to be something else; outside, every string that is text. The names that tell one
-# from the other are in `rules/results.yaml`. What becomes of a string depends on it and on what stands around
-# it in its own item alone, so an item that is sent again has the same bytes again; and what became of an item
-# is remembered.
+# from the other are in `rules/results.yaml`. The form of a string depends on it and its surroundings in its
+# own item alone, so an item that is sent again has the same bytes again; and the form of an item is
+# remembered.
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
@@ -156,7 +156,7 @@ class Anywhere:
 
 def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
     """The items that a document consists of: those of its outermost arrays, and what stands in none."""
-    # What has no name at all is text.
+    # A part without a name is text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
     while waiting:

@@ -27,8 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """`redact` for so much processor time altogether. What would take longer is not searched: it raises
-    TooLarge."""
+    """`redact` for so much processor time altogether. A search beyond the time raises TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:
@@ -86,5 +85,5 @@ def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
 
     short = remembered(4_096)(show)
 
-    # What is cut before it is searched might show half a secret.
+    # A text cut before the search might show half a secret.
     return lambda name: short(name) if len(name) <= LONGEST else f"(a name of {len(name)} characters)"

@@ -88,7 +88,7 @@ class _Words:
     def __init__(self, patterns: list[str]) -> None:
         self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
         self._linear = Linear(utf8(f"(?i){self._pattern.pattern}"))
-        # What a class leaves out may be what another character is taken for.
+        # A character that a class leaves out may stand for another one.
         self._can_say_no = "[^" not in self._pattern.pattern
 
     def stand_in(self, text: str) -> bool:
@@ -212,7 +212,7 @@ class _Stands:
 
 
 def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder]]:
-    """Whose each anchor is."""
+    """The owners of each anchor."""
     owners: dict[bytes, list[Rule | Finder]] = {}
     for owner in everyone:
         for anchor in owner.anchors:
@@ -320,7 +320,7 @@ class Redactor:
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
             spans = inside_strings(data, spans)
-        # What overlapped, or was cut, may be a value that is allowed.
+        # An overlapping or cut value may be an allowed one.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
@@ -430,7 +430,7 @@ def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> lis
         if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
             done[rule.id] = span.end
             begun.append(span)
-    # What is whole in its line to one rule does not go on in the next one for another.
+    # A value that one rule finds whole in its line does not continue in the next line for another rule.
     whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
     return whole or begun
 

@@ -32,7 +32,7 @@ _REPEAT = re.compile(r"(?:([?*+])|\{([0-9]+)(,?)([0-9]*)\})(\??)")
 _GROUP = re.compile(r"\((?:\?(i?):|(?!\?))")
 _ANY_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _SPACE = r" \t\n\f\r"
-"""What `\\s` is to RE2; to `re`, there is one more."""
+"""The characters of RE2's `\s`; `re` has one more."""
 _IN_CLASS = re.compile(r"\\(.)")
 _WIDE, _WIDEST, _MOST_WIDE, _MOST = 8, 128, 2, 8
 """Repeats: how many times more than at least are many, how many are too many, how often either may be."""
@@ -210,8 +210,8 @@ class Rule:
     regex: str
     """Pattern of RE2, over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Lower case; the pattern is tried only around a place where one of them stands. None: it is
-    tried on the whole text, which only patterns that begin with a rare literal can afford."""
+    """Lower case; the pattern is tried only around a place where one of them stands. None if the whole text
+    is searched, which only patterns that begin with a rare literal can afford."""
     whole: bool = False
     """An anchor anywhere makes the pattern be tried on the whole text."""
     rank: Rank = Rank.TOKEN
@@ -282,7 +282,7 @@ class Rule:
 
     @cached_property
     def shows_early(self) -> bool:
-        """Its value goes on for as long as its letters do, and is judged by how it begins."""
+        """The value ends with its letters, and is judged by its beginning."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -455,7 +455,7 @@ class Allowed:
             return False
         if _DRIVE.match(hint):
             hint = hint.replace("\\", "/")
-        # What goes up leads out of the folder that the glob names.
+        # A path that goes up leaves the folder that the glob names.
         if ".." in _PARTS.split(hint) or normpath(hint) != hint:
             return False
         return any(_is_at(hint.split("/"), glob) for glob in self.paths)

@@ -61,7 +61,7 @@ class _Late:
 
 
 def late(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
-    """`re.compile`, when it is needed. What is wrong with the pattern shows no earlier.
+    """`re.compile`, when it is needed. Errors in the pattern show no earlier.
 
     `{QUOTE}` in it is a quote and what escapes it, `{BREAK}` a line's end, within a string, too, and `{LEAD}`
     what tools put in front of a line.

@@ -32,7 +32,7 @@ class Span(NamedTuple):
     rule: str
     rank: Rank
     sure: bool = False
-    """Its value may be taken out wherever else it stands in the text."""
+    """The value may be taken out wherever else it stands in the text."""
     quote: bytes = b""
     """A bare JSON number: the placeholder needs these quotes around it."""
 
@@ -101,7 +101,7 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
 def _in_pieces(
     automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """The matches in a text, as if it were searched at once. None of them is longer than `longest`."""
+    """The matches in a text, as if it were searched at once. No piece is longer than `longest`."""
     at = 0
     while at < len(data):
         end = following = at + max(_PIECE, longest)

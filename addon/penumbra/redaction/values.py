@@ -179,7 +179,7 @@ def entropy(value: str) -> float:
     total = len(value)
     if total > _SHORT:
         return -sum([_bits(count, total) for count in Counter(value).values()])
-    # Of a short text, counting each character apart is faster.
+    # A short text is faster to count character by character.
     bits = _bits_by_count(total)
     return -sum([bits[value.count(char)] for char in dict.fromkeys(value)])
 

@@ -155,7 +155,7 @@ def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
             yield match
             at = match.end()
         elif data[start] == _BACKSLASH:
-            # What does not follow all of the backslashes follows none.
+            # Text that follows some but not all of the backslashes follows none.
             backslashes = _BACKSLASHES.match(data, start)
             run = backslashes.end() if backslashes else start
 
@@ -197,7 +197,8 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """What stands for `length` bytes of the text; 0: for as many as it has itself; or GLUE."""
+        """Append a piece in place of `length` bytes of the text; 0: of as many bytes as it has itself; or
+        GLUE."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -266,8 +267,8 @@ def _is_of_one_depth(joint: bytes) -> bool:
 
 
 def joined(data: bytes) -> View | None:
-    """The view of what stands around halves that a program puts together, in one piece. None if there are
-    none."""
+    """The view of what stands around halves that a program puts together, in one piece. Returns None if there
+    are none."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)

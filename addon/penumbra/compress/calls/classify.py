@@ -1,7 +1,7 @@
-"""What a tool call ran: its category, command, family and path.
+"""The program that a tool call ran: its category, command, family and path.
 
-This is the first witness for what a tool result is; the shape of the text is only asked whether
-it contradicts. Nothing here raises, whatever the arguments are.
+The call is the first witness for the kind of a tool result; the shape of the text can only contradict.
+Nothing here raises, whatever the arguments are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REMEMBERED = 512
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""What `sed` and `tail` are asked for."""
+"""The lines that `sed` and `tail` are asked for."""
 _SHORT_NUMBERS = 40
 """Characters of an argument that may tell lines, as `120-180`."""
 _SHORT_LINE = 4_000
@@ -41,8 +41,8 @@ class Call:
     """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among
     other things, is `read`."""
     command: tuple[str, ...] = ()
-    """Program and arguments of the command that shaped the output, its wrappers taken off. Of a
-    chain, the last one that printed something. Empty if no command is known."""
+    """Program and arguments of the command that shaped the output, its wrappers taken off. In a chain, the
+    last command that printed something. Empty if no command is known."""
     family: str = ""
     """Name of the command family (rules/commands); empty if none, or if several made the output."""
     path: str = ""
@@ -60,7 +60,7 @@ class Call:
     numbers: frozenset[int] = frozenset()
     """Whole numbers among the arguments of a tool: where a read begins is one of them."""
     signs: frozenset[str] = frozenset()
-    """What the tool is known to write behind a line's number, where a file may hold that, too."""
+    """Marks that the tool writes after a line's number, where a file may contain them, too."""
     line: str = ""
     """The command line as the agent wrote it, for those who show it."""
 
@@ -124,7 +124,8 @@ class Call:
 
 
 def classify(tool: str, arguments: Any) -> Call:
-    """What a call of `tool` was. `arguments`: usually a dict; a str for freeform tools; or None."""
+    """The classification of a call of `tool`. `arguments`: usually a dict; a str for freeform tools; or
+    None."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
     if isinstance(given.get("action"), Mapping):
         given = given["action"]

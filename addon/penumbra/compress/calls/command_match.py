@@ -1,4 +1,4 @@
-"""Which command family a command belongs to: the `match` part of the rules in rules/commands.
+"""The command family of a command: the `match` part of the rules in rules/commands.
 
 A match is written as a command line is: `git diff`, `docker|podman compose logs`,
 `cargo build --message-format`. The first word is the program (a glob is allowed), further words
@@ -19,7 +19,7 @@ from penumbra.compress.calls.programs import has_option
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """What an operand may be."""
+    """The operands that a position allows."""
 
     words: frozenset[str]
     globs: tuple[str, ...]

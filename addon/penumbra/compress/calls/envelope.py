@@ -1,4 +1,4 @@
-"""What an agent writes around a command's output: exit code, wall time, shell id."""
+"""The parts that an agent writes around a command's output: exit code, wall time, shell id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""How many lines of an envelope are taken off at each end."""
+"""The number of envelope lines that are taken off at each end."""
 TAIL_WINDOW = 1_000
 """Characters at the end of a text in which the last line of an envelope must begin."""
 _NOTICES = 4
@@ -68,7 +68,7 @@ def _openings() -> frozenset[str]:
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
-    """The text without the lines of its envelope that nobody acts on; without output, how it ended stays.
+    """The text without the useless lines of its envelope; without output, the line about the end stays.
 
     `is_quoted`: the output is a file's content, which may look like an envelope. Then only one counts that
     says where the output begins.
@@ -211,13 +211,14 @@ def _cut() -> re.Pattern[str]:
 
 @rules.cached
 def _sign_of_cut() -> Linear | None:
-    """The same for RE2, which says sooner that there is none; None where it might say something else."""
+    """The same patterns in one for RE2, which is faster to find none; None where RE2 might disagree."""
     pattern = _cut().pattern
     return None if _OTHERWISE.search(pattern) else Linear(pattern.encode())
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""What the two kinds of patterns understand differently, or only one does: classes, flags, looking around."""
+"""Elements that the two kinds of patterns understand differently, or only one does: classes, flags, looking
+around."""
 
 
 @rules.cached

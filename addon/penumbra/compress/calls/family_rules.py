@@ -42,7 +42,8 @@ def _prints() -> Mapping[str, str]:
 
 
 def prints(family: str) -> str:
-    """What a family's output tells: `run`, `names`, `texts` or `states`; empty if there is no such family."""
+    """The kind of a family's output: `run`, `names`, `texts` or `states`; empty if there is no such
+    family."""
     return _prints().get(family, "")
 
 

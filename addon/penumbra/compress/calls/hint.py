@@ -1,4 +1,4 @@
-"""What a call's arguments tell a scanner of its result."""
+"""Hints for a scanner of a result, from its call's arguments."""
 
 from __future__ import annotations
 

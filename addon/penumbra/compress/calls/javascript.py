@@ -15,7 +15,7 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 
 @rules.cached
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Of a call that runs a command line, and of the member in front of that line."""
+    """Patterns for a call that runs a command line, and for the member before that line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (

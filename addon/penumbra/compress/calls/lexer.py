@@ -1,9 +1,9 @@
 """Shell source to tokens, in one pass from left to right.
 
 The reader knows quoting, redirects, here-documents, comments and nested substitutions as POSIX
-shells and bash write them. It never fails: whatever a shell would refuse (an open quote, a stray
-parenthesis) is read as far as it makes sense. Every character is looked at a bounded number of
-times, so cost is linear in the length of the command line.
+shells and bash write them. Reading never fails: text that a shell would refuse (an open quote, a stray
+parenthesis) is read as far as it makes sense. Every character is looked at a bounded number of times, so cost
+is linear in the length of the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     OPERATOR = auto()

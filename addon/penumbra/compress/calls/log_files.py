@@ -42,7 +42,7 @@ class _Globs:
 class _Rules:
     names: _Globs
     data: _Globs
-    """Those of logs, too."""
+    """Data files, logs included."""
     installed: _Globs
     unclear: frozenset[str]
     line: Linear
@@ -82,7 +82,7 @@ def is_log(path: str, text: str) -> bool:
             of_logs += 1
         else:
             others += 1
-        # What is behind changes nothing.
+        # Later parts change nothing.
         if of_logs >= wanted or len(lines) - others < wanted:
             break
     return bool(lines) and of_logs >= wanted
@@ -98,7 +98,7 @@ def is_data(path: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_unedited(path: str) -> bool:
-    """True if nobody edits the file of this path: data, and code that is installed."""
+    """True if a file is never edited: data, and code that is installed."""
     return is_data(path) or _is_one(path, _rules().installed)
 
 

@@ -1,4 +1,4 @@
-"""What is known about programs: their names, whether they print, what they do behind a pipe."""
+"""Knowledge about programs: their names, whether they print, their effect after a pipe."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
 
 
 def effect(argv: tuple[str, ...]) -> str:
-    """What a filter does to its lines: `through`, `cut` or `select`; empty for all other programs."""
+    """The effect of a filter on its lines: `through`, `cut` or `select`; empty for all other programs."""
     for rule in _filters().get(argv[0], ()) if argv else ():
         if _options_fit(argv, rule):
             if rule.bare and any(not word.startswith("-") for word in argv[1:]):

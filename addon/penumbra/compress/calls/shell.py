@@ -1,4 +1,4 @@
-"""Which commands of a command line made the output that an agent sees.
+"""The commands of a command line that made the output.
 
 A command line is read into pipelines of simple commands and groups. Each pipeline is then reduced
 to the command that shaped its output: filters behind a pipe either let lines through, cut or
@@ -27,7 +27,7 @@ from penumbra.compress.calls.wrappers import unwrap
 from penumbra.short_texts import forgettable
 
 MAX_DEPTH = 8
-"""How deep groups and command lines inside command lines are followed."""
+"""The depth to which groups and nested command lines are followed."""
 _MOST_FED = 16
 """Commands in front of a pipe that are remembered."""
 MAX_TOKENS = 5_000
@@ -47,15 +47,15 @@ class Part:
     cut: bool = False
     """Only some of its lines are shown: one end, or a range."""
     selected: bool = False
-    """Its lines passed a filter that leaves some out or orders them anew."""
+    """The lines passed a filter that leaves some out or orders them anew."""
     echo: bool = False
-    """It prints its own arguments: a seam between others."""
+    """The command prints its own arguments: a seam between others."""
     brief: bool = False
-    """It prints a line or two."""
+    """The command prints a line or two."""
     read: bool = False
-    """It prints a file as it is."""
+    """The command prints a file as it is."""
     numbers: bool = False
-    """It prints its lines with line numbers in front."""
+    """The command prints its lines after line numbers."""
     path: str = ""
     """The only file that it reads; empty if there are several or none."""
     fed: tuple[tuple[str, ...], ...] = ()
@@ -101,11 +101,11 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""What shortens a result and what searches it for secrets ask for the same line, one after the other."""
+"""Shortening and redaction ask for the same line, one after the other."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """The same for a command that was given as an argument vector, without a shell."""
+    """The parts of a command that was given as an argument vector, without a shell."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 
@@ -225,7 +225,7 @@ class _Resolver:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """What an earlier command of the line wrote to a file that a later one shows."""
+        """The command that wrote a file which a later command of the line shows."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """The parts of a list of pipelines, in order."""

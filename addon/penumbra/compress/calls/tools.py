@@ -1,4 +1,4 @@
-"""What kind of tool a name stands for, whichever agent uses it and whichever API carries it."""
+"""The category of a tool's name, whichever agent uses it and whichever API carries it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
 _DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
-"""How an absolute path of Windows begins: as its programs spell it, and as its POSIX shells do."""
+"""The beginning of an absolute path of Windows: in its programs' spelling, and in its POSIX shells'."""
 _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 

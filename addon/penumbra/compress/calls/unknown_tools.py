@@ -1,4 +1,4 @@
-"""What a tool of an unknown name does, by its arguments and the words of its name.
+"""The category of a tool with an unknown name, by its arguments and the words of its name.
 
 Agents name their tools as they like, but call a path, a range of lines and a pattern much the same.
 """

@@ -10,7 +10,7 @@ from penumbra.compress.calls.programs import program_name, shell_rules
 from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
-"""How many wrappers around each other are taken off."""
+"""The number of nested wrappers that are taken off."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
@@ -18,7 +18,7 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """What stands behind a wrapper's own options."""
+    """The words after a wrapper's own options."""
 
     words: tuple[str, ...]
     script: str | None = None
@@ -28,7 +28,7 @@ def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """(command, None), or (anything, script) if the command is a command line of its own.
 
     The command begins with a program's base name, and options before its subcommand are taken
-    off. It is empty if there were only assignments.
+    off. The command is empty if there were only assignments.
     """
     for _ in range(MAX_WRAPPERS):
         argv = _after_assignments(argv)

@@ -102,7 +102,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Those of the fitting lines below which no other line stands, indented deeper."""
+    """The fitting lines below which no other line stands, indented deeper."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -117,7 +117,7 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """(position, indent) of the lines of a tree, in order: no blank ones, and none that was printed in the
-    middle of it. Such a line stands further left than those around it, which are a level apart at most."""
+    middle of it. Such a line is indented less than its neighbours, which are a level apart at most."""
     told = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in told if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -135,7 +135,7 @@ def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
-    """What a marker may say: counts, and the named groups of the first and the last line."""
+    """Values for a marker: counts, and the named groups of the first and the last line."""
     values: dict[str, object] = {"n": len(matched)}
     first, last = matched[0][1], matched[-1][1]
     for name in first.re.groupindex:
@@ -194,7 +194,7 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """What a marker may say of where the block's lines stand in their file; None if they don't say it."""
+        """Values for a marker about the places of the block's lines in their file; None without places."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -217,8 +217,8 @@ class Block:
         return [*marker, *shown.values()]
 
     def _all(self, lines: list[str], blocks: Sequence[tuple[re.Match[str], int, int]]) -> list[str]:
-        """The lines with one marker for all blocks, where the first one stood. What is to be told of a block
-        stands where it stood, below the block's first line; a block that is told as a whole stays."""
+        """The lines with one marker for all blocks, where the first one stood. The severe lines of a block
+        stay where they were, below the block's first line; a block of only severe lines stays."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
@@ -251,8 +251,8 @@ class Block:
         return out
 
     def _shown(self, left_out: list[str]) -> tuple[dict[int, str], list[int]]:
-        """What is to be told of lines that go, by position: the first of each kind, with the frames below it;
-        and the positions of those that neither stand there nor are counted there."""
+        """The severe lines among those that go, by position: the first of each kind, with the frames below
+        it; and the positions of those that neither stand there nor are counted there."""
         told = self._told(left_out)
         first = failure_lines.first_of_kinds([left_out[at] for at in told])
         shown = {told[at]: line for at, line in first.items()}
@@ -278,7 +278,7 @@ class Block:
             told.update(
                 at + 1 for at in self.tells.places(left_out) if at < last and left_out[at + 1].strip()
             )
-        # What a block begins with names it: it stands in front of what is told of the block.
+        # The beginning of a block names it: it stands before the block's severe lines.
         return sorted(at for at in told if self.start.match(left_out[at]) is None)
 
     def _marker(

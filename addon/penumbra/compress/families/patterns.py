@@ -1,4 +1,4 @@
-"""What the steps of a family rule are made of: patterns for lines, spans of a text, markers."""
+"""Parts of the steps of a family rule: patterns for lines, spans of a text, markers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Pattern:
 
 
 class LinearPattern(Pattern):
-    """The same by RE2, for patterns that are not ours: no pattern can hold a text up."""
+    """A pattern of RE2, for users' patterns: no pattern can take long."""
 
     @staticmethod
     def _compiled(source: str) -> Any:
@@ -134,17 +134,18 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Of a rule's template, in turns: text, a name, and the nouns behind it, each with a bar in front."""
+    """The parts of a rule's template, in turns: text, a name, and the nouns after it, each with a bar
+    before."""
     return tuple(_PLACEHOLDER.split(template))
 
 
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Of the lines that begin something, or go on with it, the last ones of what no later line ends.
+    """The last lines of tasks that begin or go on, and that no later line ends.
 
-    What it is, the group `of` of both says; a line without it stands for itself. A group `at`, if there is
-    one, is a number that says how far it came: where it falls, it has begun anew.
+    The group `of` of both patterns names the task; a line without it is a task of its own. A group `at`, if
+    there is one, is a number that says how far it came: where it falls, it has begun anew.
     """
     if ended is None or not begun:
         return {}

@@ -1,7 +1,7 @@
 """Texts that several commands printed: parted where the text says which command prints next.
 
-Either lines announce it (`> vitest run`, as `npm test` writes), or the command line itself echoes words
-between its commands (`a; echo ---; b`).
+The outputs are announced by lines (`> vitest run`, as `npm test` writes), or the command line itself echoes
+words between its commands (`a; echo ---; b`).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 def beside_files(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
     """Shorten the output of commands of one family that has files before or after it, with no words between.
 
-    It begins with the first line that only the family writes, and ends with the last one, on the sides where
-    a file is shown.
+    The part begins with the first line that only the family writes, and ends with the last one, on the sides
+    where a file is shown.
     """
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]

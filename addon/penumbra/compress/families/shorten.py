@@ -1,4 +1,4 @@
-"""What a command printed, shortened by what is known about that command.
+"""The output of a command, shortened by rules for that command.
 
 The call says which family a text belongs to; the family's shape must not contradict. Then the
 family's steps run over the lines: first those that lose nothing, then, where allowed, those that
@@ -29,7 +29,7 @@ MIN_LOSSY_BYTES = 2_500
 MIN_LOSSY_GAIN = 300
 """Bytes that lossy steps must save beyond what the others do, or the others' result is taken."""
 SCRIPT_LIMIT = 4
-"""How deep commands that announce other commands are followed (`npm test` runs `vitest`)."""
+"""The depth to which commands that announce other commands are followed (`npm test` runs `vitest`)."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
@@ -74,7 +74,7 @@ def _shortened(body: str, name: str, selected: bool, *, lossy: bool, depth: int)
 
 
 def _best(body: str, of: Family, lossy: bool) -> FamilyResult | None:
-    """What the steps make of it: with loss only where that is worth it."""
+    """The result of the steps: with loss only where that is worth it."""
     if size(body) < of.min_bytes:
         return None
     lines = body.split("\n")
@@ -99,7 +99,7 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
             after = entry.apply(fewer) if lossy else fewer
             fewer = fewer if after == fewer else after
             continue
-        # What both have in common is done once.
+        # Steps that both forms share run once.
         is_same = fewer is kept
         after = entry.apply(kept)
         if after != kept:

@@ -74,7 +74,7 @@ def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
     return Step(
         loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
         run=_run(rule, pattern),
-        # Of a `context`, the span is a part of what it does.
+        # The span of a `context` is a part of its effect.
         span=None if rule.within is None or isinstance(rule, ContextRule) else _span(rule.within, pattern),
         unless=None if rule.unless is None else pattern(rule.unless),
     )

@@ -13,11 +13,11 @@ _SHORTEST = 64
 _SHARE = 15
 """Per cent of the characters (NULs aside) that must be unreadable."""
 _SOME = 2
-"""The same, NULs included, of lines within a binary."""
+"""The limit for lines within a binary, NULs included."""
 _WORD = 3
 """Characters of a line that can be read as a whole."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-"""How the UTF-8 bytes of the unreadable characters begin: a fast no for most texts."""
+"""The first UTF-8 bytes of the unreadable characters: a fast no for most texts."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 
 
@@ -74,7 +74,7 @@ def _is_binary(text: str) -> bool:
 
 
 def _unreadable(text: str, data: bytes) -> tuple[int, int]:
-    """How many characters can't be read, NULs aside, and how many NULs there are."""
+    """The number of unreadable characters without NULs, and the number of NULs."""
     unreadable = len(data) - len(data.translate(None, _CONTROLS_AND_NUL))
     nuls = text.count("\x00") if unreadable else 0
     unreadable -= nuls

@@ -34,7 +34,7 @@ _NAMES = (
     re.compile(r"(?:Index|Property changes on): (?P<name>\S.*)"),
     re.compile(r"diff -.* (?:b/)?(?P<name>\S+)\s*\Z"),
 )
-"""How the lines above its hunks name a file; the surest first."""
+"""Lines above hunks that name a file; the surest first."""
 _NOTE = 40
 """Bytes of a note on what is left out, without the file's name."""
 _PLACE = 90
@@ -53,7 +53,7 @@ class _Hunk:
 
     @property
     def place(self) -> str:
-        """Its head without the name of the function that it is in."""
+        """The head of the hunk without the name of its function."""
         head = _HEAD.match(self.lines[0])
         return head[0] if head is not None else ""
 
@@ -141,7 +141,7 @@ def _files(lines: list[str]) -> list[_File]:
             position = end
             continue
         line = lines[position]
-        # What follows a hunk and is none is of the next file, as are the names of two files after others.
+        # Lines between hunks belong to the next file, as do the names of two files after others.
         is_named = line[:4] == "--- " and any(above[:4] == "+++ " for above in files[-1].header)
         if files[-1].hunks or is_named or _OPENS.match(line):
             files.append(_File([]))
@@ -258,7 +258,7 @@ def _shown(file: _File) -> list[str]:
 
 
 def _missing(hunks: list[_Hunk], count: int) -> str:
-    """What stands in the place of hunks that follow each other, of so many."""
+    """The marker in place of consecutive hunks."""
     return f"[{len(hunks)} of {counted(count, 'hunk')} left out: {_counts(hunks)}; {_places(hunks)}]"
 
 

@@ -1,7 +1,4 @@
-"""Encoded data, which nobody can read: named, sized and hashed.
-
-[base64: 5120 characters, sha256 9f86d081884c]
-"""
+"""Encoded data, which is unreadable: named, sized and hashed."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def named(text: str) -> str | None:
 
 
 def _name(match: re.Match[str]) -> str:
-    """What stands for a run of encoded data; a run of words, dashes or path parts stays."""
+    """The name in place of a run of encoded data; a run of words, dashes or path parts stays."""
     blob = match[0]
     digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):

@@ -6,7 +6,7 @@
     [1 more: 40]
 
 Each kind of result has its own limit and its own idea of what is useful. The size of the excerpt
-is bounded by the limit, whatever the size of the result. What is missing is counted.
+is bounded by the limit, whatever the size of the result. Missing parts are counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from penumbra.compress.stages.outline import outline
 
 
 class Kind(StrEnum):
-    """What kind of account a result gets."""
+    """The kind of excerpt that a result gets."""
 
     COMMAND = "command output"
     SEARCH = "search result"
@@ -70,8 +70,8 @@ _LIMITS = {
     Kind.OTHER: (4_500, 30),
 }
 """Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
-bytes is multiplied by. Of a text four times as large twice as much may be told. Where it is too large for
-its lines to be compared, room is taken blindly, so that it falls again."""
+bytes is multiplied by. A text four times as large may have an excerpt twice as large. Where it is too large
+for its lines to be compared, room is taken blindly, so that it falls again."""
 _LEAST_NEW = 1_000
 """Bytes of a text below which it is not asked how much of it is new."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
@@ -90,7 +90,7 @@ _WHATEVER_SAID = (Kind.FILE, Kind.REPORT)
 _SHARE = 0.75
 """Part of an account that failure lines may have, whatever else there is."""
 _SHARE_OF_QUOTED = 0.25
-"""The same where they may be quoted: in lists, in what another agent reports."""
+"""The share for texts that may be quoted: lists, and reports of another agent."""
 _MORE = 6_000
 """Bytes by which an account may be larger for failure lines that it would leave out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
@@ -105,7 +105,7 @@ _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _ST
 """The texts in JSON, with their keys, or in the cells of a table of it. Short ones are matched, too, and ones
 without an end: what a match has passed is not read again."""
 _LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
-"""What people wrote."""
+"""Texts that people wrote."""
 _KEY = re.compile(rb'"[^"\\\n]{1,60}"')
 _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
@@ -115,8 +115,8 @@ _HEADINGS = 8
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
-last of most texts. Less where any part may be what was asked for: in changes, in records, in what a tool says
-that nobody knows."""
+last of most texts. A lower threshold where any part may be the requested one: changes, records, results of
+unknown tools."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _SAID_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -193,7 +193,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
     least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
     smallest = min(limit, max(least, int(limit * part)))
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
-        # It is within any limit, and nobody need ask for what was told.
+        # The excerpt is within any limit, and its text needs no reference.
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > new_facts.LONGEST or (told := source.told()) is None:
         return limit
@@ -202,7 +202,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
         return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
     whole = size(text)
-    # Once it is within its limit, nobody asks for more.
+    # A text within its limit needs no more.
     return at(new_facts.share_new(text, told, lambda share: at(share) >= whole))
 
 
@@ -375,7 +375,7 @@ class _Parts:
         return named, starts
 
     def file_above(self, place: int) -> bytes:
-        """What says of what the line at a place is; empty if it says that itself."""
+        """The heading of the line at a place; empty if the line names its own subject."""
         named, starts = self._named
         line = named.get(bisect_right(starts, place) - 1) if named else None
         if line is None:
@@ -400,7 +400,7 @@ class _Parts:
         return [starts[at] for at in row_sample.odd(self._text.split("\n"))]
 
     def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
-        """Those that fit into `room` bytes, with what is said about the others."""
+        """The parts that fit into `room` bytes, with the markers of the others."""
         if self._blind:
             spans = windows.choose(self._data, room, failures)
         elif len(self._data) <= new_facts.LONGEST:

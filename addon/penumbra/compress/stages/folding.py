@@ -83,7 +83,7 @@ def _cycle(lines: list[str], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[str], start: int, period: int) -> int:
-    """How often the cycle at `start` follows itself, at least once."""
+    """The number of times that the cycle at `start` follows itself, at least once."""
     position = start + period
     while position < len(lines) and lines[position] == lines[position - period]:
         position += 1

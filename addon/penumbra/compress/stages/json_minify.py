@@ -27,7 +27,7 @@ _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """The same JSON or JSON Lines in fewer bytes; None if the text is neither, or already minimal."""
+    """Equal JSON or JSON Lines in fewer bytes; None if the text is neither, or already minimal."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")
@@ -85,7 +85,8 @@ def among_lines(text: str) -> tuple[str, str, str]:
 def _end_of_value(text: str, start: int) -> int:
     """Where JSON ends that begins at a line's start, without the end of its line; `start` if none begins."""
     closing = "}" if text[start] == "{" else "]"
-    # It ends with the text, the last line that begins as its end does or as another value, or its line.
+    # The string ends with the text, with the last line whose beginning matches its end or another value, or
+    # with its line.
     lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
     for at in dict.fromkeys((len(text), *lasts, start)):
         line = text.find("\n", at + 1) if at >= start else start

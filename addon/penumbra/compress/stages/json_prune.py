@@ -2,8 +2,8 @@
 
     {"users":[{"id":1,"bio":"Born in [812 characters left out] of May"},"[41 more items]"],"total":42}
 
-Numbers keep their spelling. What is cut is said by a string in its place. Several measures are
-tried, from generous to strict, until the result fits. Of an object, numbers and names without blanks (ids,
+Numbers keep their spelling. A string takes the place of a cut part. Several measures are
+tried, from generous to strict, until the result fits. In an object, numbers and names without blanks (ids,
 keys, paths) come before all else; addresses that only continue another of its addresses, and templates of
 addresses, are left out.
 """
@@ -31,7 +31,7 @@ _NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """How much of each value is kept."""
+    """The amount of each value that stays."""
 
     items: int
     keys: int
@@ -57,7 +57,7 @@ _OF_CELLS = (
         for most in (80, 50)
     ),
 )
-"""The same for a value that is one of many, and may have little room."""
+"""The amounts for a value that is one of many, with little space."""
 
 
 def prune(text: str, room: int, *, is_cell: bool = False) -> str | None:
@@ -122,7 +122,7 @@ def _object(source: str, measure: _Measure, depth: int) -> str:
     else:
         derived = _derived(members)
         others = [key for key in members if key not in derived]
-        # What stands first tells most of what an object is.
+        # The first members describe an object best.
         first = others[: (3 * measure.keys + 3) // 4]
         wanted = [*dict.fromkeys([*first, *names, *others])][: measure.keys]
     shown = frozenset(wanted)

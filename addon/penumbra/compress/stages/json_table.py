@@ -214,7 +214,8 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """What all strings of a column begin with; empty if it holds something else, or they share little."""
+    """The common beginning of all strings of a column; empty if it holds something else, or they share
+    little."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or any(value[0] != '"' or "\\" in value for value in strings):
         return ""

@@ -28,7 +28,7 @@ _SHORTEST = 8
 _HEADER = 40
 """Lines in which the first numbers must stand."""
 _L = "L: "
-"""What a reader writes around the number in `L12: `."""
+"""The text that a reader writes around the number in `L12: `."""
 _BAR = " | "
 _PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
 _BEHIND_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
@@ -55,15 +55,15 @@ class Numbered:
 
     number: int
     separator: str
-    """What stands behind the number; `L: `: an L stands in front of it, too."""
+    """The text after the number; `L: `: an L stands before it, too."""
     content: str
 
 
 def thin(text: str) -> str | None:
     """The text with every twentieth line number; None if its lines are not numbered.
 
-    None, too, where the numbers could not be told back: lines that look numbered without being
-    so, numbers that jump over as many lines as stand there without one.
+    None as well where the numbers could not be restored: lines that look numbered without being so, numbers
+    that jump over as many lines as stand there without one.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -94,10 +94,10 @@ class _Numbers:
 
     separator: str
     head: str
-    """What stands in front of the first of them, with a line end in front of each of its lines."""
+    """The text before the first of them, with a line end before each of its lines."""
     numbers: Sequence[int]
     contents: list[str]
-    """What stands behind each number, with the lines without a number that follow."""
+    """The text after each number, with the lines without a number that follow."""
 
     gaps: list[int]
     """Positions of those that lines without a number follow, the last one aside."""
@@ -153,7 +153,7 @@ def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     """(numbers, contents) of the lines; a line without a number has `_NONE`."""
     numbers, contents = [_NONE] * len(lines), lines.copy()
     match_in = _PREFIXES[separator].match
-    # Of a thinned text, few lines have what stands behind a number.
+    # In a thinned text, few lines have the mark after a number.
     sign = _sign(separator)
     for position in [n for n, line in enumerate(lines) if sign in line]:
         if (match := match_in(lines[position])) is not None:
@@ -162,7 +162,7 @@ def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
 
 
 def restore(text: str) -> str:
-    """What `thin` was given, but for the padding of its numbers; any other text as it is."""
+    """The original of a text from `thin`, without the padding of its numbers; any other text as it is."""
     lines = text.split("\n")
     separator = separator_of(lines) if LEGEND in lines[:_HEADER] else ""
     if not separator:
@@ -232,17 +232,17 @@ def parse(line: str, separator: str = "") -> Numbered | None:
 
 
 def _sign(separator: str) -> str:
-    """What stands behind each number."""
+    """The mark after each number."""
     return ": " if separator == _L else separator
 
 
 def prefix(number: int, separator: str) -> str:
-    """What stands in front of a line of this number."""
+    """The text before a line of this number."""
     return f"L{number}: " if separator == _L else f"{number}{separator}"
 
 
 def separator_of(lines: list[str]) -> str:
-    """What stands between number and content; empty if the lines are not numbered.
+    """The text between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that are as far apart as the lines are; below the
     legend one number is enough. Behind a bare colon, only some contents begin with a blank, or all

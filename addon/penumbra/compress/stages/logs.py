@@ -6,9 +6,9 @@
     ~A 05.123 3 1234
     ~A 05.200 1 1235
 
-Reversible. What looks like a value (numbers, times, ids, hashes) is cut out of every line; lines
-that are then equal share a pattern. Values that are the same in all lines, or begin the same, stay
-in the pattern. Critical lines stay as they are. Linear in the text.
+Reversible. Values (numbers, times, ids, hashes) are cut out of every line; lines that are then equal share a
+pattern. Values that are the same in all lines, or begin the same, stay in the pattern. Critical lines stay as
+they are. Linear in the text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
 _LEAST_CHARACTERS = 2_000
-"""Of a text: a short one is read, and quoted from, as it stands."""
+"""The least size of a text: a shorter one is read, and quoted from, as it is."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
 """Characters of a pattern outside its gaps."""
@@ -142,7 +142,7 @@ def without_noise(text: str) -> str | None:
 
 
 def restore(text: str) -> str:
-    """What `factor` was given; any other text as it is."""
+    """The original of a text from `factor`; any other text as it is."""
     if not text.startswith(_FIRST + "\n"):
         return text
     legend, _, body = text[len(_FIRST) + 1 :].partition("\n" + _LAST + "\n")
@@ -193,7 +193,8 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """How many characters all values of a column begin and end with, cut at a mark between numbers."""
+    """The number of characters that all values of a column begin and end with, cut at a mark between
+    numbers."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     ahead = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1

@@ -61,7 +61,7 @@ class _Table:
 
     column: int = 0
     bars: int = 0
-    """How many bars the row has so far."""
+    """The number of bars that the row has so far."""
     start: int = 0
     """The part that the cell begins with."""
     rows: int = 1
@@ -71,7 +71,7 @@ class _Table:
     """By column, what stands there in rows that follow, too, and in how many."""
 
     def spanning(self) -> str | None:
-        """What stands in this column because a row above says so."""
+        """The cell in this column that a row above spans."""
         if (spanned := self.spans.pop(self.column, None)) is None:
             return None
         text, left = spanned
@@ -267,7 +267,7 @@ class _Writer:
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
-        """What stands between cells, or for empty ones in front, where the columns have heads."""
+        """Write the bars between cells, or before empty first ones, where the columns have heads."""
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):

@@ -12,16 +12,16 @@ MOST = 12
 _ROOM = 400
 """Bytes that the line may have."""
 _SHARE = 12
-"""It has no more than this part of an excerpt's room."""
+"""The part of an excerpt's size that names may take."""
 _ADDRESS = re.compile(r"https?://[\w.~:/?#@!$&*+=%-]+")
 _PATH = re.compile(r"[\w.@+~/-]+")
 """All that may be a path: a name is whole where it is one such run."""
 _FILE = re.compile(r"[\w.@+-]*\.[A-Za-z]\w{0,7}")
-"""Its last part."""
+"""The last part of the path."""
 _BEFORE = frozenset("\\])}$%#*?:&^!…")
-"""What in front of a name may be part of it."""
+"""Characters before a name that may be part of it."""
 _BEHIND_PATH, _BEHIND_ADDRESS = frozenset("[{$%*&^"), frozenset("[{(|^,;'")
-"""The same behind it, where no blank follows."""
+"""Characters after it that may be part of it, where no blank follows."""
 _ESCAPE = re.compile(r'\\(?:\\|[nrtbf"])')
 _LONGEST = 160
 """Characters of a name."""

@@ -1,6 +1,6 @@
-"""The parts of a long text that tell most of what is new: paths, names, ids and numbers nobody said before.
+"""The parts of a long text with the most new facts: paths, names, ids and numbers that no earlier text has.
 
-What stands in a text once costs its line; what stands there often is told by any of its lines. So lines are
+A fact that stands once in a text costs its line; any line shows a frequent one. So lines are
 taken one by one, each time the one that tells most for its size of what is not told yet. The beginning and
 the end stand in any case, and what failed comes before the rest. A line beside one that is kept costs no
 marker.
@@ -26,7 +26,7 @@ LONGEST = 200_000
 """Bytes of a text above which its lines are not compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""What makes a word more than a word of a language."""
+"""The signs of a word that is more than a word of a language."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
@@ -48,13 +48,13 @@ _BASE = 30
 # used later for the same bytes, and on the other half they did as well. `scripts/bench quality` shows what a
 # change does.
 _WORDS = 5
-"""What words are worth: so many times the root of a unit's bytes."""
+"""The value of words: so many times the root of a unit's bytes."""
 _WEIGHT = 100
-"""Of a fact that stands once and that nobody has said."""
+"""The weight of a new fact that stands once."""
 _SAID = 30
 """Per cent that a fact weighs whose names were all said before."""
 _TOLD = 20
-"""The same of one that an earlier result shows."""
+"""The weight of a fact that an earlier result shows."""
 _MISSES = 40
 """Units that may not fit before no more are tried."""
 _RARE = 20
@@ -66,7 +66,7 @@ _NONE: Mapping[int, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What each unit of a text tells: its lines, or rows, or pieces of long lines."""
+    """The facts of each unit of a text: its lines, or rows, or pieces of long lines."""
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]
@@ -108,7 +108,7 @@ class Facts:
         return cls(units, weights, worth)
 
     def value(self, unit: int, stated: Container[bytes]) -> int:
-        """What a unit is worth where some facts are told already."""
+        """The value of a unit without the facts that are stated already."""
         weights = self.weights
         return self.worth[unit] + sum([weights[fact] for fact in self.units[unit] if fact not in stated])
 
@@ -122,7 +122,7 @@ class Facts:
         while heap:
             value, unit = heapq.heappop(heap)
             now = -self.value(unit, stated) / (costs[unit] + _BASE)
-            # What it tells may have been told since.
+            # Its facts may have been stated since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif costs[unit] <= room:
@@ -165,7 +165,7 @@ class Lines:
         return cls(spans, facts, above, {first[title]: first[place] for title, place in places.items()})
 
     def choose(self, room: int, failures: Sequence[Span], odd: Sequence[int] = ()) -> list[Span]:
-        """What is kept: spans in order that fit into `room` bytes, with a marker for each gap.
+        """The parts that stay: spans in order that fit into `room` bytes, with a marker for each gap.
 
         `failures`: where failure lines stand, `odd`: where rows begin that differ from the others, the most
         important ones first.
@@ -216,8 +216,8 @@ def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
 
 
 def share_new(text: str, told: Told, is_enough: Callable[[float], bool] = lambda share: share >= 1) -> float:
-    """The part of a text, by its characters, in lines that tell something that nobody said before; the first
-    lines that do so are counted as far as needed."""
+    """The part of a text, by its characters, in lines with new facts; the first such lines are counted as far
+    as needed."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
@@ -253,7 +253,7 @@ def _facts_of(words: bytes) -> tuple[bytes, ...]:
 
 
 _remembered = forgettable(16_384)(_facts_of)
-"""The same words come in line after line, and result after result."""
+"""Equal words recur in line after line, and result after result."""
 
 
 def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
@@ -322,7 +322,7 @@ class _Chosen:
             if self.kept[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # What it tells may have been told since.
+            # Its facts may have been stated since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
                 continue
@@ -356,7 +356,7 @@ class _Chosen:
             self.stated.update(self.facts.units[kept])
 
     def _missing(self, unit: int) -> Collection[int]:
-        """What a unit must not be without, and is: its heading and those above that, and the place that the
+        """The units that a unit needs and lacks: its heading and those above that, and the place that the
         heading is about."""
         if unit not in self.headings and unit not in self.places:
             return ()

@@ -66,7 +66,7 @@ def outline(
     is_cut = bool(start) and not start.endswith("\n")
     first = start.count("\n")
     if not is_cut:
-        # What goes on without a gap is not cut by a mark, so that it can be quoted.
+        # A continuous part is not cut by a mark, so that it can be quoted.
         first = next((at for at in range(first, last) if at not in shown), max(first, last))
         start = "".join(line + "\n" for line in file.lines[:first])
     kept = [one for one in sorted(shown) if first + is_cut <= one < last]

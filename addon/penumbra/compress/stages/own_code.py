@@ -1,4 +1,4 @@
-"""What an edit's acknowledgement says again of the code that its own call has written.
+"""The part of an edit's acknowledgement that repeats the code of its own call.
 
     Successfully overwrote file: src/a.py. Here is the updated code:
     import re
@@ -7,7 +7,7 @@
     ...
 
 The first and the last lines of each run stay, so that what an edit quotes where old code meets new is whole.
-Of a call that has written the whole file there is no old code: one line at each end shows where a run stands.
+A call that has written the whole file has no old code: one line at each end shows where a run stands.
 
 Where the file lies, its call has said as well: its name alone says which one was edited.
 """
@@ -31,7 +31,7 @@ _SHORTEST = 200
 _LONGEST = 800
 """Characters of the line that says which file was edited."""
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
-"""What may stand beside a path that is whole."""
+"""Characters that may stand beside a whole path."""
 _PLACES = 4
 """Places of an argument where a line is looked for: blank lines and brackets are everywhere."""
 _MOST = 20_000
@@ -83,7 +83,7 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def _written(arguments: Any) -> Iterator[str]:
-    """What decoded arguments put into a file: old text that they name is none of it."""
+    """The text that decoded arguments put into a file, without old text that they name."""
     if isinstance(arguments, str):
         yield "\n".join(line[1:] for line in arguments.split("\n") if line.startswith("+"))
     elif isinstance(arguments, Mapping):
@@ -112,7 +112,8 @@ def _run(
     places: Mapping[str, Sequence[int]],
     least: int,
 ) -> int:
-    """How many lines from `start` on stand in the code one after the other; 0 if they are too few."""
+    """The number of lines from `start` on that stand in the code one after the other; 0 if they are too
+    few."""
     longest = 0
     for place in places.get(contents[start], ()):
         # Most places are told apart by the line that would be the last one needed.

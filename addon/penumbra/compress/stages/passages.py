@@ -1,7 +1,7 @@
 """The passages of a long text in which names stand that its conversation has used before.
 
-What an agent looks for in a file it has mostly named: in the task, in a search, in a call. A name that
-stands in many lines says nothing about any of them.
+The names that an agent looks for in a file stand mostly in earlier texts: the task, a search, a call. A name
+that stands in many lines says nothing about any of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from penumbra.compress.size import size
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
-"""What counts as a name: short words are everywhere."""
+"""Names, without short words, which are everywhere."""
 _RARE = 6
 """Lines of the text in which a name may stand at most."""
 _ABOVE = 6

@@ -59,10 +59,10 @@ class _Table:
     """The rows before long ones were cut."""
     chosen: set[int] = field(default_factory=set)
     notes: int = 0
-    """How often it was counted that something is said about others."""
+    """The number of counts of remarks about others."""
 
     def head(self, longest: int) -> list[str]:
-        """What stands in front of the rows, in lines of about so many characters."""
+        """The text before the rows, in lines of about so many characters."""
         return [_short(line, longest) for line in self.header]
 
     def cost(self, at: int) -> int:
@@ -112,7 +112,8 @@ def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOB
     others = [at for at, line in enumerate(rows) if mark not in line]
     if len(others) > len(rows) * _APART:
         return None
-    # What a program says among its rows is of the row in front of it: a warning, how the run broke off.
+    # A program's words among its rows are about the row before: a warning, the way in which the run broke
+    # off.
     apart = sorted({*others, *(at - 1 for at in others if at)}, reverse=True)
     return _sampled([_Table([lines[0]], rows, apart)], room, mentioned)
 
@@ -123,7 +124,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: list[str]) -> str:
-    """What parts the cells: the mark that nearly all of the first lines have equally often."""
+    """The mark between the cells: nearly all of the first lines have it equally often."""
     head_lines = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -167,7 +168,7 @@ def _sampled(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]
     rows = _every_row(tables, left) or _some_rows(tables, left - len(tables) * (_NOTE + 1), mentioned)
     if rows is None:
         return None
-    # What the rows have left is for what stands in front of them.
+    # The space that the rows leave is for the text before them.
     left -= sum(size(line) + 1 for inside in rows for line in inside)
     long = sum(len(line) > longest for table in tables for line in table.header)
     for part in (long, _MOST_BYTES * long) if long else ():

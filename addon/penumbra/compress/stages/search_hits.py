@@ -58,7 +58,7 @@ class _File:
             self.lines.append(line)
 
     def number(self, position: int) -> int:
-        """That of a line in its file."""
+        """The number of a line in its file."""
         found = _HIT.match(self.lines[position])
         return int(found[1]) if found else 0
 

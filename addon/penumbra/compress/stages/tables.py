@@ -20,7 +20,7 @@ _RULE = re2.compile(f"(?m){_ASCII}".encode())
 """Finds a rule in a text: without one there is no table."""
 _ASCII_MARKS = frozenset("|+:-")
 _BOX_MARKS = frozenset("├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+")
-"""How rules begin: a fast no for most lines."""
+"""Beginnings of rules: a fast no for most lines."""
 _LONGEST_RULE = 4_000
 """Characters of a line above which it rules no table that anybody reads."""
 _DASHES = re.compile(r"-{4,}")

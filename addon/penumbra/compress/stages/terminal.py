@@ -1,4 +1,4 @@
-"""What a screen would show of a text: colours and titles gone, overwritten text overwritten.
+"""The text that a screen would show: without colours and titles, overwritten text overwritten.
 
 A carriage return that begins a shorter text over a longer one ends the longer line: what a screen would show
 of both is no text that anybody wrote. Where colours tell what nothing else does, as two texts of a difference
@@ -39,7 +39,7 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""What is deleted may leave a new sequence behind; text of real programs needs one pass."""
+"""A deletion may leave a new sequence; text of real programs needs one pass."""
 _WIDEST = 400
 """Cells that one move to the right may open: real screens are narrower."""
 _PAGE = 60
@@ -121,7 +121,7 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """What is left of texts that were written over each other: the last one, those before it whose end a
+    """The remainder of texts that were written over each other: the last one, those before it whose end a
     screen would still show, and failures."""
     left: list[str] = []
     seen: set[str] = set()

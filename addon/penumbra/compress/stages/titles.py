@@ -27,16 +27,16 @@ _BEGINS = 240
 """Characters of a line in which its place stands."""
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
-"""What says columns once."""
+"""A line that states columns once."""
 _ARROW = re.compile(r" *--> \S")
-"""What says of the line above where that is."""
+"""A line with the place of the line above."""
 _RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
-"""How database shells begin a record that they print as a list of columns, and git a commit."""
+"""The beginning of a record in a list of columns of database shells, and of a commit of git."""
 _COMMIT_HEADER = re.compile(
     r"\[?(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Reflog|tree|parent|author|gpg)\b"
 )
 _COMMIT_BEHIND = re.compile(rf"{_COMMIT_HEADER.pattern}|\n {{4}}")
-"""What stands below a commit's hash: a header, or its message. Programs name commits in their logs, too."""
+"""The lines below a commit's hash: a header, or its message. Programs name commits in their logs, too."""
 _OF_COMMIT = re.compile(
     r"[ \t@+\\:-]|[A-Z][0-9]{0,3}\t|[0-9]+\t|[^\s:]+$|Notes\b"
     r"|(?:diff|index|new|old|deleted|rename|copy|similarity|dissimilarity|Binary|encoding|committer) "
@@ -48,17 +48,17 @@ _INDENT = re.compile(r"[ \t\xa0│├└─]*")
 """Blanks, and what trees are drawn with."""
 _BRANCH = re.compile(r"[│├└]")
 _NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)\"?: *[^\s{\[]")
-"""What says which item of a list it is of."""
+"""The name of an item in a list."""
 _OPENS = ":{[("
-"""How a line ends that others are indented below."""
+"""Ends of lines that have others indented below."""
 _OPENING = re.compile(r"- |(?:FAIL(?:ED|URE)?|PASS(?:ED)?|ERROR|OK|(?:not )?ok)\b|[✓✔✗✘✖●]")
-"""How one begins: an item, and how something ended that is told below."""
+"""Beginnings of such lines: an item, and an outcome with its report below."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
-"""What stands in front of every line of a service, alone: its lines may be indented, or empty."""
+"""The prefix of every line of a service, alone: its lines may be indented, or empty."""
 _TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
 """The head of a table: what it has in common, and the names of its columns."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
-"""What begins with its line in a file that a line above names."""
+"""Beginnings of lines with a place in a file that a line above names."""
 
 
 def above(text: str) -> dict[int, int]:

@@ -37,7 +37,7 @@ class _Hit:
     heads: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     shown: int = 0
-    """How many of the lines are shown."""
+    """The number of shown lines."""
 
 
 def is_hits(text: str) -> bool:

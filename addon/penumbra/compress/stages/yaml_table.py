@@ -86,7 +86,7 @@ def _item(lines: list[str], position: int) -> _Item | None:
             return None
         row[more[2]] = more[3]
         position += 1
-    # What is indented deeper belongs to the mapping: it is not plain.
+    # Lines with a deeper indent belong to the mapping: it is not plain.
     following = lines[position] if position < len(lines) else ""
     deeper = following.strip() and len(following) - len(following.lstrip(" ")) >= column
     return None if deeper else _Item(match[1], row, position)

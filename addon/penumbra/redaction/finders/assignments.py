@@ -188,7 +188,7 @@ _STEM = (
     r"|(?:hash|token|session|cookie|auth)(?:salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging|backup|old|material|bytes)[a-z0-9_.\-]*)?)"
 )
-# No counted repeats: each would multiply the states of the automaton. What follows is bounded by
+# No counted repeats: each would multiply the states of the automaton. The value after the name is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
     r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
@@ -217,8 +217,8 @@ _FOLLOWERS = (
     r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
-# The name within a tag, with the beginning of what stands between tags. What may stand between a name
-# and the end of its tag is as long as the text: behind every name, reading it would take its square.
+# The name within a tag, with the beginning of what stands between tags. The text between a name and the end
+# of its tag may be as long as the whole text: reading it after every name would take quadratic time.
 _TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS)
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
@@ -277,7 +277,7 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 class _Rests:
     """Where the values of one text end that are longer than what is read of them.
 
-    Such a value may be full of names, and each has its own value with the same end: it is looked for once.
+    Such a value may be full of names, all with values of the same end, which is searched for once.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -437,7 +437,7 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
         other = start and data[start - 1] in b":/" and _is_other_name(data, start)
         if not other and not _is_file(data, start, end):
             yield start, end
-        # What follows a name may be the next name; but what took long to match is not read twice.
+        # The text after a name may be the next name; but a slow match is not read twice.
         goes_on = max(end, found + 1) if stop < end + 256 else stop
         found, stop = _NAMES.place(low, goes_on, length) if goes_on < length else (-1, -1)
 
@@ -488,7 +488,7 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
     """Return whether the value says words of its name again, or its user's name, as what is set up for tests
-    does: `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
+    does: `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. The value adds nothing to them."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())

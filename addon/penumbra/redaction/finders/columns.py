@@ -101,7 +101,7 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _telling(names: Sequence[bytes]) -> Columns:
-    """Which of the columns hold secrets."""
+    """The columns that hold secrets."""
     judged = ((at, _NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
     return {at: name for at, name in judged if name.strength > Strength.WEAK}
 
@@ -241,7 +241,7 @@ _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""The same pattern without bars that are no ASCII, which is much faster."""
+"""Without bars that are no ASCII, the pattern is much faster."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
@@ -321,7 +321,7 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
     """The line around a place, without what tools put in front of lines."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
-    # What begins it otherwise has one of these.
+    # Any other beginning has one of these.
     if any(data.find(sign, start, at) >= 0 for sign in _BEGIN_SIGNS):
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)
@@ -432,7 +432,7 @@ def _cell(data: bytes, cell: tuple[int, int], strength: Strength, label: str) ->
 
 def _is_secret(text: str, strength: Strength) -> bool:
     if text.rstrip(":,;{")[-1:] == ")" and "(" not in text:
-        return False  # What ends a call of a program.
+        return False  # The end of a call of a program.
     # Of letters alone, a cell says of a password what a form does: `required`.
     style = Style.CONFIG if text.isalpha() or strength is Strength.STRONG else Style.QUOTED
     return is_secret(text, strength, style)

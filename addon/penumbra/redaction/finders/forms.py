@@ -1,7 +1,7 @@
 """Forms that join a name and its value: assignment, element, argument, table, pair.
 
-Each form is read with bounded patterns from the place where the name ends. What comes out is
-where the value stands and how it is written, which decides what it may be.
+Each form is read with bounded patterns from the place where the name ends. The result is the place of the
+value and its style, which decides about the possible kinds of value.
 """
 
 from __future__ import annotations
@@ -322,8 +322,8 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """The quote that ends a name, with the backslashes that escape it. Those that the name ends with stand in
-    front of them, of each 2, 4, 8 … by the depth at which 0, 1, 3 … escape the quote."""
+    """The quote that ends a name, with the backslashes that escape it. Quotes at the end of the name come
+    first, of each 2, 4, 8 … by the depth at which 0, 1, 3 … escape the quote."""
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 

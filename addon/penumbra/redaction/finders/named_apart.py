@@ -2,7 +2,7 @@
 
 `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: the value says nothing, its neighbour does. The
 member that holds a value is found by its key; the record around it is read for a member that names it, with
-others between. What a default stands in names it as well: `variable "db_password" { default = "…" }`.
+others between. The block around a default names it as well: `variable "db_password" { default = "…" }`.
 
 A name may also stand apart in one statement, tag or reply: a default for a value that is not found,
 `getenv("DB_PASSWORD") || "…"`; an attribute of a tag whose name is another attribute,

@@ -308,7 +308,7 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 def lone_lines(data: bytes) -> Iterator[Span]:
     """Lines that are one random word and nothing else, for texts where secrets are kept.
 
-    Of a name and its value on such a line, the value.
+    A line with a name and its value yields the value.
     """
     for line in _LONE_LINE.finditer(data):
         name = _NAME.match(line[1])

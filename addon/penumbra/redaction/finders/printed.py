@@ -199,7 +199,7 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""These stand in texts of all kinds: they are looked at in front of known programs only."""
+"""Texts of all kinds hold these signs: they count before known programs only."""
 _BEFORE = ("sudo", "env", "curl")
 """Programs that others stand behind."""
 _REACH = 240

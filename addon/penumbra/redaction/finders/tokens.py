@@ -64,7 +64,7 @@ _DOTTED = (
 """Tokens in parts with points between them that nothing else is written like."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""Such rules without their surroundings: a quick question that most texts fail."""
+"""Dotted rules without their surroundings: a quick question that most texts fail."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -197,7 +197,7 @@ _WRAPS = re.compile(
 )
 """A word at the end of a line, and one that the next begins with: where a token may be broken."""
 _WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
-"""The same without what RE2 has no need of."""
+"""Without parts that RE2 has no need of."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
@@ -290,8 +290,8 @@ class Glance:
         return _choice(tuple(map(_whatever_is_around, self.rules)))
 
     def chosen(self, data: bytes, anchor: int) -> tuple[Sequence[Rule], bool]:
-        """Of the rules those that may find their secret at an anchor; and whether a token there may be broken
-        by the end of its line."""
+        """The rules that may find their secret at an anchor; and whether a token there may be broken by the
+        end of its line."""
         if len(self.rules) == 1:
             # A set would take as long to say what the rule's own pattern says.
             return self.rules, _WRAPS.match(data, anchor, anchor + self.reach) is not None
@@ -343,7 +343,8 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """The rule's secret that begins with the anchor at `anchor`. `wraps`: as `Glance.chosen` says."""
+    """The rule's secret that begins with the anchor at `anchor`. `wraps` is the second value of
+    `Glance.chosen`."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
@@ -366,7 +367,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # What its end may lose must not be all of the rest.
+    # The part that the end may lose must not be everything else.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
@@ -460,7 +461,7 @@ def begins_word(data: bytes, start: int) -> bool:
     behind = _BEHIND[data[start - 1]]
     if behind != _GOES_ON:
         return behind == _BEGINS or not placeholder.ends(data, start)
-    # What an escape has in front of its last sign.
+    # The character before the last sign of an escape.
     if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
     before = data[max(0, start - 6) : start]
@@ -511,7 +512,7 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
     """Return whether a password is its user's name, at this machine or one beside it:
-    `guest:guest@localhost`. So it keeps nobody out, and tests and settings are full of it."""
+    `guest:guest@localhost`. Such a password protects nothing, and tests and settings are full of it."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
@@ -519,9 +520,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return whether a login only shows how one is written, in words about logins: before a host that is
-    nobody's (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or
-    `user` (`aws_key:aws_secret@`, `user:my_pass@`)."""
+    """Return true if a login only shows the form of one, in words about logins: before a placeholder host
+    (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or `user`
+    (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False

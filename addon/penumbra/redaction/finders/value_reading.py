@@ -1,7 +1,7 @@
 """Reading of a value from the place where it begins: between quotes, or as a run of what values hold.
 
-What closes a string n levels down has 2**n - 1 backslashes, behind those of its content, which come in
-multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
+The closing quote of a string n levels down has 2**n - 1 backslashes, after those of its content, which come
+in multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
 """
 
 from __future__ import annotations

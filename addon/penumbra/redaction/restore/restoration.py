@@ -1,10 +1,10 @@
 """`penumbra_restore_secrets`: values back into the edits of a response, and out of the next request.
 
-What the provider sees never has a value in it: a response's placeholders become values behind everything
-that reads the response for us, and a request's values become placeholders before everything that reads
-the request. Values are known from the conversation's own results, which clients send again in every
-request: after a restart they are simply read again. Where a result is gone, its place in the arguments
-is remembered, without the value (`store/restorations.py`).
+The provider never gets a value: placeholders in a response become values after all our readers of the
+response, and values in a request become placeholders before all our readers of the request. Values are known
+from the conversation's own results, which clients send again in every request: after a restart they are
+simply read again. Where a result is gone, its place in the arguments is remembered, without the value
+(`store/restorations.py`).
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Restoration:
         """See `wire.call_arguments.Open`."""
         opened = restorer_of(tool, self._values, self._folder, self._declared, freeform=freeform)
         if opened is None and not restorer.settled(tool):
-            # What this call does is not read here: it may change the folder for those behind it.
+            # The effect of this call is not read here: later calls may find another folder.
             self._folder = replace(self._folder, moved=True)
         return None if opened is None else _Watched(opened, self._note)
 
@@ -355,7 +355,7 @@ class Restoring:
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
         """Turn values that were put back into earlier responses into their placeholders again: the arguments
-        are amended. Whether there were any.
+        are amended. Returns true if there were any.
 
         `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
         """
@@ -500,8 +500,8 @@ def _relative(
 ) -> tuple[Edit, ...]:
     """Edits of a call's arguments, counted from their begin.
 
-    What stands where no reader of JSON looks, such as the first of two members of one name, is found
-    by its bytes.
+    Values where no reader of JSON looks, such as the first of two members of one name, are found by their
+    bytes.
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)

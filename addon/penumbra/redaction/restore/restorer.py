@@ -3,9 +3,9 @@
 The arguments of a call arrive in fragments of any size, and are passed on at once up to the first
 placeholder whose value is known. From there on they wait for the end of the call, for only then it is
 certain which file the call edits: a second path, a doubled key or a second section may stand behind
-everything else. Whatever is not beyond doubt stays a placeholder.
+everything else. Any uncertain placeholder stays.
 
-What placeholders stand for is kept in memory only, apart for each conversation, and bounded.
+The values behind placeholders are in memory only, apart for each conversation, and bounded.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def _is_absolute(path: str) -> bool:
 def _plain(path: str) -> str:
     """The path, with slashes, if it means one file to every reader; empty for any other.
 
-    What changes when it is normalised may cross a link on its way; what begins with a sign of a shell's,
-    and what some systems cut off, may stand for something else.
+    A path that normalising changes may cross a link on its way; one that begins with a sign of a shell's, or
+    has parts that some systems cut off, may name another file.
     """
     drive = _DRIVE.match(path)
     if drive:
@@ -364,11 +364,11 @@ class Edited:
     member: str = ""
     """The one member of its arguments that does; empty: a patch within them does."""
     in_lines: bool = False
-    """What is written stands behind the signs of a patch's lines."""
+    """The text follows the signs of a patch's lines."""
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """None if the tool is no edit, or if it is not certain which file its calls name.
+    """None if the tool is no edit, or if the file of its calls is uncertain.
 
     `declared`: by name of tool, the one property of its declared schema that names a file; empty for a
     schema that has none.
@@ -448,7 +448,7 @@ class Restorer:
             places = patch_marks(text, self.folder, None)
         else:
             places = json_marks(text, self.folder, self.how)
-        # What stands in a key, or is spelt with escapes, makes the two differ.
+        # Text in a key, or spelt with escapes, makes the two differ.
         if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
         yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
