@@ -183,7 +183,7 @@ _PARTS = re.compile("[^0-9A-Za-z]+")
 
 @remembered(16_384)
 def is_telling(call_id: str) -> bool:
-    """True if a call's id alone tells its conversation. Ids recur in every request, so answers are remembered."""
+    """True if a call's id alone identifies its conversation. Ids recur in every request."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
 

@@ -32,7 +32,7 @@ _REPEAT = re.compile(r"(?:([?*+])|\{([0-9]+)(,?)([0-9]*)\})(\??)")
 _GROUP = re.compile(r"\((?:\?(i?):|(?!\?))")
 _ANY_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _SPACE = r" \t\n\f\r"
-"""The characters of RE2's `\s`; `re` has one more."""
+r"""The characters of RE2's `\s`; `re` has one more."""
 _IN_CLASS = re.compile(r"\\(.)")
 _WIDE, _WIDEST, _MOST_WIDE, _MOST = 8, 128, 2, 8
 """Repeats: how many times more than at least are many, how many are too many, how often either may be."""
