@@ -52,7 +52,7 @@ class Certificates:
 
     ca: Path
     bundle: Path | None
-    """None where the bundle could not be written."""
+    """Absent where the bundle could not be written."""
     problem: str = ""
     """Why there is no bundle."""
 

@@ -107,7 +107,7 @@ def _report(
         for match in placeholder.PATTERN.finditer(line):
             rule = scan.rules.get(match[0])
             if rule is None:
-                continue  # The file existed before.
+                continue  # The text had this placeholder before.
             counts[rule] += 1
             size = len(scan.values[match[0]])
             yield f"line {number}: {match[0]} for {size:,} characters, by {rule}: {_why(rule, known)}" + (

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_unused(store: Path | None, *, is_json: bool) -> int:
-    """Print the tools that nobody calls, three lines each. Returns the exit code, 0."""
+    """Print the tools that are never called, three lines each. Returns the exit code, 0."""
     found = overview.unused_tools(_kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS)))
     if is_json:
         print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())

@@ -50,7 +50,7 @@ from penumbra.wire.request_path import is_this_machine
 # is recognised and left alone. The number means nothing as soon as the call is over.
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
-# Such messages would write addresses and keys into the log.
+# Their messages would write addresses and keys into the log.
 for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 

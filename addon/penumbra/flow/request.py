@@ -311,7 +311,7 @@ class RequestWay:
         if not meant and not self.must_search(flow):
             refusal.leave(flow, error)
             return True
-        # This request is refused by any failure below.
+        # Any failure below refuses this request.
         guarded.stop(flow)
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)

@@ -437,7 +437,7 @@ class WebSocketWay:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # This message is stopped by any failure below.
+        # Any failure below stops this message.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)

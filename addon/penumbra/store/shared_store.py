@@ -216,9 +216,9 @@ class SharedStore:
         """Put rows in the place of those that are there, and add those that are not. The latter returns one
         boolean for each row.
 
-        None if the command failed, or its outcome is unknown. `news`: what other proxies are told. `former`:
-        it is to hold only if that is known; if not, it is taken back, and where rows were put, these records
-        by name stand again. Then others are told behind it: none goes by what may not hold.
+        Returns None if the command failed, or its outcome is unknown. `news`: what other proxies are told.
+        `former`: it is to hold only if that is known; if not, it is taken back, and where rows were put,
+        these records by name stand again. Then others are told behind it: none goes by what may not hold.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:

@@ -12,8 +12,8 @@ An edit is not read back, with one exception: a value that was *amended* reads a
 all that come after. The value then is a document of its own, at the value's place.
 
 The first items of an array may come from a memory (`remember`): such an item is a value with the same bytes
-that an earlier document had, and computations over the items continue after it (`folded`). Its place is the
-item's.
+that an earlier document had, and computations over the items continue after it (`folded`). The item's place
+counts.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ class ParsedText:
         try:
             self._parse(data, data)
         except msgspec.DecodeError as error:
-            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. Such bytes are
-            # masked with escapes of the same length, so that every place stays where it is.
+            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. Escapes in keys
+            # are masked with escapes of the same length, so that every place stays where it is.
             masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
             if not count:
                 raise NotJson(str(error)) from None

@@ -2,8 +2,8 @@
 
 Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
 A request whose array begins with the bytes of a remembered prefix continues from its states: neither its
-text nor what was computed from it is read again. What is remembered is a function of the bytes alone: without
-it every result is the same, and slower.
+text nor what was computed from it is read again. Every remembered value is a function of the bytes alone:
+without the memory every result is the same, and slower.
 
 Each array is remembered with two prefixes: the one that its last request has shown to stay, and a longer one
 that the next request is expected to share, since clients change the last items (they move cache breakpoints).
@@ -177,7 +177,7 @@ class _Array:
         for key in self.likely.states.keys() | self.sure.states.keys():
             of_both = [prefix.states.get(key, ()) for prefix in (self.sure, self.likely)]
             states += VALUE_BYTES + max(sum([kept.size for kept in each]) for each in of_both)
-        # What was read of an item may be as large as its text again.
+        # Readings of an item may be as large as its text.
         return ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head) + states
 
 
@@ -203,7 +203,7 @@ def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many first members two sequences share."""
+    """The number of equal first members of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -289,7 +289,7 @@ class PrefixMemory:
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
-            # Of a short array, nothing is expected to stay, and yet it may.
+            # No member of a short array is expected to stay, and yet it may.
             if not (prefix.items or array.likely.items) and array.tail[1][:1] == hashes[:1]:
                 return array, False
         return _Array(scope, prefix, prefix), not prefix.items

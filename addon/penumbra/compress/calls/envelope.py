@@ -172,8 +172,8 @@ def tells_failure(head: str, tail: str) -> bool:
 
 def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
     """The shortened form of `whole`, with a last line if the agent had cut that itself: such parts are not
-    among our counts. Its notices stay, if not `around` the text, as far as `room` bytes hold them; the text
-    as it is where they hold nothing.
+    among our counts. The agent's notices stay, unless they are `around` the text, as far as `room` bytes
+    allow; a text without notices stays as it is.
     """
     notices = dict.fromkeys(notice[0] for notice in _cut().finditer(whole)) if is_cut(whole) else {}
     if not notices:
@@ -211,7 +211,7 @@ def _cut() -> re.Pattern[str]:
 
 @rules.cached
 def _sign_of_cut() -> Linear | None:
-    """The same patterns in one for RE2, which is faster to find none; None where RE2 might disagree."""
+    """One pattern for RE2, which is faster to find none; None where RE2 might disagree."""
     pattern = _cut().pattern
     return None if _OTHERWISE.search(pattern) else Linear(pattern.encode())
 

@@ -117,7 +117,7 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """(position, indent) of the lines of a tree, in order: no blank ones, and none that was printed in the
-    middle of it. Such a line is indented less than its neighbours, which are a level apart at most."""
+    middle of it. The nested line is indented less than its neighbours, which are a level apart at most."""
     told = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in told if indent > 0), default=0)
     tree: list[tuple[int, int]] = []

@@ -39,7 +39,8 @@ class Pattern:
         return re.compile(source)
 
     def needs(self, *names: str) -> Pattern:
-        """This pattern. Raises ValueError if a group of one of these names is missing."""
+        """The pattern, once it has these groups. Raises ValueError if a group of one of these names is
+        missing."""
         for name in names:
             if name not in self._groups:
                 raise ValueError(f"no group {name} in {self.sources[0]}")

@@ -169,7 +169,7 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
     """The values of each key over all rows, None where it is missing; inner objects as dotted keys.
 
-    None if there are too many keys, or most of the cells would be empty: both are counted first.
+    Returns None if there are too many keys, or most of the cells would be empty: both are counted first.
     """
     keys: dict[str, None] = {}
     for row in rows:

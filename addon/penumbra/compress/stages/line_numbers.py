@@ -62,8 +62,8 @@ class Numbered:
 def thin(text: str) -> str | None:
     """The text with every twentieth line number; None if its lines are not numbered.
 
-    None as well where the numbers could not be restored: lines that look numbered without being so, numbers
-    that jump over as many lines as stand there without one.
+    Numbers stay where they could not be restored: in lines that only look numbered, and where they jump over
+    as many lines as stand there without one.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)

@@ -129,7 +129,7 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
 def without_noise(text: str) -> str | None:
     """The log with `[timestamp]` for the time that begins a line and `[hash]` for long hashes.
 
-    None if most lines do not begin with a time. Critical lines keep theirs.
+    Returns None if most lines do not begin with a time. Critical lines keep theirs.
     """
     lines = text.split("\n")
     stamped = [position for position, line in enumerate(lines) if _STAMP.match(line)]

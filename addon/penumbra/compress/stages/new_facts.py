@@ -122,7 +122,7 @@ class Facts:
         while heap:
             value, unit = heapq.heappop(heap)
             now = -self.value(unit, stated) / (costs[unit] + _BASE)
-            # Its facts may have been stated since.
+            # The unit's facts may have been stated since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif costs[unit] <= room:
@@ -322,7 +322,7 @@ class _Chosen:
             if self.kept[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # Its facts may have been stated since.
+            # The unit's facts may have been stated since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
                 continue

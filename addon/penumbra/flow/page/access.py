@@ -1,8 +1,8 @@
 """Access to the page: by the link, at the address that it names, in a browser that no other page led.
 
-A browser can be made to send requests here by any page that it shows. Such a page does not have the link, and
-can't name the requested host (a name of its own that leads to this machine is none of ours); the headers that
-it lets a browser send say where the request comes from.
+A browser can be made to send requests here by any page that it shows. A hostile page does not have the link,
+and can't name the requested host (a name of its own that leads to this machine is none of ours); the headers
+that it lets a browser send say where the request comes from.
 """
 
 from __future__ import annotations

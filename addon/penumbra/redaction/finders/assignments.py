@@ -277,7 +277,7 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 class _Rests:
     """Where the values of one text end that are longer than what is read of them.
 
-    Such a value may be full of names, all with values of the same end, which is searched for once.
+    A long value may be full of names, all with values of the same end, which is searched for once.
     """
 
     def __init__(self, data: bytes) -> None:

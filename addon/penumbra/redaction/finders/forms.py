@@ -454,7 +454,7 @@ def _is_given_to(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """None for what is a name itself: `"verdict":"pass","assertions":`."""
+    """Returns None for a name: `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
     # `passwd, is_authenticated=False`: an argument with its name.

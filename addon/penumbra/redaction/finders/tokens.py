@@ -210,7 +210,7 @@ _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """Text that joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
-"""This machine, or a name without a domain."""
+"""A host on the local machine, or a name without a domain."""
 _LOGIN_WORDS = re.compile(
     rb"(?i)(?:(?:my|your|the|some|user(?:name)?|pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|api|foo|bar|baz|qux"
     rb"|login|test|example|sample|aws|db|app|client)[ _.:@-]?)+"
@@ -512,7 +512,8 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
     """Return whether a password is its user's name, at this machine or one beside it:
-    `guest:guest@localhost`. Such a password protects nothing, and tests and settings are full of it."""
+    `guest:guest@localhost`. A login with equal halves protects nothing, and tests and settings are full of
+    it."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)

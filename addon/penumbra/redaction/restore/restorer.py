@@ -368,7 +368,7 @@ class Edited:
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """None if the tool is no edit, or if the file of its calls is uncertain.
+    """Returns None if the tool is no edit, or if the file of its calls is uncertain.
 
     `declared`: by name of tool, the one property of its declared schema that names a file; empty for a
     schema that has none.
