@@ -16,8 +16,10 @@ import inspect
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import ClassVar
 
 from mitmproxy import http
 from mitmproxy.proxy import commands, events, layer
@@ -78,25 +80,48 @@ def _session(flow: http.HTTPFlow) -> Session | None:
 _continuation_ids = itertools.count(-2, -1)
 
 
+class Purpose(Enum):
+    """Purposes of a request of ours that is made for a client's stream."""
+
+    INSTEAD = auto()
+    """It takes the place of the client's, which was refused."""
+    CONTINUATION = auto()
+    """Its response continues the one that the client is getting."""
+
+
+@dataclass
+class Running:
+    """A request of ours, from its start to the end of its response: the client's stream has at most one.
+
+        none ── refused ───► INSTEAD ── refused again ──► INSTEAD
+          │                     └── its response ends ──► none
+          └──── turn ended ► CONTINUATION ── it ends, or its connection breaks ──► none
+
+    `SpliceStream._BROKEN` says what becomes of each if one of the two connections breaks.
+    """
+
+    purpose: Purpose
+    id: int
+    """Id of its stream."""
+    flow: http.HTTPFlow
+    shown: bool = False
+    """The client has got a part of the response."""
+    readable: bool = False
+    """The session can read the response as it arrives."""
+    unread: bytearray = field(default_factory=bytearray)
+    """The body, where the session can't."""
+
+
 class SpliceStream(HttpStream):
-    """A stream of the client that can be continued, or a continuation."""
+    """A stream of the client that can be continued, or the stream of a request of ours."""
 
     parent_id: int | None = None
-    """Continuations only: id of the client's stream."""
-    continuation_id: int | None = None
-    """The client's stream only: id of the continuation under way."""
+    """Id of the client's stream; None: this is one."""
+    running: Running | None = None
     session: Session | None = None
-    continuation: http.HTTPFlow | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
     """Nothing was sent to the client since the last keep-alive was due."""
-    shown = False
-    readable = False
-    """The continuation's response is what the session can read."""
-    unread: bytearray
-    """Continuations only: body bytes that the session can't read as they arrive."""
-    again_id: int | None = None
-    """The request that was sent instead of the client's, while its response is under way."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
@@ -129,33 +154,59 @@ class SpliceStream(HttpStream):
                 yield from self._keep_alive(self.session)
             elif event.command is self.patience and self.server_state == self.state_look:
                 yield from self._release()
-        elif self.continuation_id is not None and isinstance(event, RequestProtocolError):
-            # The client is gone, and with it the reason for the continuation.
-            gone, self.continuation_id, self.wakeup = self.continuation_id, None, None
-            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
-            yield from super()._handle_event(event)
-        elif self.continuation_id is not None and isinstance(event, ResponseProtocolError):
-            yield from self._turn_end(error=event.message)
-        elif self.again_id is not None and isinstance(event, RequestProtocolError):
-            gone, self.again_id = self.again_id, None
-            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
-            yield from super()._handle_event(event)
-        elif self._may_go_back() and isinstance(event, ResponseProtocolError):
-            self.again_id = None
-            if not (yield from self._send_again(b"", event.message)):
-                yield from self._go_on(ResponseEndOfMessage(self.stream_id))
+        elif isinstance(event, (RequestProtocolError, ResponseProtocolError)):
+            purpose = self.running.purpose if self.running is not None else None
+            handle = self._BROKEN.get((type(event), purpose), SpliceStream._broken)
+            yield from handle(self, event)
         else:
-            if isinstance(event, ResponseProtocolError) and self.server_state in (
-                self.state_look,
-                self.state_refused,
-            ):
-                yield from self._release()
-            if isinstance(event, (RequestProtocolError, ResponseProtocolError)):
-                self.wakeup = None
             yield from self._stock_event(event)
 
+    # One of the two connections breaks
+
+    def _client_gone(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The client is gone, and with it the reason for a request of ours."""
+        assert isinstance(event, RequestProtocolError)
+        assert self.running is not None
+        gone, self.running, self.wakeup = self.running.id, None, None
+        yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
+        yield from super()._handle_event(event)
+
+    def _continuation_broken(self, event: events.Event) -> layer.CommandGenerator[None]:
+        assert isinstance(event, ResponseProtocolError)
+        yield from self._turn_end(error=event.message)
+
+    def _replacement_broken(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """Ask for another request, or go back to the first response while nothing else has gone out."""
+        assert isinstance(event, ResponseProtocolError)
+        if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
+            yield from self._broken(event)
+            return
+        self.running = None
+        if not (yield from self._send_again(b"", event.message)):
+            yield from self._go_on(ResponseEndOfMessage(self.stream_id))
+
+    def _broken(self, event: events.Event) -> layer.CommandGenerator[None]:
+        is_held = self.server_state in (self.state_look, self.state_refused)
+        if isinstance(event, ResponseProtocolError) and is_held:
+            yield from self._release()
+        self.wakeup = None
+        yield from self._stock_event(event)
+
+    _BROKEN: ClassVar[
+        Mapping[
+            tuple[type, Purpose | None],
+            Callable[[SpliceStream, events.Event], layer.CommandGenerator[None]],
+        ]
+    ] = {
+        (RequestProtocolError, Purpose.INSTEAD): _client_gone,
+        (RequestProtocolError, Purpose.CONTINUATION): _client_gone,
+        (ResponseProtocolError, Purpose.INSTEAD): _replacement_broken,
+        (ResponseProtocolError, Purpose.CONTINUATION): _continuation_broken,
+    }
+
     def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        first = isinstance(event, ResponseHeaders) and self.continuation_id is None
+        continues = self.running is not None and self.running.purpose is Purpose.CONTINUATION
+        first = isinstance(event, ResponseHeaders) and not continues
         if isinstance(event, ResponseHeaders) and first and _guard(self.flow) is not None:
             self.headers = event.response.headers.copy()
         if first and (session := _session(self.flow)) is not None:
@@ -165,7 +216,7 @@ class SpliceStream(HttpStream):
             yield from self._wake_later()
 
     def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Return what arrives of a body that is refused for its size is let go at once."""
+        """Let go of what arrives of a body that is refused for its size."""
         bound = self.too_large or bodies.BOUNDS.get(self.flow)
         if bound is not None and isinstance(event, RequestData):
             if self.too_large is None and len(self.request_body_buf) + len(event.data) > bound.most:
@@ -206,7 +257,7 @@ class SpliceStream(HttpStream):
         """The rest of a stream that began with an error."""
         self.held.append(event)
         if isinstance(event, ResponseEndOfMessage):
-            self.again_id = None
+            self.running = None
             body = b"".join(held.data for held in self.held if isinstance(held, ResponseData))
             if not (yield from self._send_again(body)):
                 if self.original is None:
@@ -215,16 +266,11 @@ class SpliceStream(HttpStream):
                     yield from self._go_on(event)
 
     def _release(self) -> layer.CommandGenerator[None]:
-        """Return what was held goes its way after all."""
+        """Let what was held go its way after all."""
         held, self.held = self.held, []
         yield from super().start_response_stream()
         for event in held:
             yield from self._stock_event(event)
-
-    def _may_go_back(self) -> bool:
-        """Nothing of the response to a second request has gone to the client."""
-        started = self.state_stream_response_body, self.state_done, self.state_errored
-        return self.again_id is not None and self.server_state not in started
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
         """Ask whether another request is to be sent instead; True if one is, or if the flow has ended."""
@@ -239,12 +285,7 @@ class SpliceStream(HttpStream):
                     response.headers = headers
                 self.original = (response, body)
             self._expect_another()
-            parent = next(
-                layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer)
-            )
-            self.again_id = stream_id = next(_continuation_ids)
-            parent.parents[stream_id] = self.stream_id
-            yield from _request(stream_id, refused.following)
+            yield from self._run(Purpose.INSTEAD, refused.following)
             return True
         if refused.restore and self.original is not None:
             self.flow.response, body = self.original
@@ -282,10 +323,10 @@ class SpliceStream(HttpStream):
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
             # The stream may be in memory for as long as its connection.
-            self.session = self.continuation = None
+            self.session = self.running = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Return what follows a change of protocol. A WebSocket that breaks off, so without a frame that
+        """Pass on what follows a change of protocol. A WebSocket that breaks off, so without a frame that
         closes it, breaks off on its other side, too; mitmproxy would close that with the code of a sound
         end."""
         for command in super().passthrough(event):
@@ -300,7 +341,7 @@ class SpliceStream(HttpStream):
 
     def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, ResponseEndOfMessage):
-            self.again_id = None
+            self.running = None
             if self._is_live():
                 yield from self._turn_end()
                 return
@@ -314,7 +355,7 @@ class SpliceStream(HttpStream):
 
     def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, ResponseEndOfMessage) and _guard(self.flow) is not None:
-            self.again_id = None
+            self.running = None
             restored = self.original
             if (yield from self._send_again(bytes(self.response_body_buf))):
                 return
@@ -334,22 +375,24 @@ class SpliceStream(HttpStream):
     def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The continuation's events, as if the upstream had gone on talking."""
         assert self.session is not None
+        assert self.running is not None
         if isinstance(event, ResponseHeaders):
-            self.readable = self.continuation is not None and is_stream(self.continuation, event.response)
+            self.running.readable = is_stream(self.running.flow, event.response)
         elif isinstance(event, ResponseData):
-            if not (self.session.live and self.readable):
-                self.unread += event.data
+            if not (self.session.live and self.running.readable):
+                self.running.unread += event.data
             elif out := self.session.feed(event.data):
-                self.quiet, self.shown = False, True
+                self.quiet, self.running.shown = False, True
                 yield SendHttp(ResponseData(self.stream_id, out), self.context.client)
         elif isinstance(event, ResponseEndOfMessage):
             yield from self._turn_end()
 
     def _turn_end(self, error: str | None = None, body: bytes = b"") -> layer.CommandGenerator[None]:
         assert self.session is not None
-        self.continuation_id = None
-        unread = bytes(self.unread) if self.continuation is not None else b""
-        turn = TurnEnd(self.flow, self.session, self.continuation, error, self.shown, unread, body)
+        turn = TurnEnd(self.flow, self.session, error=error, body=body)
+        if (ended := self.running) is not None:
+            turn.continuation, turn.shown, turn.encoded = ended.flow, ended.shown, bytes(ended.unread)
+            self.running = None
         yield PenumbraTurnEndHook(turn)
         if (yield from self.check_killed(True)):
             self.wakeup = None
@@ -376,22 +419,25 @@ class SpliceStream(HttpStream):
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False
-        self.wakeup = self.session = self.continuation = None
+        self.wakeup = self.session = self.running = None
         code = ResponseProtocolError.code
         yield from self.handle_protocol_error(ResponseProtocolError(self.stream_id, state.broken, code))
         return True
 
     def _continue(self, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
-        parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))
-        self.continuation_id = stream_id = next(_continuation_ids)
-        self.continuation = flow
-        self.shown = self.readable = False
-        self.unread = bytearray()
         self.server_state = self.state_continue
-        parent.parents[stream_id] = self.stream_id
         if self.session is not None and self.session.live and self.wakeup is None:
             yield from self._wake_later()
-        yield from _request(stream_id, flow)
+        yield from self._run(Purpose.CONTINUATION, flow)
+
+    def _run(self, purpose: Purpose, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
+        """Send a flow's request, as if it had come from the client."""
+        parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))
+        self.running = Running(purpose, stream_id := next(_continuation_ids), flow)
+        parent.parents[stream_id] = self.stream_id
+        yield ReceiveHttp(RequestHeaders(stream_id, flow.request, end_stream=False, replay_flow=flow))
+        yield ReceiveHttp(RequestData(stream_id, flow.request.raw_content or b""))
+        yield ReceiveHttp(RequestEndOfMessage(stream_id))
 
     def _keep_alive(self, session: Session) -> layer.CommandGenerator[None]:
         if self.quiet and session.holding and (data := session.keep_alive()):
@@ -402,13 +448,6 @@ class SpliceStream(HttpStream):
     def _wake_later(self) -> layer.CommandGenerator[None]:
         self.wakeup = commands.RequestWakeup(KEEP_ALIVE_SECONDS)
         yield self.wakeup
-
-
-def _request(stream_id: int, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
-    """A flow's request, as if it had come from the client."""
-    yield ReceiveHttp(RequestHeaders(stream_id, flow.request, end_stream=False, replay_flow=flow))
-    yield ReceiveHttp(RequestData(stream_id, flow.request.raw_content or b""))
-    yield ReceiveHttp(RequestEndOfMessage(stream_id))
 
 
 class SpliceHttpLayer(HttpLayer):
