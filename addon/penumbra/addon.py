@@ -90,7 +90,6 @@ class Penumbra(Guarded):
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
         return self.current.settings
 
     # Life of the addon
@@ -253,13 +252,11 @@ class Penumbra(Guarded):
         self.requests.begins(flow)
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        """Rewrite a recognised request."""
         if flow.metadata:
             self.explainer.learn(flow)
         await self.requests.request(flow)
 
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Decide how a response is read."""
         await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
@@ -274,7 +271,6 @@ class Penumbra(Guarded):
         await self.responses.complete(flow)
 
     async def error(self, flow: http.HTTPFlow) -> None:
-        """A flow has ended before its response."""
         await self.responses.failed(flow)
 
     def websocket_start(self, flow: http.HTTPFlow) -> None:

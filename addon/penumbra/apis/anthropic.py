@@ -67,7 +67,6 @@ class AnthropicFormat(ApiFormat):
         return Message(value, turn, role, role == "assistant", parts, bound=thinks)
 
     def content(self, document: Document, content: Raw | None) -> tuple[Part, ...]:
-        """The parts of a message's content."""
         if content is not None and document.is_string(content):
             return (Part(Kind.TEXT, content, texts=(content,)),)
         parts: list[Part] = []
@@ -77,7 +76,6 @@ class AnthropicFormat(ApiFormat):
         return tuple(parts)
 
     def block(self, document: Document, value: Raw) -> Sequence[Part]:
-        """The parts of one content block."""
         block = document.members(value)
         kind = document.string(block.get("type"))
         if kind == "text":

@@ -234,7 +234,6 @@ class ApiFormat(ABC):
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
-        """Remove the messages at these places."""
         return
 
     def compared_with(self, request: Document) -> Raw | None:
@@ -270,7 +269,6 @@ class ApiFormat(ABC):
         return self.responses.body(injected_tool, before)
 
     def prompt(self, document: Document) -> Prompt:
-        """The prompt in a request."""
         return document.once(self._prompt)
 
     def _prompt(self, document: Document) -> Prompt:

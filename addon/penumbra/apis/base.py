@@ -35,7 +35,6 @@ class Event:
 
     @classmethod
     def read(cls, piece: Piece) -> Event:
-        """The event that a piece is."""
         if piece.data is None:
             return cls(piece, None)
         try:
@@ -55,7 +54,6 @@ class Event:
             self.is_changed = True
 
     def copy(self) -> Event:
-        """A copy of the event without its edits."""
         document = Document(self.document.data) if self.document is not None else None
         return Event(self.piece, document, self.is_changed)
 
@@ -64,7 +62,6 @@ class Event:
         return self.document.render() if self.document is not None else b""
 
     def bytes(self) -> bytes:
-        """The bytes on the wire."""
         if self.document is None or not (self.is_changed or self.document.edits):
             return self.piece.raw
         return self.piece.with_data(self.document.render())
@@ -88,8 +85,6 @@ class Filter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InjectedCall:
-    """One call of the injected tool."""
-
     id: str
     arguments: str
     """JSON text as the model wrote it; may be cut off or no JSON at all."""
@@ -104,8 +99,6 @@ class InjectedCall:
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """One call of a client's tool."""
-
     id: str
     name: str
     arguments: str
@@ -258,8 +251,6 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools of a request."""
-
     names: tuple[str, ...]
     """Names of all tools."""
     own: int

@@ -262,7 +262,6 @@ class Chunk:
 
     @property
     def raw(self) -> bytes:
-        """The bytes on the wire."""
         return self.message.raw
 
     def with_data(self, data: bytes) -> bytes:
@@ -280,7 +279,6 @@ class ChunkReader:
     _messages: MessageReader = field(default_factory=MessageReader)
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """The chunks that these bytes complete."""
         return [Chunk(message, _event(message)) for message in self._messages.feed(data)]
 
     def close(self) -> list[Chunk]:

@@ -182,7 +182,6 @@ def inner(document: Document) -> dict[str, Raw]:
 
 
 def inner_root(document: Document) -> Raw:
-    """The request itself."""
     top = document.members(document.root)
     for name in _WRAPPERS:
         if "contents" not in top and "contents" in document.members(top.get(name)):
@@ -303,7 +302,6 @@ class GeminiReader:
     """White space at the beginning, before it is known what comes."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
-        """The pieces that these bytes complete."""
         if self._reader is None:
             self._blank += data
             if not data.strip() and len(self._blank) <= MOST_BLANK_BYTES:
@@ -473,7 +471,6 @@ def members(document: Document) -> dict[str, Raw]:
 
 
 def arrays(document: Document) -> Iterator[Raw]:
-    """The parts of each candidate."""
     for candidate in document.items(members(document).get("candidates")):
         content = document.members(document.members(candidate).get("content"))
         if "parts" in content:

@@ -33,7 +33,6 @@ class Seam:
         return joined
 
     def edit(self, document: Document, texts: Iterable[Raw]) -> None:
-        """Edits the texts of a document."""
         for value in texts:
             text = document.string(value) or ""
             if (joined := self.join(text)) != text:

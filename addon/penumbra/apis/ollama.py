@@ -232,7 +232,6 @@ def is_hidden(document: Document, call: Raw, injected_tool: str) -> bool:
 
 
 def take_out(document: Document, injected_tool: str) -> None:
-    """Remove the injected tool's calls."""
     take_out_calls(document, _message(document), lambda call: is_hidden(document, call, injected_tool))
 
 

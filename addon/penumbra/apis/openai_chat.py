@@ -62,7 +62,6 @@ class ChatMessage:
         return "".join(pieces)
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take in one delta."""
         for key, value in delta.items():
             if key == "content":
                 self._content += value if isinstance(value, list) else [value] if value is not None else []

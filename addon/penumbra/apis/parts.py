@@ -26,8 +26,6 @@ _FILE_KEYS = {"mimeType", "mime_type"}
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that the model made."""
-
     id: str
     name: str
     arguments: Raw | None = None
@@ -55,7 +53,6 @@ class OpenCalls:
         return copied
 
     def add(self, calls: Iterable[ToolCall]) -> None:
-        """More calls, behind the others."""
         for call in calls:
             self._all[id(call)] = call
             self._by_id.setdefault(call.id, OrderedDict())[id(call)] = call

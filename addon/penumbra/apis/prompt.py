@@ -19,8 +19,6 @@ from penumbra.wire.document import Document
 
 
 class Kind(Enum):
-    """Kinds of parts."""
-
     TEXT = auto()
     """Words of the operator, the user or the model."""
     CALL = auto()
@@ -76,7 +74,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """Only the provider can read it: it stays as it is, or goes as a whole."""
 
     def of(self, *kinds: Kind) -> list[Part]:
-        """The message's parts of these kinds, in order."""
         return [part for part in self.parts if part.kind in kinds]
 
 

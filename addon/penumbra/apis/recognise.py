@@ -71,7 +71,6 @@ class Api:
 
 @rules.cached
 def apis() -> tuple[Api, ...]:
-    """Every API of the rule file, in its order."""
     providers = rules.load_as("providers.yaml", Providers)
     caches = {
         name: Cache(rule.kind == "explicit", rule.marker.encode(), rule.minimum_tokens)
@@ -94,7 +93,6 @@ def apis() -> tuple[Api, ...]:
 
 @rules.cached
 def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Hosts of providers, and local ones."""
     providers = rules.load_as("providers.yaml", Providers)
     return tuple(host for hosts in providers.providers.values() for host in hosts), providers.local
 
@@ -184,7 +182,6 @@ def _providers() -> Any:
 
 @rules.cached
 def others() -> tuple[Other, ...]:
-    """Every kind of the rule file, in its order."""
     return tuple(
         Other(name, LinearText(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
         for name, entry in _providers()["others"].items()
@@ -193,7 +190,6 @@ def others() -> tuple[Other, ...]:
 
 @rules.cached
 def sockets() -> tuple[SocketKind, ...]:
-    """Every kind of socket of the rule file."""
     return tuple(
         SocketKind(name, LinearText(f"(?i){entry['path']}"), entry["error"])
         for name, entry in _providers()["sockets"].items()
@@ -241,6 +237,5 @@ def is_socket(method: str, headers: Mapping[str, str]) -> bool:
 
 
 def upgrade_refusal() -> bytes:
-    """The body of the refusal."""
     error = {"message": _MESSAGE, "type": "invalid_request_error", "param": None, "code": "upgrade_required"}
     return encode({"error": error})

@@ -190,7 +190,6 @@ class Responses:
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
 
     def call_arguments(self, open_: Open) -> CallArguments:
-        """A filter that edits the arguments of calls."""
         return self.arguments(open_)
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
@@ -206,7 +205,6 @@ class Responses:
         return Stream(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
 
     def body(self, injected_tool: str, before: str = "") -> Stream:
-        """A response that arrives as one JSON document."""
         return Stream(BODY, self.turns(BODY, injected_tool, before))
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Stream:

@@ -172,7 +172,6 @@ class Transcript:
 
 
 def _input(document: Document) -> list[bytes]:
-    """The items of a request."""
     given = document.members(document.root).get("input")
     if (text := document.string(given)) is not None:
         return [encode({"role": "user", "content": text})]
@@ -299,7 +298,6 @@ class SocketHistory:
 
 
 def item_done(frame: bytes) -> bytes | None:
-    """The item that a frame of a response completes."""
     document = Document(frame)
     item = document.members(document.root).get("item")
     return None if item is None else document.source(item)

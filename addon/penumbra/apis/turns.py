@@ -77,11 +77,9 @@ class Framing:
         self.is_whole = is_whole
 
     def reader(self) -> Reader:
-        """Return a reader for the next turn."""
         return self._new_reader()
 
     def write(self, event: Event) -> bytes:
-        """Return the bytes on the wire."""
         return event.bytes()
 
 
@@ -180,7 +178,6 @@ class Turns(ABC):
 
     @property
     def holding(self) -> bool:
-        """Something is held back right now."""
         return self.state in (State.HOLDING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:

@@ -204,7 +204,6 @@ class BilledTokens:
 
     @property
     def prompt(self) -> int:
-        """All input tokens."""
         return self.uncached + self.cached + self.written
 
     @classmethod

@@ -15,7 +15,6 @@ _LONGEST = 253
 
 
 def mode(client: object) -> str:
-    """The proxy mode that a client has come through."""
     return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
 
 

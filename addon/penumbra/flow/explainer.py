@@ -349,7 +349,6 @@ class Commands:
 
     @command.command("penumbra.resume")
     def resume(self) -> None:
-        """End a pause."""
         self.switch(is_on=False)
 
     def switch(self, *, is_on: bool) -> None:

@@ -89,7 +89,6 @@ async def run(flow: http.HTTPFlow) -> str | None:
 
 
 def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> None:
-    """The response to a hidden request begins."""
     if flow.response is None or flow.response.status_code != 200:
         return
     if bodies.is_stream(flow):

@@ -77,7 +77,6 @@ def addresses() -> list[tuple[str, int]]:
 
 
 def ports() -> frozenset[int]:
-    """The ports that the proxy listens on."""
     return frozenset(port for _, port in addresses())
 
 

@@ -189,7 +189,6 @@ class Turns:
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
-        """The bill of a response, with all its turns."""
         if loop.turns:
             self._journal.responded(turn, 200, loop.turns)
 

@@ -115,7 +115,6 @@ class OverflowRetry(Step):
             state.session = None
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """The client's response is complete."""
         watched, state.guard = state.guard, None
         if not isinstance(watched, WatchedRequest):
             return

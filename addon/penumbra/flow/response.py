@@ -77,7 +77,6 @@ class ResponseWay:
         )
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """A request is about to be sent."""
         state.format = incoming.api.format
         state.has_placeholders = placeholder.stands_in(accepted.rewritten.body)
         for step in self._steps:
@@ -92,7 +91,6 @@ class ResponseWay:
         self.headers(flow)
 
     def headers(self, flow: http.HTTPFlow) -> None:
-        """Let each step decide how it reads a response."""
         if (state := states.of(flow)) is None or flow.response is None:
             return
         for step in self._steps:
@@ -116,7 +114,6 @@ class ResponseWay:
             states.forget(flow)
 
     async def failed(self, flow: http.HTTPFlow) -> None:
-        """A flow has ended before its response."""
         if (state := states.of(flow)) is None:
             return
         for step in self._steps:
@@ -157,7 +154,6 @@ class ResponseUsage(Step):
         self._journal = journal
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """The response will be in this format."""
         asks = incoming.api.kind == "messages"
         state.response_format = incoming.api.format if asks else ""
         state.conversation = accepted.conversation if asks else b""
@@ -174,7 +170,6 @@ class ResponseUsage(Step):
         self._journal.responded(turn, response.status_code, turns)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
         if state.conversation:
             await state.lease.engine.answered(state.conversation)
         if state.turn is not None and flow.websocket is None:
@@ -249,7 +244,6 @@ class FlowPrivacy(Step):
         self._hide(flow, state)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
         self._hide(flow, state)
 
     def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:

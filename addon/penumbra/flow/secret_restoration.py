@@ -43,15 +43,11 @@ class RestoredResponse:
         return FORMATS[self.restoration.format].responses.call_arguments(self.restoration.open)
 
     def edited(self, *, stream: bool) -> PassedResponse:
-        """The response with values in it."""
         return FORMATS[self.restoration.format].responses.passed([self.filter()], stream=stream)
 
 
 class SecretRestoration(Step):
-    """State: none."""
-
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """The response to this request may get values."""
         if accepted.restoration is not None:
             state.put(RestoredResponse(accepted.restoration))
             bodies.ask_for_codings(flow.request)
@@ -94,7 +90,6 @@ class SecretRestoration(Step):
             await self._end(flow, restored)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
         if (restored := state.get(RestoredResponse)) is not None:
             await self._end(flow, restored)
 

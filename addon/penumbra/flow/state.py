@@ -103,8 +103,6 @@ class Refused:
 
 @dataclass
 class FlowState:
-    """One flow."""
-
     lease: Lease
     """The settings and the engine that it began with."""
     session: Session | None = None
@@ -152,7 +150,6 @@ class FlowState:
         self._records.pop(kind, None)
 
     def end(self) -> None:
-        """End the flow's lease."""
         self.lease.end()
 
 

@@ -78,14 +78,12 @@ class ToolLoopStep(Step):
     # The step
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """The request may declare the injected tool."""
         state.session = LoopedResponse.of(accepted, state.lease)
         if state.session is not None:
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
-        """Decide how a response is read."""
         if (hidden := state.get(HiddenRequest)) is not None:
             hidden_requests.headers(flow, hidden, state)
             return
@@ -124,7 +122,6 @@ class ToolLoopStep(Step):
             state.session = None
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
         if (hidden := state.get(HiddenRequest)) is not None:
             hidden_requests.ended(flow, hidden)
             return

@@ -43,7 +43,6 @@ class Tracing(Step):
         await self.failed(flow, state)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended, with a response or without."""
         if state.turn is not None and state.response_format and flow.websocket is None:
             self.ended(state.turn, flow.request.headers)
 

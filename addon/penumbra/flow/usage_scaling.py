@@ -37,13 +37,10 @@ class ScaledResponse:
     """True if scaling comes after the tool loop."""
 
     def passed(self, *, stream: bool) -> PassedResponse:
-        """The response as it goes to the client."""
         return FORMATS[self.format_name].responses.passed([self.usage], stream=stream)
 
 
 class UsageScaling(Step):
-    """State: none."""
-
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """`accepted` says what its client is to be told of the request."""
         state.drop(ScaledResponse)
@@ -87,7 +84,6 @@ class UsageScaling(Step):
             _report(flow, scaled)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
-        """A flow has ended before its response."""
         scaled = state.get(ScaledResponse)
         if scaled is not None and scaled.usage.real:
             _report(flow, scaled)

@@ -415,7 +415,6 @@ class WebSocketWay:
             await self._search(flow, searched)
 
     async def _search(self, flow: http.HTTPFlow, socket: SearchedSocket) -> None:
-        """Search a client's frame. Raises RedactionError."""
         if flow.websocket is None:
             return
         message = flow.websocket.messages[-1]

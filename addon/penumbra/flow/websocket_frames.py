@@ -38,7 +38,6 @@ def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
 
 
 def inject(flow: http.HTTPFlow, frame: bytes, *, to_client: bool, is_text: bool = True) -> None:
-    """Send a frame of our own."""
     ctx.master.commands.call("inject.websocket", flow, to_client, frame, is_text)
 
 

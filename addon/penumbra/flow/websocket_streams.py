@@ -64,8 +64,6 @@ class Sending:
 
 
 class WebSocketRetry:
-    """State: none."""
-
     def __init__(self, describe: Describe, recovered: Callable[[http.HTTPFlow, str, int], None]) -> None:
         """`recovered` is told of a request that was refused and then taken: by which rule, in which form."""
         self._describe = describe
@@ -186,8 +184,6 @@ class SocketStream:
 
 @dataclass
 class Socket:
-    """One connection."""
-
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)

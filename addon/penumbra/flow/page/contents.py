@@ -106,7 +106,6 @@ class Contents:
         return {**self.process(), **overview.overview(self.journal)}
 
     def sessions(self) -> list[Record]:
-        """Since the start."""
         return overview.sessions(self.journal)
 
     def session(self, name: str) -> Record | None:

@@ -42,8 +42,6 @@ _HEADERS = {
 
 @dataclass(eq=False)
 class Listener:
-    """An open stream of events."""
-
     browser: tuple[str, ...]
     """Host and user agent, by which streams of one browser are counted."""
     news: asyncio.Event = field(default_factory=asyncio.Event)

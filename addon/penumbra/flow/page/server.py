@@ -77,7 +77,6 @@ class PageServer:
             self._page.changed()
 
     def close(self) -> None:
-        """Close the connections of all open pages."""
         if self._server is not None:
             self._server.stop()
             # Not to be waited for: browsers hold their connections.
