@@ -1,0 +1,49 @@
+"""Outputs of real programs in `tests/outputs`, each below a head in YAML: the call, what a reader must still find
+(`keep`), and what may be left out (`may_go`).
+
+A fact is words, and a line states it if it has them in this order, so that a table, a shortened path or fewer blanks
+change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+FOLDER = Path(__file__).parents[1] / "outputs"
+NAMES = sorted(file.stem for file in FOLDER.glob("*.txt"))
+
+
+@dataclass(frozen=True)
+class Output:
+    call: str
+    """The command line."""
+    keep: tuple[str, ...]
+    may_go: tuple[str, ...]
+    text: str
+
+
+@cache
+def read(name: str) -> Output:
+    head, _, text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").partition("\n---\n")
+    facts = yaml.safe_load(head)
+    return Output(facts["call"], tuple(facts["keep"]), tuple(facts["may_go"]), text)
+
+
+def missing(text: str, facts: tuple[str, ...]) -> list[str]:
+    """The facts that no line of the text states."""
+    lines = text.split("\n")
+    return [fact for fact in facts if not any(_states(line, fact) for line in lines)]
+
+
+def _states(line: str, fact: str) -> bool:
+    at = 0
+    for word in fact.split():
+        at = line.find(word, at)
+        if at < 0:
+            return False
+        at += len(word)
+    return True
