@@ -71,3 +71,8 @@ def _hosts(flow: http.HTTPFlow) -> list[str]:
     nothing else can tell one."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
+
+
+def headers_of(request: http.Request) -> dict[str, str]:
+    """By names in lower case."""
+    return {name.lower(): value for name, value in request.headers.items()}

@@ -29,8 +29,8 @@ from penumbra.explain.result_facts import ResultMemory, read_all
 from penumbra.explain.text_lines import Line, Mark, Search, head, note, said
 from penumbra.flow import destination
 from penumbra.flow.current_settings import Lease
+from penumbra.flow.destination import headers_of
 from penumbra.flow.page.contents import Contents, Texts
-from penumbra.flow.signing import headers_of
 from penumbra.metrics import totals
 from penumbra.metrics.journal import Journal
 from penumbra.redaction.redact_calls import shown_names

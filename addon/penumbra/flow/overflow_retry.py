@@ -20,10 +20,9 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
-from penumbra.flow.loop_turns import Turns
+from penumbra.flow.response_edits import UsageScaling
 from penumbra.flow.state import FlowState, Refused, Step
-from penumbra.flow.tool_loop import ToolLoopStep
-from penumbra.flow.usage_scaling import UsageScaling
+from penumbra.flow.tool_loop import ToolLoopStep, Turns
 from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict
 from penumbra.retry.refusals import Refusal

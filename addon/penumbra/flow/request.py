@@ -3,13 +3,15 @@
 `request` undoes the changes of a way that fails. `_decide` asks step by step: is the request ours, is its
 head unambiguous, what does its own switch say, does it open a WebSocket, is it a call of an LLM? `_call`
 decodes the body and has the engine rewrite it; `_send` puts the new body in and signs it. `OtherRequests`
-searches all other requests for secrets and does nothing else to them.
+searches all other requests for secrets and does nothing else to them. `Signing` knows Amazon's signatures.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -29,14 +31,15 @@ from penumbra.config.per_request import (
 from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, workers
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
-from penumbra.flow import bodies, destination, guarded, refusal, signing, websocket_frames
+from penumbra.errors import one_line
+from penumbra.flow import bodies, destination, guarded, refusal, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings, Lease
+from penumbra.flow.destination import headers_of
 from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.refusal import leave
 from penumbra.flow.report import Observation, Reports
 from penumbra.flow.response import ResponseWay
-from penumbra.flow.signing import Signing, headers_of, sign
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket_streams import SearchedSocket, Socket
 from penumbra.metrics.journal import Journal
@@ -98,7 +101,7 @@ class RequestWay:
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
-            signing.sign_now(flow.request, state.lease.settings)
+            sign_now(flow.request, state.lease.settings)
             return
         before = replace(flow.request.data, headers=http.Headers(flow.request.headers.fields))
         state = states.begin(flow, self._lease())
@@ -237,7 +240,7 @@ class RequestWay:
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
             # Behind everything that may change a header, for headers are signed too.
-            signing.sign(request, state.lease.settings)
+            sign(request, state.lease.settings)
         self._reports.accepted(flow, state, state.lease, incoming, accepted)
 
     # Requests that go on byte for byte
@@ -469,3 +472,64 @@ class OtherRequests:
             f"Penumbra does not know {where!r}, whose requests carry results of tools or secrets: "
             f"penumbra_unknown_paths={policy}."
         )
+
+
+# Requests to Amazon that are signed: left alone, or signed again with the client's own keys
+
+_MOST_HOSTS = 1_000
+"""Most hosts that are warned of."""
+
+
+class Signing:
+    """Tells requests to Amazon that are signed, and can't be changed, from all others.
+
+    State: which hosts were warned of."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._warned: set[str] = set()
+
+    def forbids_changes(self, flow: http.HTTPFlow, api: Api | None, settings: Settings) -> bool:
+        """Return whether a signature forbids every change, and warn of it once for each host.
+
+        Amazon alone reads such signatures: elsewhere, the header that carries one is any other header.
+        """
+        request = flow.request
+        if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
+            return False
+        keys = _keys(settings)
+        if keys is not None and keys.made(_signable(request)):
+            return False
+        self._journal.passed("signed")
+        host = one_line(request.host)
+        if host not in self._warned and len(self._warned) < _MOST_HOSTS:
+            self._warned.add(host)
+            _log.warning(
+                f"Penumbra leaves requests to {host} alone: they are signed. Use an API key, "
+                "or penumbra_aws_signing=environment and the client's own keys."
+            )
+        return True
+
+
+def sign(request: http.Request, settings: Settings, date: str = "") -> None:
+    """Sign a changed request with the keys that the client has signed its own with. `date`: empty for that
+    of the client's signature."""
+    if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
+        request.headers.update(keys.sign(_signable(request), date))
+
+
+def sign_now(request: http.Request, settings: Settings) -> None:
+    """Sign a hidden request: the client's own may have been signed long ago."""
+    sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def _keys(settings: Settings) -> sigv4.Keys | None:
+    key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if settings.aws_signing != "environment" or not key_id or not secret:
+        return None
+    return sigv4.Keys(key_id, secret)
+
+
+def _signable(request: http.Request) -> sigv4.Signable:
+    headers = {"host": request.pretty_host, **headers_of(request)}
+    return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")

@@ -19,13 +19,11 @@ from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import bodies, destination, guarded, websocket_frames
 from penumbra.flow import state as states
-from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
-from penumbra.flow.secret_restoration import RestoredResponse, SecretRestoration
+from penumbra.flow.response_edits import RestoredResponse, ScaledResponse, SecretRestoration, UsageScaling
 from penumbra.flow.state import FlowState, Step, add_note
-from penumbra.flow.tool_loop import ToolLoopStep
+from penumbra.flow.tool_loop import ToolLoopStep, Turns
 from penumbra.flow.tracing import Tracing
-from penumbra.flow.usage_scaling import ScaledResponse, UsageScaling
 from penumbra.flow.websocket_streams import Socket
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal

@@ -26,9 +26,9 @@ from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests, refusal, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
-from penumbra.flow.loop_turns import MOST_RETRIES, LoopedResponse, Turns
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
+from penumbra.flow.tool_loop import MOST_RETRIES, LoopedResponse, Turns
 from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_streams import (
     Describe,

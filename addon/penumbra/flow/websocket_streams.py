@@ -22,7 +22,7 @@ from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import destination
 from penumbra.flow.current_settings import Lease
-from penumbra.flow.loop_turns import LoopedResponse
+from penumbra.flow.tool_loop import LoopedResponse
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.retry import refusals, retry
 from penumbra.retry.refusals import Kind, Refusal

@@ -17,10 +17,10 @@ from penumbra.apis.responses_socket import Said
 from penumbra.apis.usage import NOT_READ
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import state as states
-from penumbra.flow.loop_turns import Turns
 from penumbra.flow.report import Reports
 from penumbra.flow.response import ResponseUsage
 from penumbra.flow.state import FlowState
+from penumbra.flow.tool_loop import Turns
 from penumbra.flow.websocket import WebSockets
 from penumbra.flow.websocket_streams import Sending, Socket, SocketStream, Waiting
 from penumbra.metrics.amounts import Amounts

@@ -1,12 +1,14 @@
-"""Values that are put back into edits of the model's (`redaction/restore`), on their way to the client.
+"""Edits of responses on their way to the client: values put back into the model's own edits of files
+(`redaction/restore`), and input tokens reported in another scale (`conversation/context_windows.py`).
 
-In a stream that the tool loop reads, values are put in after the loop; into other streams piece by piece, and
-into documents before they are sent.
+Of a stream that the tool loop reads, both are filters after it; other streams are edited piece by piece as
+they arrive, documents before they are sent. A response in which nothing is edited goes on as it came.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ from mitmproxy import http
 from penumbra import errors
 from penumbra.apis.base import Filter, PassedResponse, Response
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import ScaledUsage
+from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import bodies, destination
@@ -24,7 +28,8 @@ from penumbra.wire import content_encoding
 if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration
 
-METADATA = "penumbra_values_restored"
+_RESTORED = "penumbra_values_restored"
+_SCALED = "penumbra_context_guard"
 _log = logging.getLogger(__name__)
 
 
@@ -103,7 +108,7 @@ class SecretRestoration(Step):
         if not restoration.calls:
             return
         note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
-        flow.metadata[METADATA] = len(restoration.used)
+        flow.metadata[_RESTORED] = len(restoration.used)
         add_note(flow, note)
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
@@ -124,3 +129,93 @@ class SecretRestoration(Step):
         if (body := edited.feed(plain) + edited.close()) != plain:
             response.raw_content = body
             bodies.replace_document(flow, Done(body))
+
+
+@dataclass
+class ScaledResponse:
+    """One response whose usage is told differently."""
+
+    scale: UsageScale
+    format_name: str
+    usage: ScaledUsage
+    is_looped: bool = False
+    """True if scaling comes after the tool loop."""
+
+    def passed(self, *, stream: bool) -> PassedResponse:
+        return FORMATS[self.format_name].responses.passed([self.usage], stream=stream)
+
+
+class UsageScaling(Step):
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """`accepted` says what its client is to be told of the request."""
+        state.drop(ScaledResponse)
+        name = accepted.request.api.format
+        if (scale := accepted.usage_scale) is None or name not in FORMATS:
+            return
+        usage = FORMATS[name].responses.scaled_usage(scale.count)
+        state.put(ScaledResponse(scale, name, usage))
+        bodies.ask_for_codings(flow.request)
+
+    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+        """A stream that is read by the tool loop, told differently."""
+        if (scaled := state.get(ScaledResponse)) is None:
+            return response
+        scaled.is_looped = True
+        response.attach(scaled.usage)
+        return response
+
+    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """Streams that are passed on as they arrive."""
+        scaled = state.get(ScaledResponse)
+        if scaled is None or scaled.is_looped or not callable(response.stream):
+            return
+        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
+        if decode is not None:
+            decoded = bodies.LiveDecoding(decode, state)
+            response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
+            bodies.stream_plainly(flow, response)
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+        scaled = state.get(ScaledResponse)
+        if scaled is None or response.status_code != 200:
+            return
+        if not response.stream and not bodies.is_stream(flow):
+            plain = bodies.content(flow)
+            passed = scaled.passed(stream=False)
+            if (body := passed.feed(plain) + passed.close()) != plain:
+                bodies.put_document(flow, body)
+        if scaled.usage.real:
+            _report(flow, scaled)
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        scaled = state.get(ScaledResponse)
+        if scaled is not None and scaled.usage.real:
+            _report(flow, scaled)
+
+
+def _edited(
+    inner: Callable[[bytes], Iterable[bytes] | bytes],
+    decoded: bodies.LiveDecoding,
+    edited: PassedResponse,
+) -> Callable[[bytes], bytes | list[bytes]]:
+    """Return what mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        given = inner(data)
+        chunk = given if isinstance(given, bytes) else b"".join(given)
+        out = decoded.feed(chunk, edited.feed) if chunk else b""
+        return (out if data else out + decoded.end(edited.close)) or []
+
+    return take
+
+
+def _report(flow: http.HTTPFlow, scaled: ScaledResponse) -> None:
+    """Report the scaled figures beside the real ones."""
+    scale, real = scaled.scale, scaled.usage.real
+    told = {name: [count, scale.count(count)] for name, count in real.items()}
+    flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": told}
+    factor = scale.believed / scale.limit
+    note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
+    add_note(flow, note)
+    _log.info(f"Penumbra: {destination.shown(flow)}: {note}; in truth {real}")
