@@ -10,7 +10,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import orjson
 
 from penumbra.errors import one_line
 
@@ -99,6 +101,11 @@ def use_rules(setting: str) -> list[str]:
         return user_rules.use(user_rules.folder_of(setting))
     except RuleError as error:
         raise Failure(f"rules: {error}", code=WRONG) from None
+
+
+def print_json(value: Any) -> None:
+    """Print figures for programs."""
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def piped_text(name: str) -> str:

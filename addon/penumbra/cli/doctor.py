@@ -25,11 +25,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
@@ -38,7 +38,7 @@ from penumbra.cli import agent_environment, certificates, local
 from penumbra.cli.advisories import FOR_OLD_PYTHON, holes_of, newer, version_of
 from penumbra.cli.agent_environment import covers_llm_host, entries
 from penumbra.cli.certificates import NAME, ca_file, certificate_file
-from penumbra.cli.command import WRONG, Failure, Parser
+from penumbra.cli.command import WRONG, Failure, Parser, print_json
 from penumbra.config.settings import (
     Settings,
     SettingsError,
@@ -77,6 +77,8 @@ class Check:
         return f"{words[self.state]:<5} {self.told}" + (f": {self.fix}" if self.fix else "")
 
 
+ok, note, bad = (partial(Check, state) for state in State)
+
 _STORE = "store"
 
 
@@ -85,31 +87,29 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
     path = database_path(settings, environment)
     if path is None:
         told = "the store is in memory: after a restart, conversations begin anew, and are billed so"
-        return Check(State.NOTE, _STORE, told, "unset PENUMBRA_DATABASE")
+        return note(_STORE, told, "unset PENUMBRA_DATABASE")
     if not path.exists():
         return _store_to_be_made(path)
     if not os.access(path, os.R_OK | os.W_OK):
-        return Check(
-            State.NOTE, _STORE, f"store {path} can't be written: all is kept in memory", _chown(path)
-        )
+        return note(_STORE, f"store {path} can't be written: all is kept in memory", _chown(path))
     try:
         with closing(database_file.connect(path)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except (sqlite3.Error, ValueError) as error:
-        return Check(State.NOTE, _STORE, f"store {path} can't be read ({error}); it is begun anew at a start")
+        return note(_STORE, f"store {path} can't be read ({error}); it is begun anew at a start")
     size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
     told = f"store {path}: {size / 1024**2:,.1f} of {settings.database_max_bytes / 1024**2:,.0f} MB"
     if version > VERSION:
-        return Check(State.NOTE, _STORE, f"{told}, made by a later release; it is begun anew at a start")
-    return Check(State.OK, _STORE, f"{told}, version {version}")
+        return note(_STORE, f"{told}, made by a later release; it is begun anew at a start")
+    return ok(_STORE, f"{told}, version {version}")
 
 
 def _store_to_be_made(path: Path) -> Check:
     folder = next(above for above in path.parents if above.exists())
     if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir():
-        return Check(State.OK, _STORE, f"no store yet: {path} is made at the first start")
+        return ok(_STORE, f"no store yet: {path} is made at the first start")
     told = f"store {path} can't be made, since {folder} can't be written: all is kept in memory"
-    return Check(State.NOTE, _STORE, told, _chown(folder))
+    return note(_STORE, told, _chown(folder))
 
 
 def _chown(path: Path) -> str:
@@ -231,7 +231,7 @@ def port(environment: Mapping[str, str]) -> Check:
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
             told = f"port {_PORT}: a proxy of ours runs there (process {entry.get('pid')}{paused})"
-            return Check(State.OK, "port", told)
+            return ok("port", told)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -239,8 +239,8 @@ def port(environment: Mapping[str, str]) -> Check:
         except OSError as error:
             why = "taken by another program" if error.errno == errno.EADDRINUSE else str(error.strerror)
             fix = f"penumbra proxy -p {_PORT + 1}; `penumbra wrap` takes a free one"
-            return Check(State.NOTE, "port", f"port {_PORT} on 127.0.0.1 is {why}", fix)
-    return Check(State.OK, "port", f"port {_PORT} on 127.0.0.1 is free")
+            return note("port", f"port {_PORT} on 127.0.0.1 is {why}", fix)
+    return ok("port", f"port {_PORT} on 127.0.0.1 is free")
 
 
 def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -252,13 +252,13 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
                 f"process {entry['pid']} broke {found['broken']:,} of {found['compared']:,} compared prefixes"
             )
             fix = "the sessions on its page name the places: report them, and set penumbra_pause until then"
-            yield Check(State.NOTE, "prefix", told, fix)
+            yield note("prefix", told, fix)
 
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
     """Check variables of this shell, and replacements in settings of agents."""
     checks = [*_variables(environment, ""), *_files(environment)]
-    yield from checks or [Check(State.OK, "environment", "nothing in the environment leads past the proxy")]
+    yield from checks or [ok("environment", "nothing in the environment leads past the proxy")]
 
 
 def _files(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -281,22 +281,22 @@ def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
             told = (
                 f"{name}={one_line(value)}{where} is no LLM host that is known: requests there are not read"
             )
-            yield Check(State.NOTE, "environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
+            yield note("environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
     for name in ("NO_PROXY", "no_proxy"):
         past = [entry for entry in entries(environment.get(name, "")) if covers_llm_host(entry)]
         if past:
             told = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
-            yield Check(State.NOTE, "environment", told, f"take it out; `penumbra wrap` does{_but(where)}")
+            yield note("environment", told, f"take it out; `penumbra wrap` does{_but(where)}")
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if environment.get(name, "").lower().startswith("socks"):
             told = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
-            yield Check(State.NOTE, "environment", told, _undo(name, where))
+            yield note("environment", told, _undo(name, where))
         elif where and environment.get(name):
             told = f"{name}{where} comes before what the agent is started with"
-            yield Check(State.NOTE, "environment", told, _undo(name, where))
+            yield note("environment", told, _undo(name, where))
     if environment.get("NODE_TLS_REJECT_UNAUTHORIZED", "") == "0":
         told = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs trust anybody"
-        yield Check(State.NOTE, "environment", told, "unset NODE_TLS_REJECT_UNAUTHORIZED")
+        yield note("environment", told, "unset NODE_TLS_REJECT_UNAUTHORIZED")
 
 
 def _undo(name: str, where: str) -> str:
@@ -327,13 +327,13 @@ def certificate(environment: Mapping[str, str]) -> Iterator[Check]:
     try:
         folder = certificates.folder_in_use(environment=environment)
     except Failure as failure:
-        yield Check(State.BAD, _CA, str(failure))
+        yield bad(_CA, str(failure))
         return
     if not os.path.lexists(ca_file(folder)):
         yield _ca_to_be_made(folder)
         return
     problems = list(_problems(folder))
-    yield from problems or [Check(State.OK, _CA, f"CA certificate {certificate_file(folder)}")]
+    yield from problems or [ok(_CA, f"CA certificate {certificate_file(folder)}")]
     if all(problem.state is not State.BAD for problem in problems):
         yield from _trusted(folder, environment)
 
@@ -341,9 +341,9 @@ def certificate(environment: Mapping[str, str]) -> Iterator[Check]:
 def _ca_to_be_made(folder: Path) -> Check:
     above = next(path for path in (folder, *folder.parents) if path.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-        return Check(State.OK, _CA, f"no CA certificate yet: the first start makes one in {folder}")
+        return ok(_CA, f"no CA certificate yet: the first start makes one in {folder}")
     told = f"no CA certificate can be made in {folder}: {above} can't be written"
-    return Check(State.BAD, _CA, told, "name another folder: --set confdir=FOLDER")
+    return bad(_CA, told, "name another folder: --set confdir=FOLDER")
 
 
 def _problems(folder: Path) -> Iterator[Check]:
@@ -354,21 +354,19 @@ def _problems(folder: Path) -> Iterator[Check]:
         ca = read(folder)
         mode = key.stat().st_mode
     except (OSError, ValueError) as error:
-        told = f"the CA certificate in {folder} can't be read ({one_line(str(error))[:80]})"
-        yield Check(State.BAD, _CA, told, _AGAIN)
+        yield bad(_CA, f"the CA certificate in {folder} can't be read ({one_line(str(error))[:80]})", _AGAIN)
         return
     if stat.S_IMODE(mode) & 0o077:
-        yield Check(State.NOTE, _CA, f"others can read the CA's key {key}", f"chmod 600 {key}; {_AGAIN}")
+        yield note(_CA, f"others can read the CA's key {key}", f"chmod 600 {key}; {_AGAIN}")
     now = datetime.now(UTC)
     since = ca.certificate.not_valid_before_utc
     if not since <= now < ca.until:
-        told = f"the CA certificate holds from {since:%Y-%m-%d} to {ca.until:%Y-%m-%d}"
-        yield Check(State.BAD, _CA, told, _AGAIN)
+        yield bad(_CA, f"the CA certificate holds from {since:%Y-%m-%d} to {ca.until:%Y-%m-%d}", _AGAIN)
     elif ca.until < now + _SOON:
-        yield Check(State.NOTE, _CA, f"the CA certificate ends on {ca.until:%Y-%m-%d}", _AGAIN)
+        yield note(_CA, f"the CA certificate ends on {ca.until:%Y-%m-%d}", _AGAIN)
     if lacking := ca.lacks(provider_hosts()):
         told = f"the CA certificate may not sign for {', '.join(lacking)}, which clients will refuse"
-        yield Check(State.NOTE, _CA, told, _AGAIN)
+        yield note(_CA, told, _AGAIN)
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
@@ -383,14 +381,14 @@ def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
         where, fix = "under `penumbra wrap`", ""
         tried |= agent_environment.variables("127.0.0.1:9", trusted, environment, is_llm_host=covers_llm_host)
         if trusted.bundle is None or not trusted.bundle.is_file():
-            yield Check(State.OK, _TRUST, "no bundle of certificates yet: the first start makes it")
+            yield ok(_TRUST, "no bundle of certificates yet: the first start makes it")
             return
     for client, problem in families(folder, tried):
         if problem:
             told = f"{client} does not trust the CA certificate {where} ({one_line(problem)[:120]})"
-            yield Check(State.NOTE, _TRUST, told, fix)
+            yield note(_TRUST, told, fix)
         else:
-            yield Check(State.OK, _TRUST, f"{client} trusts the CA certificate {where}")
+            yield ok(_TRUST, f"{client} trusts the CA certificate {where}")
 
 
 USAGE = """\
@@ -419,7 +417,7 @@ def main(arguments: Sequence[str]) -> int:
             {"check": check.about, "state": check.state.name.lower(), "told": check.told, "fix": check.fix}
             for check in made
         ]
-        print(orjson.dumps(lines, option=orjson.OPT_INDENT_2).decode())
+        print_json(lines)
     return WRONG if any(check.state is State.BAD for check in made) else 0
 
 
@@ -439,8 +437,8 @@ def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < (3, 12):
         told = f"Python {version}: mitmproxy 11.0.2 is the last one for it, and has known holes"
-        return Check(State.NOTE, "python", told, FOR_OLD_PYTHON)
-    return Check(State.OK, "python", f"Python {version}")
+        return note("python", told, FOR_OLD_PYTHON)
+    return ok("python", f"Python {version}")
 
 
 def _versions() -> Iterator[Check]:
@@ -449,17 +447,15 @@ def _versions() -> Iterator[Check]:
         version = version_of(package)
         holes = holes_of(package, version)
         if not version:
-            yield Check(State.BAD, package, f"{package} is not installed", newer((package,)))
+            yield bad(package, f"{package} is not installed", newer((package,)))
         elif not holes:
-            yield Check(
-                State.OK, package, f"{package} {version}: no hole in the list of {advisories['date']}"
-            )
+            yield ok(package, f"{package} {version}: no hole in the list of {advisories['date']}")
         for remedy in dict.fromkeys(hole.remedy for hole in holes):
             named = ", ".join(f"{hole.what} ({hole.id})" for hole in holes if hole.remedy == remedy)
-            yield Check(State.NOTE, package, f"{package} {version}: {named}", remedy)
+            yield note(package, f"{package} {version}: {named}", remedy)
     lacks = local.lacking()
     told = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
-    yield Check(State.OK, "mitmproxy_rs", told)
+    yield ok("mitmproxy_rs", told)
 
 
 def _clock(today: date) -> Check:
@@ -467,8 +463,8 @@ def _clock(today: date) -> Check:
     released = rules.load("advisories.yaml")["date"]
     if today < released:
         told = f"the clock says {today}, which is before this release was made ({released})"
-        return Check(State.NOTE, "clock", told, "set it: certificates are refused by a clock that is wrong")
-    return Check(State.OK, "clock", f"clock: {today}")
+        return note("clock", told, "set it: certificates are refused by a clock that is wrong")
+    return ok("clock", f"clock: {today}")
 
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -477,28 +473,21 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
     try:
         settings = load({}, environment, config_path("", environment))
     except SettingsError as error:
-        yield Check(State.BAD, "settings", f"settings of environment and file: {error}")
+        yield bad("settings", f"settings of environment and file: {error}")
         return
-    yield Check(State.OK, "settings", f"settings of environment and file: mode {settings.mode}")
+    yield ok("settings", f"settings of environment and file: mode {settings.mode}")
     for name in unknown_variables(environment):
-        yield Check(
-            State.NOTE, "settings", f"{name}: Penumbra reads no variable of this name", f"unset {name}"
-        )
+        yield note("settings", f"{name}: Penumbra reads no variable of this name", f"unset {name}")
     if not settings.redact_secrets:
-        told = "redact_secrets is off: secrets in tool results reach the provider"
-        yield Check(State.NOTE, "settings", told)
+        yield note("settings", "redact_secrets is off: secrets in tool results reach the provider")
     if settings.pause:
-        yield Check(
-            State.NOTE,
-            "settings",
-            "pause is on: results go as they are",
-            "set penumbra_pause to false where it is set",
+        yield note(
+            "settings", "pause is on: results go as they are", "set penumbra_pause to false where it is set"
         )
     if settings.observe:
-        told = "observe is on: nothing is changed, and secrets reach the provider"
-        yield Check(State.NOTE, "settings", told)
+        yield note("settings", "observe is on: nothing is changed, and secrets reach the provider")
     for line in remarks(settings):
-        yield Check(State.NOTE, "settings", line)
+        yield note("settings", line)
     yield from _unusable(settings)
     yield from _rules(settings.rules, environment)
     yield store(settings, environment)
@@ -514,13 +503,11 @@ def _unusable(settings: Settings) -> Iterator[Check]:
         if settings.filter:
             flowfilter.parse(settings.filter)
     except ValueError as error:
-        yield Check(
-            State.BAD, "settings", f"penumbra_filter: got {settings.filter!r}: {one_line(str(error))}"
-        )
+        yield bad("settings", f"penumbra_filter: got {settings.filter!r}: {one_line(str(error))}")
     try:
         ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
     except RuleError as error:
-        yield Check(State.BAD, "settings", one_line(str(error)))
+        yield bad("settings", one_line(str(error)))
 
 
 def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
@@ -531,10 +518,10 @@ def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
     try:
         folder = user_rules.folder_of(setting, environment)
     except RuleError as error:
-        yield Check(State.BAD, "rules", f"penumbra_rules: {error}")
+        yield bad("rules", f"penumbra_rules: {error}")
         return
     problems = user_rules.use(folder)
     for problem in problems:
-        yield Check(State.NOTE, "rules", f"rule left out: {one_line(problem)}")
+        yield note("rules", f"rule left out: {one_line(problem)}")
     if folder is not None and not problems:
-        yield Check(State.OK, "rules", f"rules of your own: {folder}")
+        yield ok("rules", f"rules of your own: {folder}")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-import orjson
-
-from penumbra.cli.command import WRONG, Failure, counted, print_left_out, use_rules
+from penumbra.cli.command import WRONG, Failure, counted, print_json, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.errors import one_line
 from penumbra.projection.figures import Figures, LargeResult, Requests, Sums, summary
@@ -23,6 +22,10 @@ from penumbra.projection.projector import Projector, settings_of
 from penumbra.redaction import RuleError, ruleset
 
 _MOST_TEXT_ROWS, _MOST_LARGEST = 20, 8
+_LIMITS = (
+    "Tokens are estimates. System prompts and declarations of tools are in recorded requests, not in session "
+    "logs; requests of the model for originals are not known. Prices: list prices, with prompt caching."
+)
 _NAME, _CALL = 38, 50
 """Widths of columns in characters."""
 
@@ -42,9 +45,7 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
         yield ""
         yield from _largest_texts(figures)
     yield ""
-    yield "Tokens are estimates. System prompts and declarations of tools are in recorded requests, not in"
-    yield "session logs; what the model would have asked back is not known."
-    yield "Prices: list prices, with prompt caching."
+    yield from textwrap.wrap(_LIMITS, 100)
 
 
 def headline(figures: Figures) -> Iterator[str]:
@@ -103,32 +104,45 @@ def secrets(figures: Figures) -> str:
     return f"{counted(total, 'time')} a secret went out, {values}: {told}"
 
 
+_HEADS = ("results", "tokens", "would be", "share", "with resends", "dollars")
+
+
+def _rows(figures: Figures, most: int) -> Iterator[tuple[str, str, Sums, tuple[str, ...]]]:
+    """The largest savings: tool, command family, sums, and the cells below `_HEADS`."""
+    for (tool, kind), sums in figures.ranked[:most]:
+        yield (
+            tool or "(unknown)",
+            kind,
+            sums,
+            (
+                f"{sums.results:,}",
+                f"{sums.before:,}",
+                f"{sums.after:,}",
+                _share(sums.after - sums.before, sums.before) if sums.before else "",
+                f"{-sums.saved:,}",
+                dollars(-sums.dollars) if sums.dollars else "",
+            ),
+        )
+
+
 def _text_table(figures: Figures) -> Iterator[str]:
     row = f"{{:<{_NAME}}}{{:>9}}{{:>13}}{{:>13}}{{:>9}}{{:>15}}{{:>11}}"
-    yield row.format(
-        "tool: family", "results", "tokens", "would be", "share", "with resends", "dollars"
-    ).rstrip()
-    ranked = figures.ranked
-    for (tool, kind), sums in ranked[:_MOST_TEXT_ROWS]:
-        yield row.format(
-            short(f"{tool or '(unknown)'}: {kind}" if kind else tool or "(unknown)", _NAME - 1),
-            f"{sums.results:,}",
-            f"{sums.before:,}",
-            f"{sums.after:,}",
-            _share(sums.after - sums.before, sums.before) if sums.before else "",
-            f"{-sums.saved:,}",
-            dollars(-sums.dollars) if sums.dollars else "",
-        )
-    if len(ranked) > _MOST_TEXT_ROWS:
-        yield f"… and {len(ranked) - _MOST_TEXT_ROWS:,} more rows: --json or --html"
+    yield row.format("tool: family", *_HEADS).rstrip()
+    for tool, kind, _, cells in _rows(figures, _MOST_TEXT_ROWS):
+        yield row.format(short(f"{tool}: {kind}" if kind else tool, _NAME - 1), *cells)
+    if (left := len(figures.ranked) - _MOST_TEXT_ROWS) > 0:
+        yield f"… and {left:,} more rows: --json or --html"
 
 
 def _largest_texts(figures: Figures) -> Iterator[str]:
     yield "The largest results, and what they would be:"
     for large in figures.largest[:_MOST_LARGEST]:
         sizes = f"{large.facts.tokens_before:>9,} → {large.facts.tokens_after:>8,}"
-        how = ", ".join(large.facts.stages) or {"kept": "as it came"}.get(large.facts.how, large.facts.how)
-        yield f"{sizes}  {short(f'{large.tool}: {large.call}', _CALL):<{_CALL}}  {how}"
+        yield f"{sizes}  {short(f'{large.tool}: {large.call}', _CALL):<{_CALL}}  {_how(large)}"
+
+
+def _how(large: LargeResult) -> str:
+    return ", ".join(large.facts.stages) or ("as it came" if large.facts.how == "kept" else large.facts.how)
 
 
 def short(text: str, most: int) -> str:
@@ -139,11 +153,6 @@ def short(text: str, most: int) -> str:
 
 _MOST_ROWS = 200
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
-_NOTE = (
-    "A projection: the results as a proxy would have sent them. Tokens are estimates. System prompts and "
-    "declarations of tools are in recorded requests, not in session logs; what the model would have asked "
-    "back is not known. Prices: list prices, with prompt caching."
-)
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bar: #6a5acd66 }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -174,7 +183,7 @@ def html_page(figures: Figures, read: Sequence[str]) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>Penumbra: a projection</title><style>{_STYLE}</style></head><body>",
             "<h1>What Penumbra would have saved</h1>",
-            f'<p class="note">{_NOTE}</p>',
+            f'<p class="note">A projection: the results as a proxy would have sent them. {_LIMITS}</p>',
             *_listed([*read, *(headline(figures) if figures.requests.count else ())]),
             *_table(figures),
             *_largest(figures.largest),
@@ -192,34 +201,19 @@ def _listed(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _table(figures: Figures) -> Iterator[str]:
-    ranked = figures.ranked
-    if not ranked:
+    if not figures.ranked:
         return
-    heads = (
-        "Tool",
-        "Family",
-        "Results",
-        "Tokens",
-        "Would be",
-        "Share",
-        "With resends",
-        "Dollars",
-    )
     yield "<h2>By tool and command family</h2><div class=wide><table><thead><tr>"
-    yield "".join(f"<th>{head}</th>" for head in heads) + "</tr></thead><tbody>"
-    most = max(1, ranked[0][1].saved)
-    for (tool, kind), sums in ranked[:_MOST_ROWS]:
-        share = f"{100 * (sums.after - sums.before) / sums.before:.1f} %" if sums.before else ""
-        cells = [kind, f"{sums.results:,}", f"{sums.before:,}", f"{sums.after:,}", share]
+    yield "".join(f"<th>{head.capitalize()}</th>" for head in ("tool", "family", *_HEADS))
+    yield "</tr></thead><tbody>"
+    most = max(1, figures.ranked[0][1].saved)
+    for tool, kind, sums, (*cells, resends, money) in _rows(figures, _MOST_ROWS):
+        yield "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in (tool, kind, *cells))
         part = f"--part: {max(0.0, 100 * sums.saved / most):.1f}%"
-        yield f"<tr><td>{_escaped(tool or '(unknown)')}</td>" + "".join(
-            f"<td>{_escaped(cell)}</td>" for cell in cells
-        )
-        yield f'<td class="bar" style="{part}">{-sums.saved:,}</td>'
-        yield f"<td>{dollars(-sums.dollars) if sums.dollars else ''}</td></tr>"
+        yield f'<td class="bar" style="{part}">{resends}</td><td>{money}</td></tr>'
     yield "</tbody></table></div>"
-    if len(ranked) > _MOST_ROWS:
-        yield f"<p>… and {len(ranked) - _MOST_ROWS:,} more.</p>"
+    if (left := len(figures.ranked) - _MOST_ROWS) > 0:
+        yield f"<p>… and {left:,} more.</p>"
 
 
 def _largest(largest: Sequence[LargeResult]) -> Iterator[str]:
@@ -227,9 +221,9 @@ def _largest(largest: Sequence[LargeResult]) -> Iterator[str]:
         yield "<h2>The largest results, and what they would be</h2>"
     for large in largest:
         facts = large.facts
-        how = ", ".join(facts.stages) or ("as it came" if facts.how == "kept" else facts.how)
         head = f"{facts.tokens_before:,} → {facts.tokens_after:,} tokens, {large.tool}: {large.call}"
-        yield f"<details><summary>{_escaped(head)}</summary><p>{_escaped(f'{how}; {large.source}')}</p>"
+        yield f"<details><summary>{_escaped(head)}</summary>"
+        yield f"<p>{_escaped(f'{_how(large)}; {large.source}')}</p>"
         yield f"<pre>{escape(large.form)}</pre></details>"
 
 
@@ -296,8 +290,7 @@ def show(
         except OSError as error:
             raise Failure(f"--html: {page}: {error.strerror}") from None
     if as_json:
-        content = summary(figures, dict(counts))
-        print(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+        print_json(summary(figures, dict(counts)))
         return
     for line in lines(figures, list(read)):
         print(line)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,6 @@ from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
 """Stages that get the text as a family would."""
-_LINE_ENDS = str.maketrans({"\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""Line ends of YAML that are none of JSON's."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -175,7 +172,7 @@ def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
             example["as"] = shortened.family
     example["text"] = text
     example["gives"] = None if shortened is None else shortened.text
-    return as_yaml(example)
+    return textwrap.indent(as_yaml([example]), "  ")
 
 
 def _beginning(line: str, call: Call, text: str) -> str:
@@ -183,48 +180,32 @@ def _beginning(line: str, call: Call, text: str) -> str:
     program, *words = call.command
     operands = [word for word in words if not word.startswith("-")][:1]
     match = [program, *(word for word in operands if re.fullmatch(r"[a-z][a-z-]{1,20}", word))]
-    family_lines = [
-        "families:",
-        f"  - name: {_value(program)}",
-        "    what: One sentence about it.",
-        f"    match: [{json.dumps(' '.join(match), ensure_ascii=False)}]",
-        "    steps: []",
-        "",
-        "examples:",
-    ]
-    return (
-        "\n".join(family_lines)
-        + "\n"
-        + as_yaml({"family": program, "call": line, "lossy": True, "text": text, "gives": None})
-    )
+    families = [{"name": program, "what": "One sentence about it.", "match": [" ".join(match)], "steps": []}]
+    example = {"family": program, "call": line, "lossy": True, "text": text, "gives": None}
+    return as_yaml({"families": families, "examples": [example]})
 
 
-def as_yaml(example: Mapping[str, Any]) -> str:
-    """An entry of a list, indented by two, texts of several lines as blocks where YAML can hold them so."""
-    lines = [f"  {key}: {_value(value)}" for key, value in example.items()]
-    return textwrap.indent("- " + "\n".join(lines)[2:], "  ")
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, where YAML can hold them so."""
+
+    def analyze_scalar(self, scalar: str) -> Any:
+        analysis = super().analyze_scalar(scalar)
+        # PyYAML quotes texts with tabs and trailing blanks, which outputs of commands are full of.
+        analysis.allow_block = "\n" in scalar and all(sign in "\n\t" or sign.isprintable() for sign in scalar)
+        return analysis
 
 
-def _value(value: Any) -> str:
-    quoted = json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS)
-    if not isinstance(value, str):
-        return quoted
-    if "\n" not in value:
-        return value if _reads(value, value) else quoted
-    ending = (
-        "-" if not value.endswith("\n") else "+" if value.endswith("\n\n") or not value.strip("\n") else ""
-    )
-    body = "\n".join(f"    {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
-    block = f"|2{ending}\n{body}"
-    return block if _reads(f"x:\n  y: {block}\n", {"x": {"y": value}}) else quoted
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if text.isprintable() else "|"
+    ),
+)
 
 
-def _reads(text: str, value: Any) -> bool:
-    """True if YAML reads the text as this value."""
-    try:
-        return bool(yaml.safe_load(text) == value)
-    except yaml.YAMLError:
-        return False
+def as_yaml(value: Any) -> str:
+    """A part of a rule file, keys in their order."""
+    return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100_000)
 
 
 USAGE = """\

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
-
 from penumbra import __version__
-from penumbra.cli.command import Failure, Parser, counted, settings
+from penumbra.cli.command import Failure, Parser, counted, print_json, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import amounts, html_report, overview, running
@@ -61,8 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _kept(store, lambda path, key: history.read_file(path, key, 7))
     if given.json:
-        found = {"proxies": processes, "days": overview.past(days)}
-        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json({"proxies": processes, "days": overview.past(days)})
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
     week = [*(_week(days) if days else ()), *_still_to_come(processes)]
@@ -76,7 +73,7 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
     """Print the tools that are never called, three lines each. Returns the exit code, 0."""
     found = overview.unused_tools(_kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS)))
     if is_json:
-        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
         return 0
     if not found:
         print("Penumbra: no tool was declared in ten requests of a project without being called.")

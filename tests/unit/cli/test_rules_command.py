@@ -153,7 +153,7 @@ def test_any_text(text: bytes, tried: Any) -> None:
 )  # fmt: skip
 def test_texts_come_back_from_yaml(text: str) -> None:
     example = {"family": "x", "call": text, "lossy": True, "text": text, "gives": None}
-    assert yaml.safe_load(rules_command.as_yaml(example)) == [example]
+    assert yaml.safe_load(rules_command.as_yaml([example])) == [example]
 
 
 @pytest.mark.parametrize(
