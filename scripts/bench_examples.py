@@ -23,7 +23,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-ORIGINAL, SENT = (5, 2), (9, 4)
+ORIGINAL, SENT = (4, 1), (8, 3)
 """First and last lines that the page shows of a long text."""
 WIDTH = 200
 """Characters of a line that the page shows."""

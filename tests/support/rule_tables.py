@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from penumbra.rule_schemas import command_rules, providers, secret_rules, shell_rules, tool_rules
+from penumbra.rule_schemas import command_rules, providers, secret_rules, tool_rules
 from penumbra.rule_schemas.schema import Strict, allowed
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -26,17 +26,10 @@ SHOWN: tuple[tuple[type[Strict], str], ...] = (
     (secret_rules.SecretRule, "A rule"),
     (secret_rules.SecretExamples, "`examples`"),
     (tool_rules.Tools, "`tools.yaml`"),
-    (tool_rules.GlobRule, "`mcp`"),
     (tool_rules.VerbRule, "`verbs`"),
     (tool_rules.ToolArguments, "`arguments`"),
-    (tool_rules.ToolExample, "An example"),
     (providers.Providers, "`providers.yaml`"),
     (providers.ApiRule, "`apis`"),
-    (providers.RequestExample, "An example"),
-    (shell_rules.ShellRules, "`shell.yaml`"),
-    (shell_rules.WrapperRule, "`wrappers`"),
-    (shell_rules.FilterRule, "`filters`"),
-    (shell_rules.ReadRule, "`reads`"),
 )
 _SHORT = {
     "a pattern of RE2 or a list of them": "patterns",
