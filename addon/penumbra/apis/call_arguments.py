@@ -8,7 +8,7 @@ the editor gives it. Calls that the provider runs itself are left alone. Each AP
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Protocol
@@ -45,21 +45,35 @@ Rewrite = Callable[[Document, str], None]
 
 @dataclass(slots=True)
 class Call:
-    """One call of a stream."""
+    """One call of a stream, as far as it is known."""
 
-    arguments: Arguments
+    name: str = ""
+    id: str = ""
+    kind: str = ""
+    """Type of the call, where the API has several."""
+    arguments: Arguments | None = None
+    """None if they stay as they are, or have ended."""
+    opened: bool = False
+    """It has been asked what becomes of the arguments."""
     last: Event | None = None
     """The event with its last fragment, without edits."""
     rewrite: Rewrite | None = None
 
     def feed(self, event: Event, fragment: str, rewrite: Rewrite) -> str:
-        """Takes in one fragment of the arguments."""
+        """Take one fragment of the arguments; return what stands in its place."""
+        if self.arguments is None:
+            return fragment
         self.last, self.rewrite = Event(event.piece, event.document, event.is_changed), rewrite
         return self.arguments.feed(fragment)
 
+    def finish(self) -> str:
+        """Return what was held back of the arguments, which have ended."""
+        arguments, self.arguments = self.arguments, None
+        return arguments.finish() if arguments is not None else ""
+
     def flush(self) -> list[Event]:
-        """An event with what was held back; none if that is nothing."""
-        held = self.arguments.finish()
+        """Return an event with what was held back; none if that is nothing."""
+        held = self.finish()
         if not held or self.last is None or self.rewrite is None:
             return []
         event = self.last.copy()
@@ -83,6 +97,8 @@ class CallArguments(ABC):
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
+        self._calls: dict[Hashable, Call] = {}
+        """Calls of a stream that have not ended, by what their events name them by."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is None:
@@ -90,7 +106,12 @@ class CallArguments(ABC):
         return [*self.edit(event, event.document), event]
 
     def close(self) -> Iterable[Event]:
-        return ()
+        return self._flush(list(self._calls))
+
+    def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
+        """Forget calls that have ended; return what was held back of them."""
+        calls = [self._calls.pop(key) for key in keys if key in self._calls]
+        return [event for call in calls for event in call.flush()]
 
     def document(self, document: Document) -> None:
         for made in self.made(document):
@@ -124,28 +145,18 @@ class BlockArguments(CallArguments):
     index: ClassVar[str]
     """The member that numbers blocks."""
 
-    def __init__(self, open_: Open) -> None:
-        super().__init__(open_)
-        self._calls: dict[int, Call] = {}
-
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
         members = event.members
         index = document.plain(members.get(self.index))
         if not isinstance(index, int):
             return ()
         if (name := self.begun(document, members)) is not None:
-            arguments = self._open(name)
-            if arguments is not None:
-                self._calls[index] = Call(arguments)
+            self._calls[index] = Call(name, arguments=self._open(name))
         elif (fragment := self.fragment(document, members)) is not None:
             self._feed(event, document, fragment, index)
-        elif self.ends(document, members) and index in self._calls:
-            return self._calls.pop(index).flush()
+        elif self.ends(document, members):
+            return self._flush([index])
         return ()
-
-    def close(self) -> Iterable[Event]:
-        calls, self._calls = self._calls, {}
-        return [event for call in calls.values() for event in call.flush()]
 
     def _feed(self, event: Event, document: Document, fragment: Raw, index: int) -> None:
         call = self._calls.get(index)
@@ -212,29 +223,11 @@ _FINISHED = {
 }
 
 
-@dataclass(slots=True)
-class _ChatCall:
-    """One call of one choice."""
-
-    id: str = ""
-    name: str = ""
-    opened: bool = False
-    call: Call | None = None
-
-
 class ChatArguments(CallArguments):
-    """Chat Completions, also as compatible APIs write them."""
-
-    def __init__(self, open_: Open) -> None:
-        super().__init__(open_)
-        self._calls: dict[tuple[int, int], _ChatCall] = {}
-        """By choice and index."""
+    """Chat Completions, also as compatible APIs write them. Calls are known by choice and index."""
 
     def no_json(self, event: Event) -> Iterable[Event]:
         return (event,) if event.piece.data is None else (*self.close(), event)
-
-    def close(self) -> Iterable[Event]:
-        return self._flush(list(self._calls))
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
         before: list[Event] = []
@@ -261,7 +254,8 @@ class ChatArguments(CallArguments):
             index = document.plain(document.members(item).get("index"))
             key = (number, index if isinstance(index, int) else at)
             fragments.setdefault(key, []).append(item)
-        over = [key for key in self._calls if key[0] == number and key not in fragments]
+        over = [key for key in self._calls if isinstance(key, tuple) and key[0] == number]
+        over = [key for key in over if key not in fragments]
         before = self._flush(over if ends or fragments else [])
         for key, items in fragments.items():
             for item in items:
@@ -279,7 +273,7 @@ class ChatArguments(CallArguments):
         if call is not None and given and call.id and given != call.id:
             before, call = self._flush([key]), None
         if call is None:
-            call = self._calls[key] = _ChatCall(given)
+            call = self._calls[key] = Call(id=given)
         shape = "custom" if "custom" in item else "function"
         made = document.members(item.get(shape))
         name = document.string(made.get("name")) or ""
@@ -293,24 +287,16 @@ class ChatArguments(CallArguments):
         elif text or call.opened:
             new = self._feed(event, call, key, shape, text)
             if last:
-                new += call.call.arguments.finish() if call.call else ""
+                new += call.finish()
                 del self._calls[key]
             if new != text:
                 document.replace(value, new)
         return before
 
-    def _feed(self, event: Event, known: _ChatCall, key: tuple[int, int], shape: str, text: str) -> str:
-        if not known.opened:
-            known.opened = True
-            arguments = self._open(known.name, freeform=shape == "custom")
-            known.call = Call(arguments) if arguments is not None else None
-        if known.call is None:
-            return text
-        return known.call.feed(event, text, partial(_only, key, shape))
-
-    def _flush(self, keys: list[tuple[int, int]]) -> list[Event]:
-        calls = [self._calls.pop(key).call for key in keys]
-        return [event for call in calls if call is not None for event in call.flush()]
+    def _feed(self, event: Event, call: Call, key: tuple[int, int], shape: str, text: str) -> str:
+        if not call.opened:
+            call.opened, call.arguments = True, self._open(call.name, freeform=shape == "custom")
+        return call.feed(event, text, partial(_only, key, shape))
 
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
@@ -323,20 +309,11 @@ def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> No
         document.replace(members["usage"], None)
 
 
-@dataclass(slots=True)
-class _Item:
-    """A call of a response, as far as it is known."""
-
-    kind: str
-    name: str
-    call: Call | None = None
-
-
 class ResponsesArguments(CallArguments):
+    """OpenAI Responses. Calls are known by their place in the response."""
+
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
-        self._items: dict[int, _Item] = {}
-        """Calls by their place in the response."""
         self._added = 0
         """Events that the provider did not send."""
         self._number = 0
@@ -350,9 +327,6 @@ class ResponsesArguments(CallArguments):
             document.replace(event.members["sequence_number"], self._number)
         self._number += 1
         return before
-
-    def close(self) -> Iterable[Event]:
-        return [event for place in list(self._items) for event in self._flush(place)]
 
     def made(self, document: Document) -> Iterator[Made]:
         top = document.members(document.root)
@@ -371,14 +345,12 @@ class ResponsesArguments(CallArguments):
         elif name in _FRAGMENTS:
             self._fragment(event, document, members, place)
         elif name in _FINISHED:
-            before = self._flush(place)
-            if (item := self._items.get(place)) is not None:
-                edit_value(document, members.get(_FINISHED[name]), self._open_item(item.kind, item.name))
-            return before
+            if (call := self._calls.get(place)) is not None:
+                edit_value(document, members.get(_FINISHED[name]), self._open_item(call.kind, call.name))
+            return self._flush([place])
         elif name == "response.output_item.done":
-            before = self._flush(place)
             self._item(document, members.get("item"))
-            return before
+            return self._flush([place])
         return []
 
     def _begin(self, document: Document, item: Raw | None, place: int) -> None:
@@ -386,16 +358,15 @@ class ResponsesArguments(CallArguments):
         kind = document.string(members.get("type")) or ""
         if kind in CALLS:
             name = document.string(members.get("name")) or CALLS[kind][0]
-            arguments = self._open_item(kind, name)
-            self._items[place] = _Item(kind, name, Call(arguments) if arguments is not None else None)
+            self._calls[place] = Call(name, kind=kind, arguments=self._open_item(kind, name))
             self._item(document, item)
 
     def _fragment(self, event: Event, document: Document, members: dict[str, Raw], place: int) -> None:
-        item, value = self._items.get(place), members.get("delta")
-        if item is None or item.call is None or value is None:
+        call, value = self._calls.get(place), members.get("delta")
+        if call is None or value is None:
             return
         text = document.string(value) or ""
-        new = item.call.feed(event, text, self._delta)
+        new = call.feed(event, text, self._delta)
         if new != text:
             document.replace(value, new)
 
@@ -406,13 +377,6 @@ class ResponsesArguments(CallArguments):
             document.replace(members["sequence_number"], self._number)
             self._added += 1
             self._number += 1
-
-    def _flush(self, place: int) -> list[Event]:
-        item = self._items.get(place)
-        if item is None or item.call is None:
-            return []
-        call, item.call = item.call, None
-        return call.flush()
 
     def _item(self, document: Document, item: Raw | None) -> None:
         for made in _made(document, item):

@@ -120,10 +120,6 @@ class BlockTurns(Turns):
 
     def hide_turn(self) -> None:
         self._before = self._next
-        if self.framing.is_whole:
-            for event in self.held:
-                assert event.document is not None
-                self._shown += self._visible(event.document)
 
     def holds(self) -> bool:
         return bool(self.seen.hidden)
@@ -238,6 +234,9 @@ class BlockTurns(Turns):
         self.finished, self.seen.stop_reason = True, document.string(self.reason(document)) or ""
         sources = [document.source(item) for item, _ in blocks if is_returnable(document, item)]
         return self._turn(sources, said, said)
+
+    def keep(self, document: Document) -> None:
+        self._shown += self._visible(document)
 
     def put_together(self, document: Document) -> None:
         content = self.content(document)

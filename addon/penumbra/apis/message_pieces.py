@@ -125,18 +125,10 @@ class PieceTurns(Turns):
     def join(self, document: Document) -> None:
         """Edit a piece, so that it belongs to the same message as those of other turns."""
 
-    @abstractmethod
-    def keep(self, document: Document) -> None:
-        """Keep the visible parts of a document whose turn is continued."""
-
     def begin_turn(self) -> None:
         self.seen = self.new_reading()
 
     def hide_turn(self) -> None:
-        if self.framing.is_whole:
-            for event in self.held:
-                assert event.document is not None
-                self.keep(event.document)
         self.seam.due = True
 
     def holds(self) -> bool:

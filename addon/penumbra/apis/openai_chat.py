@@ -354,10 +354,6 @@ class ChatTurns(Turns):
         self.seen = _Turn()
 
     def hide_turn(self) -> None:
-        if self.framing.is_whole:
-            for event in self.held:
-                assert event.document is not None
-                self._shown += self._seam.join(_text(event.document))
         self._seam.due = True
 
     def holds(self) -> bool:
@@ -519,6 +515,9 @@ class ChatTurns(Turns):
             finished=True,
             continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
         )
+
+    def keep(self, document: Document) -> None:
+        self._shown += self._seam.join(_text(document))
 
     def put_together(self, document: Document) -> None:
         for number, item in enumerate(document.items(document.members(document.root).get("choices"))):

@@ -408,10 +408,6 @@ class ResponsesTurns(Turns):
 
     def hide_turn(self) -> None:
         seen = self.seen
-        if self.framing.is_whole:
-            for event in self.held:
-                assert event.document is not None
-                self._shown += visible_items(event.document, event.members, self.injected_tool)
         self._shown += [item for place, item in sorted(seen.items.items()) if place not in seen.hidden]
 
     def holds(self) -> bool:
@@ -526,6 +522,9 @@ class ResponsesTurns(Turns):
         items = [document.source(item) for item in document.items(members["output"])]
         turn = read_turn(items, document.plain(document.root), self.injected_tool)
         return replace(turn, failed=has_error and not turn.finished)
+
+    def keep(self, document: Document) -> None:
+        self._shown += visible_items(document, document.members(document.root), self.injected_tool)
 
     def put_together(self, document: Document) -> None:
         members = document.members(document.root)

@@ -35,7 +35,8 @@ _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
-_MAX_TRANSCRIPT_BYTES = 32_000_000
+_MOST_BYTES = 64 << 20
+"""A longer history is not kept: no context holds it."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -127,48 +128,67 @@ def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: st
     return document.render()
 
 
-class Transcript:
-    """Messages of one stream, as the provider has got them.
+class History:
+    """Items of one stream up to the end of its last response."""
+
+    def __init__(self) -> None:
+        self._response_id = ""
+        self._items: list[bytes] | None = None
+        """None if not all of them are known."""
+
+    def before(self, response_id: str) -> list[bytes] | None:
+        """Return the items before a request that goes on from this response, or from none; None if they are
+        not known."""
+        if not response_id:
+            return []
+        return self._items if response_id == self._response_id else None
+
+    def keep(self, response_id: str, items: list[bytes] | None) -> None:
+        """Take the end of a response: all items up to there."""
+        is_short = items is not None and sum(map(len, items)) <= _MOST_BYTES
+        self._response_id, self._items = response_id, items if is_short else None
+
+    def lose(self) -> None:
+        """Forget the items: something is said that is not known here."""
+        self._items = None
+
+
+class Transcript(History):
+    """Items as the provider has got them.
 
     A request that fails takes away from the connection what it wanted to go on from, so that it can only
     be asked again with everything that came before it.
     """
 
-    def __init__(self) -> None:
-        self._response_id = ""
-        self._items: list[bytes] | None = []
-        """None if not all of it is known."""
-
     def answered(self, frame: bytes, turn: Turn) -> None:
-        """A request has been answered to the end."""
+        """Take a request that has been answered to the end."""
         document = Document(frame)
-        before = document.string(document.members(document.root).get(_BEFORE))
-        items_before = [] if not before else self._items if before == self._response_id else None
-        self._response_id = turn.response_id
-        self._items = None
-        if items_before is None:
-            return
-        self._items = [*items_before, *_input(document), *([turn.message] if turn.message else [])]
-        if sum(map(len, self._items)) > _MAX_TRANSCRIPT_BYTES:
-            self._items = None
-
-    def lose(self) -> None:
-        """Something is said that is not known here."""
-        self._items = None
+        before = self.before(_named(document))
+        message = [turn.message] if turn.message else []
+        self.keep(turn.response_id, None if before is None else [*before, *_input(document), *message])
 
     def whole(self, frame: bytes) -> bytes | None:
-        """A request that failed, so that it can be asked again; None if it can't."""
+        """Return a request that failed, so that it can be asked again; None if it can't."""
         document = Document(frame)
         top = document.members(document.root)
-        before = document.string(top.get(_BEFORE))
-        if not before or document.plain(top.get("store")) is not False:
+        if not (named := _named(document)) or document.plain(top.get("store")) is not False:
             return frame
-        if self._items is None or before != self._response_id:
+        if (before := self.before(named)) is None:
             return None
-        items = storable(document, [*self._items, *_input(document)])
-        document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
-        document.remove_member(top[_BEFORE])
-        return document.render()
+        return _with_history(document, storable(document, [*before, *_input(document)]))
+
+
+def _named(document: Document) -> str:
+    """Return the id of the response that a request goes on from; empty if it begins a conversation."""
+    return document.string(document.members(document.root).get(_BEFORE)) or ""
+
+
+def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
+    """Return a request with these items instead of the response that it goes on from."""
+    top = document.members(document.root)
+    document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
+    document.remove_member(top[_BEFORE])
+    return document.render()
 
 
 def _input(document: Document) -> list[bytes]:
@@ -219,10 +239,6 @@ class SocketFormat(ResponsesFormat):
         return document.render()
 
 
-_MOST_BYTES = 64 << 20
-"""A longer history is not kept: no context holds it."""
-
-
 @dataclass(slots=True)
 class Said:
     """One request of a client, and what it has got for it so far."""
@@ -236,22 +252,16 @@ class Said:
     """Items of the response."""
 
     def whole(self) -> bytes | None:
-        """The request with all of its history, which may be the frame itself; None: that is not known."""
+        """Return the request with all of its history, which may be the frame itself; None: that is not
+        known."""
         if not self.before:
             return self.frame
-        if self.input is None:
-            return None
-        document = Document(self.frame)
-        members = document.members(document.root)
-        document.remove_member(members[_BEFORE])
-        document.rewrite(members["input"], b"[" + b",".join(self.input) + b"]")
-        return document.render()
+        return None if self.input is None else _with_history(Document(self.frame), self.input)
 
     @property
     def before(self) -> str:
         """The id of the response that the request goes on from; empty if it begins a conversation."""
-        document = Document(self.frame)
-        return document.string(document.members(document.root).get(_BEFORE)) or ""
+        return _named(Document(self.frame))
 
     @property
     def is_stored(self) -> bool:
@@ -260,41 +270,23 @@ class Said:
         return document.plain(document.members(document.root).get("store")) is not False
 
 
-class SocketHistory:
-    """Messages of one stream, as the client knows them."""
-
-    def __init__(self) -> None:
-        self._known_as = ""
-        self._items: list[bytes] | None = None
+class SocketHistory(History):
+    """Items as the client knows them."""
 
     def asked(self, frame: bytes) -> Said:
-        """The client asks for a response."""
+        """Take a request of the client."""
         try:
             document = Document(frame)
         except NotJson:
             return Said(frame, None)
-        members = document.members(document.root)
-        given = members.get("input")
-        text = document.string(given)
-        new = [document.source(item) for item in document.items(given)]
-        if text is not None:
-            new = [encode({"role": "user", "content": text})]
-        before = document.string(members.get(_BEFORE))
-        if before is None:
-            return Said(frame, new)
-        kept = self._items if before == self._known_as and given is not None else None
-        return Said(frame, None if kept is None else [*kept, *new])
+        before, given = self.before(named := _named(document)), document.members(document.root).get("input")
+        if before is None or (named and given is None):
+            return Said(frame, None)
+        return Said(frame, [*before, *_input(document)])
 
     def answered(self, said: Said) -> None:
-        """A response is complete."""
-        self._known_as = said.known_as
-        self._items = None if said.input is None else [*said.input, *said.got]
-        if self._items is not None and sum(map(len, self._items)) > _MOST_BYTES:
-            self._items = None
-
-    def lose(self) -> None:
-        """Something is said that is not kept here."""
-        self._items = None
+        """Take a response that is complete."""
+        self.keep(said.known_as, None if said.input is None else [*said.input, *said.got])
 
 
 def item_done(frame: bytes) -> bytes | None:

@@ -209,8 +209,12 @@ class Turns(ABC):
 
     def go_on(self) -> list[Event]:
         """A continuation follows: return the held events that the client gets all the same."""
-        out = [] if self.framing.is_whole else filter(None, map(self.without_end, self.held))
-        out = list(out)
+        out: list[Event] = []
+        for event in self.held:
+            if self.framing.is_whole and event.document is not None:
+                self.keep(event.document)
+            elif (left := self.without_end(event)) is not None:
+                out.append(left)
         self.hidden_usage = together(self.hidden_usage, self.usage.summed(self.metrics))
         self.continued = self._touched = True
         self.hide_turn()
@@ -357,6 +361,10 @@ class Turns(ABC):
     @abstractmethod
     def read_whole(self, document: Document) -> Turn:
         """The turn that a document is."""
+
+    @abstractmethod
+    def keep(self, document: Document) -> None:
+        """Keep what the client is to see of a document whose turn is continued."""
 
     @abstractmethod
     def put_together(self, document: Document) -> None:
