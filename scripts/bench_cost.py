@@ -141,7 +141,7 @@ class Forwarder:
             wire.declare(request.document, reference.tool(name))
         references = References(b"k" * 32, b"c" * 32, name or reference.NAMES[0], True)
         made, line = rewrite.compose(
-            Inputs(request, self._known, self._redact, references), self._past, None, self._line_indexes
+            Inputs(request, self._known, self._redact, references, state=self._past), None, self._line_indexes
         )
         self._known |= made.decisions
         self._past = replace(self._past, idle=5.0)

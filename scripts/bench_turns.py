@@ -66,7 +66,7 @@ async def measure(results: int, rounds: int, folder: Path, profiles: Sequence[Pr
         await milliseconds(engine, settings, api, dump([{"role": "user", "content": [{"type": "text"}]}]))
         if profiles:
             # All of it in this thread, whose stack can be looked at.
-            engine._work = lambda caller, heavy, work, **more: asyncio.sleep(0, work())  # type: ignore[method-assign]
+            engine._workers.run = lambda caller, work, **more: asyncio.sleep(0, work())  # type: ignore[method-assign]
         made = bodies(results, rounds)
         with profiles[0].counting() if profiles else nullcontext():
             first = await milliseconds(engine, settings, api, made[0])

@@ -21,7 +21,7 @@ from typing import Any
 from penumbra import rules
 from penumbra.apis.recognise import model_in
 from penumbra.apis.usage import held
-from penumbra.conversation.model import Head, Request, Rewritten
+from penumbra.conversation.model import Request, Rewritten
 from penumbra.conversation.shrink_to_fit import SLACK
 from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
@@ -103,9 +103,9 @@ class Room:
 NOT_KNOWN = Room()
 
 
-def room_of_request(request: Request, limits: LearnedLimits, head: Head, learn: Learn) -> Room:
+def room_of_request(request: Request, limits: LearnedLimits, learn: Learn) -> Room:
     """The size that may be added after the responses to a request."""
-    window = of(request.conversation.model, head.headers, head.path)
+    window = of(request.conversation.model, request.headers, request.path)
     return room(limits, window, again=request.settings.recover == "auto", learn=learn)
 
 
@@ -130,7 +130,7 @@ class UsageScale:
 
 
 def usage_scale_of_request(
-    request: Request, rewritten: Rewritten, limits: LearnedLimits, head: Head
+    request: Request, rewritten: Rewritten, limits: LearnedLimits
 ) -> UsageScale | None:
     """The scale for a request's usage; None: clients get the provider's own figures."""
     if request.settings.context_guard == "off" or request.api.kind != "messages":
@@ -138,7 +138,7 @@ def usage_scale_of_request(
     if not limits.window:
         return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
-    window = of(request.conversation.model, head.headers, head.path)
+    window = of(request.conversation.model, request.headers, request.path)
     return usage_scale(limits, window.believed, cut)
 
 

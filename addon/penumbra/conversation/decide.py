@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -30,9 +30,10 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
-from penumbra.expand.reference import References
+from penumbra.expand.reference import Caller, References
 from penumbra.redaction import placeholder
 from penumbra.redaction.redact_calls import ShowName
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
 from penumbra.store.exchanges import HeldResult
 from penumbra.store.stores import Unsaid
@@ -47,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Inputs of the decisions about a request's results."""
+    """A request that was read, with everything that decisions about its results depend on."""
 
     request: Request
     past: Mapping[bytes, Decision]
@@ -70,6 +71,27 @@ class Inputs:
     """Texts that are not in `past` though they may have been decided; None: there are none."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
+    state: ConversationState = field(default_factory=ConversationState)
+    caller: Caller | None = None
+    """The caller, with the conversation."""
+    conversation: bytes = b""
+    """Keyed hash of the conversation."""
+    keys: Collection[bytes] = ()
+    """Keys of the request's results."""
+    is_heavy: bool = False
+    """Deciding takes long, and is done away from the event loop."""
+    cold: float = 0.0
+    """Seconds without a request after which nothing of it is in the provider's cache."""
+    is_cold: bool = False
+    """The pause was certainly longer than `cold`."""
+    is_recorded: bool = True
+    """Decisions can be remembered."""
+    waits: bool = False
+    """The conversation has no injected tool yet, since it began small."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """New secrets outside of tool results, counted by kind."""
+    outside: Mapping[bytes, Decision] = field(default_factory=dict)
+    """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
     """The provider has just refused the injected tool, and with it the forms of unread results."""
 
@@ -80,6 +102,10 @@ class Inputs:
 
     is_ours: Callable[[str], bool] | None = None
     """True if a placeholder was made for the caller before; None: results get no note about any."""
+
+    def learned(self, limits: LearnedLimits) -> Inputs:
+        """Return the request with what a refusal has just told of its conversation."""
+        return replace(self, state=replace(self.state, limits=self.state.limits.learned(limits)))
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""

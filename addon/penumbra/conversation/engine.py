@@ -13,16 +13,16 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 from msgspec import structs
 
 from penumbra import errors
-from penumbra.apis import session
+from penumbra.apis import identity, session
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
@@ -44,20 +44,20 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.external_forms import AskedCompressors
 from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
-from penumbra.conversation.request_reader import KnownRequest, RequestReader, RestoredValues
-from penumbra.conversation.result_text import Carried, Work, comparing
+from penumbra.conversation.request_reader import RequestReader, RestoredValues
+from penumbra.conversation.result_text import Carried, comparing
+from penumbra.conversation.workers import Turn
 from penumbra.errors import RedactionError
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.hidden_exchanges import Prepared, Terms
-from penumbra.expand.reference import Caller
+from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.linear import utf8
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store import history
-from penumbra.store.conversations import ConversationState, LearnedLimits
+from penumbra.store.conversations import LearnedLimits
 from penumbra.store.database import Database
-from penumbra.store.decisions import Decision
+from penumbra.store.exchanges import HeldResult
 from penumbra.store.key_file import installation_key
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
@@ -90,17 +90,8 @@ class Projects:
         return f"{show(last)[:_LONGEST] or '/'} ({digest.hexdigest()})"
 
 
-T = TypeVar("T")
-
-
 class StoreAway(Exception):
     """The store can't be reached, and the operator wants no request sent then."""
-
-
-class _Works(Protocol):
-    """Does a piece of work where and when it is its turn."""
-
-    async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 class _Unsettled:
@@ -172,7 +163,7 @@ class Engine:
         """Processes a request; None: the body is no request of this API, and is left alone."""
         started = time.perf_counter()
         try:
-            accepted = await self._accept(incoming, settings)
+            accepted = await self._accept(incoming, settings, self._turn(incoming))
         except request_reader.ThreadRefused as error:
             return Refused(400, error.body, str(error))
         except OverrideError as error:
@@ -202,7 +193,8 @@ class Engine:
         body. Raises RedactionError.
         """
         redact = await self.rules.redact(settings.redaction_failure)
-        changed = await self._work_for(incoming, True, partial(change, redact))
+        turn = self._turn(incoming)
+        changed = await turn.do(partial(change, redact))
         if changed is None:
             return None
         if isinstance(changed, bytes):
@@ -210,7 +202,7 @@ class Engine:
             cut = replace(sent.rewritten, body=changed, is_cut=True)
             return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed
-        accepted = await self._send(incoming, settings, plan)
+        accepted = await self._send(incoming, settings, turn, plan)
         return None if accepted is None else structs.replace(accepted, plan=plan)
 
     async def settle(self, accepted: Accepted) -> None:
@@ -247,26 +239,32 @@ class Engine:
             policy=settings.redaction_failure,
             scope=caller.credential or utf8(caller.peer),
         )
-        return await self._work(caller, len(body.data) > settings.offload_bytes, search, size=len(body.data))
+        size = len(body.data)
+        return await Turn(self._workers, caller, size).do(search, heavy=size > settings.offload_bytes)
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """A result of a request before and after, without secrets. Raises RedactionError."""
         redactor = await self.rules.redactor()
         return await self._workers.run(_OURS, partial(result_text.pair, accepted, entry, redactor.redact))
 
-    # A request's way
+    async def cleaned(self, text: str) -> str:
+        """A text to be kept. Raises RedactionError."""
+        redact = await self.rules.redact(self.settings.redaction_failure)
+        turn = Turn(self._workers, _OURS, len(text))
+        return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
-    async def _accept(self, incoming: Incoming, settings: Settings) -> Accepted | None:
+    # The way of a request, in the order of its steps
+
+    async def _accept(self, incoming: Incoming, settings: Settings, turn: Turn) -> Accepted | None:
         try:
-            return await self._send(incoming, settings)
+            return await self._send(incoming, settings, turn)
         except (OverrideError, RedactionError, StoreAway):
             raise
         except Exception as error:
             _log.warning("Penumbra goes on with redaction alone: %s", errors.place(error))
+        redacting = replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
         try:
-            return await self._send(
-                incoming, replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
-            )
+            return await self._send(incoming, redacting, turn)
         except (OverrideError, RedactionError, StoreAway):
             raise
         except Exception as error:
@@ -275,7 +273,7 @@ class Engine:
             return None
 
     async def _send(
-        self, incoming: Incoming, settings: Settings, retry: Plan | None = None
+        self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
         """`retry`: the request was refused, and these forms are not to be recorded yet.
 
@@ -283,11 +281,13 @@ class Engine:
         After some times it is sent as if there were no store.
         """
         refuses = settings.store_away == "refuse"
-        for turn in range(_TRIES):
-            failures, whole = self._stores.failures, self._stores.is_whole and turn < _TRIES - 1
+        for attempt in range(_TRIES):
+            failures, whole = self._stores.failures, self._stores.is_whole and attempt < _TRIES - 1
             if refuses and self._stores.is_away:
                 raise StoreAway
-            accepted = await self._send_once(incoming, settings, retry, whole=whole)
+            accepted = await self._send_once(
+                incoming, settings if whole else settings.recomputable(), turn, retry, is_recorded=whole
+            )
             is_known = failures == self._stores.failures or not (whole or refuses)
             if isinstance(accepted, Accepted | None) and is_known:
                 return accepted
@@ -296,244 +296,163 @@ class Engine:
         raise RuntimeError("the store says something else each time")
 
     async def _send_once(
-        self, incoming: Incoming, settings: Settings, retry: Plan | None, *, whole: bool
+        self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | _Unsettled | None:
-        """`whole`: what is decided can be remembered."""
-        settings = settings if whole else settings.recomputable()
-        known = await self._reader.read(incoming, settings, self._work_for, whole=whole)
-        if known is None:
+        """`is_recorded`: decisions can be remembered."""
+        inputs = await self._reader.read(incoming, settings, turn, is_recorded=is_recorded)
+        if inputs is None:
             return None
-        if retry is not None:
-            known = known.learned(retry.limits)
-        terms, waits = await self._terms(incoming, known)
-        prepared = await self._prepare(incoming, known.request, known.caller, terms)
-        limits = known.state.limits
-        betas = self._without_unbound(incoming, known.request, prepared) if limits.drop else ""
-        inputs = await self._inputs(incoming, known, prepared, whole=whole)
+        inputs = inputs.learned(retry.limits) if retry is not None else inputs
+        inputs = replace(inputs, waits=late_declaration.may_wait(incoming, inputs))
+        prepared = await self._prepare(incoming, inputs, turn)
+        betas = self._without_unbound(incoming, inputs, prepared)
+        inputs = await self._completed(incoming, inputs, prepared, turn)
         if retry is not None and retry.limits.tools_first and prepared is None:
             inputs = replace(inputs, is_withdrawn=True)
-        works = self._works(incoming, known.is_heavy)
-        rewritten, line = await works(
-            partial(rewrite.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
-        )
-        if known.decisions:
-            decisions = {**known.decisions, **rewritten.decisions}
-            rewritten = replace(rewritten, decisions=decisions)
-        declares = prepared is not None and not prepared.declared_at and prepared.begins
-        declares = declares and (waits or known.is_cold)
-        if declares:
-            line = "; ".join(filter(None, (late_declaration.LINE, line)))
-        accepted = self._accepted(
-            incoming, known, inputs, rewritten, limits, hidden=known.hidden, line=line, betas=betas
-        )
-        if known.is_cold:
-            changed = rewritten.decisions.keys() & inputs.past.keys()
-            cold_turn = adoption.cold_turn(known.request, changed, declares=declares)
-            accepted = structs.replace(accepted, cold_turn=cold_turn)
+        compose = partial(rewrite.compose, inputs, retry, self._line_indexes)
+        rewritten, line = await turn.go_on(compose, heavy=inputs.is_heavy)
+        accepted = self._accepted(inputs, rewritten, prepared, line)
+        accepted = structs.replace(accepted, betas=betas)
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
-            prepared = await self._behind(works, inputs, rewritten, prepared)
-        state, past = known.state, inputs.past
-        if not await self._record(
-            accepted, state, past, prepared, retry, waits=waits, whole=whole, cold=known.cold
-        ):
+            prepared = await self._with_results_after(inputs, rewritten, prepared, turn)
+        if not await self._record(accepted, inputs, prepared, retry):
             return _UNSETTLED
-        if prepared is None:
-            return accepted
-        return self._watched(accepted, prepared, known.redact, self._works(incoming, begun=False))
+        return accepted if prepared is None else self._watched(accepted, prepared, inputs.redact, turn)
 
-    async def _record(
-        self,
-        accepted: Accepted,
-        state: ConversationState,
-        past: Mapping[bytes, Decision],
-        prepared: Prepared | None,
-        retry: Plan | None,
-        *,
-        waits: bool,
-        whole: bool,
-        cold: float,
-    ) -> bool:
-        """Records decisions as final, except those that wait for the provider to accept a retry. False if
-        another proxy was first, or the outcome is unknown."""
-        rewritten, planned = accepted.rewritten, retry.decisions if retry is not None else {}
-        new = {key: made for key, made in rewritten.decisions.items() if key not in planned}
-        over = new.keys() & past.keys()
-        if not await self._stores.decisions.settle(new, over, unasked=not whole):
-            return False
-        tool = prepared.tool if prepared else ""
-        await self._stores.conversations.sent(
-            accepted.conversation, tool, waits=waits and not tool, revised=bool(over), life=cold
-        )
-        if start := rewrite.start(accepted.request):
-            await self._stores.conversations.sent(start, life=cold)
-        if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
-            await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
-        if prepared is not None:
-            await self.expansions.keep(prepared, rewritten.originals)
-        return True
-
-    def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, work: Work) -> Accepted:
-        """The request, whose model may ask for originals: what it carries itself is found without a store."""
-        carried = Carried(accepted.request, accepted.rewritten, redact, work)
-        if prepared.earlier or carried.shows_earlier:
-            inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
-            prepared = replace(prepared, inherit=inherit)
-        return structs.replace(accepted, prepared=prepared, find=carried.find)
-
-    # Steps of it
-
-    async def _terms(self, incoming: Incoming, known: KnownRequest) -> tuple[Terms | None, bool]:
-        """On what terms the request may have the injected tool, and whether it has none yet because its
-        conversation began small."""
-        request, state, past = known.request, known.state, known.past
-        waits = late_declaration.may_wait(incoming, request, state, past)
-        is_inline = late_declaration.is_inline(incoming, request)
-        facts = (request, state, past)
-        due = partial(late_declaration.is_due, *facts, known.redact, reopened=known.reopened)
-        is_due = waits and await self._works(incoming, known.is_heavy)(partial(due, is_inline=is_inline))
-        terms = late_declaration.terms(
-            *(incoming, *facts), waits=waits, is_due=is_due, is_inline=is_inline, is_cold=known.is_cold
-        )
-        return terms, waits
-
-    async def _inputs(
-        self, incoming: Incoming, known: KnownRequest, prepared: Prepared | None, *, whole: bool
-    ) -> Inputs:
-        """Collects the inputs of the decisions about results. Raises OverrideError, RedactionError."""
-        request, past, redact = known.request, known.past, known.redact
-        held = provider_history.results_before(request, prepared)
-        references = comparing(prepared.references, request, past, redact) if prepared else None
-        show = await self.rules.show()
-        external = await self._compressors.forms(
-            incoming, request, past, redact, references, self._works(incoming, begun=False), show
-        )
-        if external:
-            # While they were waited for, another request may have decided.
-            past = past | await self._stores.decisions.get(external)
-        unsaid = self._stores.unsaid(known.state, past, known.keys, whole=whole)
-        # Values that are put back are a matter of the conversation.
-        shown = None if request.settings.restores_secrets else self._shown_texts
-        # A note depends on the new results, which a later request can't tell.
-        caller = b"" if request.is_open else request_reader.whose_turn(incoming).credential
-        is_ours = partial(self.rules.values.has_made, caller) if whole else None
-        return Inputs(
-            *(request, past, redact, references, external),
-            held=held,
-            show=show,
-            shown=shown,
-            unsaid=unsaid,
-            is_ours=is_ours,
-            reopened=known.reopened,
-        )
-
-    def _accepted(
-        self,
-        incoming: Incoming,
-        known: KnownRequest,
-        inputs: Inputs,
-        rewritten: Rewritten,
-        limits: LearnedLimits,
-        *,
-        hidden: Mapping[str, int],
-        line: str,
-        betas: str,
-    ) -> Accepted:
-        """The request that is sent, with all that reading its response needs."""
-        request, conversation = known.request, known.conversation
-        learn = partial(self._stores.conversations.learn, conversation)
-        return Accepted(
-            request,
-            rewritten,
-            0.0,
-            conversation=conversation,
-            caller=known.caller,
-            decided={**inputs.past, **rewritten.decisions},
-            line=line,
-            hidden=hidden,
-            betas=betas,
-            usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits, incoming.head),
-            room=context_windows.room_of_request(request, limits, incoming.head, learn),
-            model=inputs.show(request.conversation.model),
-            show=inputs.show,
-            project=self._projects.name(conversation, request, inputs.show),
-        )
-
-    async def _behind(
-        self, works: _Works, inputs: Inputs, rewritten: Rewritten, prepared: Prepared
-    ) -> Prepared:
-        """With the results that the provider has when it has answered, where it keeps the history."""
-        if not prepared.threaded:
-            return replace(prepared, held=(), show=inputs.show)
-        behind = partial(
-            provider_history.results_after,
-            inputs.request,
-            inputs.held,
-            rewritten,
-            inputs.clean,
-            inputs.show,
-            inputs.shown,
-        )
-        return replace(prepared, held=await works(behind), show=inputs.show)
-
-    async def _prepare(
-        self,
-        incoming: Incoming,
-        request: Request,
-        caller: Caller,
-        terms: Terms | None,
-    ) -> Prepared | None:
+    async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
         """The injected tool and hidden exchanges, where the request may have them."""
-        if terms is None:
+        request = inputs.request
+        conditions = await turn.go_on(
+            partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
+        )
+        if conditions is None or inputs.caller is None:
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         saved = request.document.saved()
         try:
-            return await self.expansions.prepare(format_name, request.document, caller, terms, request.chain)
+            return await self.expansions.prepare(
+                format_name, request.document, inputs.caller, conditions, request.chain
+            )
         except Exception as error:
             _log.error("penumbra: no originals can be asked for in a request: %s", errors.place(error))
             request.document.restore(saved)
             return None
 
-    def _without_unbound(self, incoming: Incoming, request: Request, prepared: Prepared | None) -> str:
-        """Give up reasoning that is bound to another prefix; the betas that takes, empty: no others."""
-        if not adoption.may_drop(incoming.api.format, request.document):
+    def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
+        """Give up reasoning that is bound to another prefix, if the conversation has to. Returns the betas
+        that takes; empty: no others."""
+        document = inputs.request.document
+        if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
         dropped = prepared is not None and prepared.replayed.dropped
-        host = incoming.host.rpartition(":")[0]
-        return adoption.drop(request.document, incoming.headers, host, dropped)
+        return adoption.drop(document, incoming.headers, incoming.host.rpartition(":")[0], dropped)
 
-    # Parts
+    async def _completed(
+        self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None, turn: Turn
+    ) -> Inputs:
+        """The inputs with what is asked of others: the provider's history, external compressors, the store.
+        Raises OverrideError, RedactionError."""
+        request, past, redact = inputs.request, inputs.past, inputs.redact
+        held = provider_history.results_before(request, prepared)
+        references = comparing(prepared.references, request, past, redact) if prepared else None
+        show = await self.rules.show()
+        external = await self._compressors.forms(incoming, request, past, redact, references, turn.do, show)
+        if external:
+            # While they were waited for, another request may have decided.
+            past = {**past, **await self._stores.decisions.get(external)}
+        # A note depends on the new results, which a later request can't tell.
+        credential = b"" if request.is_open else turn.caller.credential
+        return replace(
+            inputs,
+            past=past,
+            references=references,
+            external=external,
+            held=held,
+            show=show,
+            # Values that are put back are a matter of the conversation.
+            shown=None if request.settings.restores_secrets else self._shown_texts,
+            unsaid=self._stores.unsaid(inputs.state, past, inputs.keys, whole=inputs.is_recorded),
+            is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
+        )
 
-    async def cleaned(self, text: str) -> str:
-        """A text to be kept. Raises RedactionError."""
-        redact = await self.rules.redact(self.settings.redaction_failure)
-        heavy = len(text) > self.settings.offload_bytes
-        return (await self._work(_OURS, heavy, lambda: redact(text, ""), size=len(text))).text
+    def _accepted(
+        self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, line: str
+    ) -> Accepted:
+        """The request that is sent, with all that reading its response needs."""
+        request, conversation, limits = inputs.request, inputs.conversation, inputs.state.limits
+        new = rewritten.decisions
+        declares = prepared is not None and not prepared.declared_at and prepared.begins
+        declares = declares and (inputs.waits or inputs.is_cold)
+        cold_turn = None
+        if inputs.is_cold:
+            cold_turn = adoption.cold_turn(request, new.keys() & inputs.past.keys(), declares=declares)
+        return Accepted(
+            request,
+            replace(rewritten, decisions={**inputs.outside, **new}) if inputs.outside else rewritten,
+            0.0,
+            conversation=conversation,
+            caller=inputs.caller,
+            decided={**inputs.past, **inputs.outside, **new},
+            line="; ".join(filter(None, (late_declaration.LINE if declares else "", line))),
+            cold_turn=cold_turn,
+            hidden=inputs.hidden,
+            usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
+            room=context_windows.room_of_request(
+                request, limits, partial(self._stores.conversations.learn, conversation)
+            ),
+            model=inputs.show(request.conversation.model),
+            show=inputs.show,
+            project=self._projects.name(conversation, request, inputs.show),
+        )
 
-    def _works(self, incoming: Incoming, heavy: bool = True, *, begun: bool = True) -> _Works:
-        """Does work for a request, away from the event loop where it is heavy. Not `begun`: as if it had not
-        had its turn."""
+    async def _with_results_after(
+        self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared, turn: Turn
+    ) -> Prepared:
+        """With the results that the provider has when it has answered, where it keeps the history."""
+        held: tuple[HeldResult, ...] = ()
+        if prepared.threaded:
+            after = partial(provider_history.results_after, inputs, rewritten)
+            held = await turn.go_on(after, heavy=inputs.is_heavy)
+        return replace(prepared, held=held, show=inputs.show)
 
-        async def do(work: Callable[[], T]) -> T:
-            return await self._work_for(incoming, heavy, work, begun=begun)
+    async def _record(
+        self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
+    ) -> bool:
+        """Records decisions as final, except those that wait for the provider to accept a retry. False if
+        another proxy was first, or the outcome is unknown."""
+        conversations, request = self._stores.conversations, accepted.request
+        planned = retry.decisions if retry is not None else {}
+        new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
+        over = new.keys() & inputs.past.keys()
+        if not await self._stores.decisions.settle(new, over, unasked=not inputs.is_recorded):
+            return False
+        tool = prepared.tool if prepared else ""
+        waits = inputs.waits and not tool
+        await conversations.sent(
+            accepted.conversation, tool, waits=waits, revised=bool(over), life=inputs.cold
+        )
+        if start := rewrite.start(request):
+            await conversations.sent(start, life=inputs.cold)
+        if request.settings.tool_compaction.arguments and not inputs.state.limits.arguments:
+            await conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
+        if prepared is not None:
+            await self.expansions.keep(prepared, accepted.rewritten.originals)
+        return True
 
-        return do
+    def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, turn: Turn) -> Accepted:
+        """The request, whose model may ask for originals: what it carries itself is found without a store."""
+        carried = Carried(accepted.request, accepted.rewritten, redact, turn.do)
+        if prepared.earlier or carried.shows_earlier:
+            inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
+            prepared = replace(prepared, inherit=inherit)
+        return structs.replace(accepted, prepared=prepared, find=carried.find)
 
-    async def _work_for(
-        self, incoming: Incoming, heavy: bool, work: Callable[[], T], *, size: int = 0, begun: bool = False
-    ) -> T:
-        """`size`: what it costs, in bytes; 0: as much as the whole request."""
-        if not heavy:
-            return work()
-        size = size or len(incoming.body)
-        return await self._work(request_reader.whose_turn(incoming), heavy, work, size=size, begun=begun)
-
-    async def _work(
-        self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, size: int, begun: bool = False
-    ) -> T:
-        return await self._workers.run(caller, work, size=size, begun=begun) if heavy else work()
+    def _turn(self, incoming: Incoming) -> Turn:
+        """The work of a request, which counts for its caller: no other caller can pose as it."""
+        scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
+        return Turn(self._workers, workers.Caller(incoming.peer, scope), len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:

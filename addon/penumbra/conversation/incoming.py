@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from penumbra.apis.recognise import Api
 from penumbra.conversation.context_windows import NOT_KNOWN, Room, UsageScale
-from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
+from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Find, Prepared
 from penumbra.expand.reference import Caller
@@ -43,11 +43,6 @@ class Incoming:
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False
     """The request is a frame of a WebSocket."""
-
-    @property
-    def head(self) -> Head:
-        """The request's path and headers."""
-        return Head(self.path, self.headers)
 
 
 class Accepted(Struct, frozen=True):

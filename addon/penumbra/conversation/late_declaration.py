@@ -27,12 +27,13 @@ from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.conversation import adoption, cache_price, repack
 from penumbra.conversation.adoption import binds
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.conversation.shrunk_request import request_facts
-from penumbra.expand.hidden_exchanges import Terms
+from penumbra.expand.hidden_exchanges import Conditions
 from penumbra.expand.reference import NAMES, SAMPLE, name_for, prefix, tool
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
@@ -81,12 +82,11 @@ def is_inline(incoming: Incoming, request: Request) -> bool:
     return not (needs_it_at_once or incoming.socket or request.wire.tools(request.document).threaded)
 
 
-def may_wait(
-    incoming: Incoming, request: Request, state: ConversationState, past: Mapping[bytes, Decision]
-) -> bool:
-    """True if the conversation has no injected tool yet because it needs none. `past`: its decisions."""
+def may_wait(incoming: Incoming, inputs: Inputs) -> bool:
+    """True if the conversation has no injected tool yet because it needs none."""
+    request, state = inputs.request, inputs.state
     if is_inline(incoming, request):
-        return not shows_references(request, past)
+        return not shows_references(request, inputs.past)
     if request.conversation.last_response >= 0:
         return state.waits and not state.tool
     settings, declared = request.settings, request.wire.tools(request.document)
@@ -202,46 +202,40 @@ def _saved(request: Request, items: Sequence[Item], redact: Callable[[str, str],
     return saved
 
 
-def terms(
-    incoming: Incoming,
-    request: Request,
-    state: ConversationState,
-    past: Mapping[bytes, Decision],
-    *,
-    waits: bool,
-    is_due: bool,
-    is_inline: bool,
-    is_cold: bool,
-) -> Terms | None:
-    """The terms on which it may; None: it may not have it at all. `past`: decisions of the past; `waits`: it
-    has none yet because it began small, and whether it `is_due` now; `is_cold`: nothing of it is cached."""
+def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
+    """The conditions for the request to have the injected tool; None: it may not have it at all. Raises
+    RedactionError."""
+    request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
     if request.document.members(conversation.messages):
         # One message that is no list of them: nothing could be put behind it.
         return None
+    inline = is_inline(incoming, request)
+    may_have = settings.enable_expand_context and settings.shortens
+    if may_have and inputs.waits:
+        may_have = is_due(request, state, past, inputs.redact, is_inline=inline, reopened=inputs.reopened)
     shows = shows_references(request, past)
     # The provider holds the last request's declaration, whatever happened to its response.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
-        is_bound if is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
+        is_bound if inputs.is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )
-    may_have = settings.enable_expand_context and settings.shortens and (is_due or not waits)
-    return Terms(
-        wanted=may_have or shows or _is_held(request, state),
-        at_stake=not waits and (settings.adopt == "raw" or at_stake),
+    return Conditions(
+        wanted=may_have or shows or _is_cached(request, state),
+        at_stake=not inputs.waits and (settings.adopt == "raw" or at_stake),
         hint=settings.include_expand_hint,
         betas=incoming.headers.get("anthropic-beta", ""),
         counting=incoming.api.kind == "count_tokens",
         editing=settings.restores_secrets,
-        inline=is_inline and not state.limits.tools_first,
-        held=state.tool,
-        begins=shows or (is_cold and not is_bound),
+        inline=inline and not state.limits.tools_first,
+        last_tool=state.tool,
+        begins=shows or (inputs.is_cold and not is_bound),
     )
 
 
-def _is_held(request: Request, state: ConversationState) -> bool:
+def _is_cached(request: Request, state: ConversationState) -> bool:
     """True if the tool has to stay while there is a pause: the provider's cached prefix begins with it."""
     return request.settings.pause and bool(state.tool) and request.conversation.last_response >= 0

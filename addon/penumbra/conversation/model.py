@@ -103,6 +103,9 @@ class Request:
     uncalled: frozenset[str] = frozenset()
     """Ids of the calls that its results answer and that it does not show."""
     chain: Chain = field(default_factory=Chain)
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
 
     @property
     def format(self) -> str:
@@ -113,15 +116,6 @@ class Request:
     def wire(self) -> ApiFormat:
         """The reader of the API's format."""
         return self.api.wire
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Path and headers of a request."""
-
-    path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Names in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ Nothing is referred to where it may.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -19,12 +18,14 @@ from penumbra.apis.parts import decoded_arguments, is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
 from penumbra.conversation import dedup
-from penumbra.conversation.call_names import Clean, ShownTexts, call_name
+from penumbra.conversation.call_names import call_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Prepared
-from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.exchanges import HeldResult
 from penumbra.wire.document import Document
+
+if TYPE_CHECKING:
+    from penumbra.conversation.decide import Inputs
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
 """Types of the items and content blocks that stand for all in front of them."""
@@ -125,16 +126,10 @@ def _wants_duplicates(request: Request) -> bool:
     return has_results and is_elsewhere(request.document)
 
 
-def results_after(
-    request: Request,
-    earlier: Sequence[HeldResult],
-    rewritten: Rewritten,
-    clean: Clean,
-    show: ShowName,
-    remembered: ShownTexts | None = None,
-) -> tuple[HeldResult, ...]:
+def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[HeldResult, ...]:
     """The results that the provider has when it has answered a request, in order; only the latest of them.
     May run outside of the event loop."""
+    request = inputs.request
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
     # Only an id that occurs once names a text.
@@ -146,9 +141,9 @@ def results_after(
     held = []
     for entry in new:
         given = decoded_arguments(request.document, entry.item.result.call)
-        name = call_name(entry.item.tool, given, clean, show, remembered).name
+        name = call_name(entry.item.tool, given, inputs.clean, inputs.show, inputs.shown).name
         held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
-    return tuple([*earlier, *held][-MOST:])
+    return tuple([*inputs.held, *held][-MOST:])
 
 
 def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:

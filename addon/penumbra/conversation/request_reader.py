@@ -9,26 +9,26 @@ error for unsupported threads, after which a client sends the full conversation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from penumbra import errors
 from penumbra.apis import identity, session
-from penumbra.apis.identity import Identity
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, cache_price, outside_results, read, rewrite, workers
 from penumbra.conversation.compiled_rules import CompiledRules
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
 from penumbra.errors import Unreadable
 from penumbra.expand.reference import Caller
 from penumbra.redaction.redact_calls import Redact
-from penumbra.store.conversations import ConversationState, LearnedLimits
+from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
@@ -40,25 +40,11 @@ if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration, Restoring
 
 
-T = TypeVar("T")
 _LONG = 30_000
 """Bytes of a body; smaller ones are read whole, larger ones from the end of their known beginning."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
-
-
-def whose_turn(incoming: Incoming) -> workers.Caller:
-    """The caller that work for a request counts for, which no other caller can pose as."""
-    scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
-    return workers.Caller(incoming.peer, scope)
-
-
-def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
-    """Identifies the caller. `key`: the installation's."""
-    metadata = document.members(document.members(document.root).get("metadata"))
-    user = document.string(metadata.get("user_id")) or ""
-    return identity.identify(key, incoming.host, incoming.peer, incoming.headers, incoming.query, user)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
@@ -134,47 +120,6 @@ def check(document: Document, policy: str, user_agent: str) -> None:
         raise ThreadRefused
 
 
-class Work(Protocol):
-    """Does a caller's work, away from the event loop where it is heavy."""
-
-    async def __call__(
-        self, incoming: Incoming, heavy: bool, work: Callable[[], T], /, *, size: int = 0
-    ) -> T: ...
-
-
-class KnownRequest(NamedTuple):
-    """A request that was read, with what the store has of its conversation."""
-
-    request: Request
-    caller: Caller
-    conversation: bytes
-    state: ConversationState
-    keys: Collection[bytes]
-    """Keys of the request's results."""
-    past: dict[bytes, Decision]
-    """Decisions of the past about the results."""
-    redact: Redact
-    is_heavy: bool
-    """Deciding takes long, and is done away from the event loop."""
-    cold: float
-    """Seconds without a request after which nothing of it is in the provider's cache."""
-    is_cold: bool
-    """The pause was certainly longer than `cold`."""
-    hidden: Mapping[str, int]
-    """New secrets outside of tool results, counted by kind."""
-    decisions: Mapping[bytes, Decision]
-    """New decisions about texts outside of tool results."""
-
-    @property
-    def reopened(self) -> frozenset[bytes]:
-        """The keys of its answered results that may get another form."""
-        return adoption.reopened(self.request, self.state, self.past) if self.is_cold else frozenset()
-
-    def learned(self, limits: LearnedLimits) -> KnownRequest:
-        """Return the request with what a refusal has just told of its conversation."""
-        return self._replace(state=replace(self.state, limits=self.state.limits.learned(limits)))
-
-
 class RequestReader:
     """State: what was read of messages before."""
 
@@ -193,9 +138,9 @@ class RequestReader:
         """Memory of messages that were read; None: all are read again in every turn."""
 
     async def read(
-        self, incoming: Incoming, settings: Settings, work: Work, *, whole: bool
-    ) -> KnownRequest | None:
-        """The request in a body; None: it is no request of its API. `whole`: what is decided can be
+        self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
+    ) -> Inputs | None:
+        """The request in a body; None: it is no request of its API. `is_recorded`: decisions can be
         remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = identity.scope(self._key, incoming.host, incoming.peer, incoming.headers, incoming.query)
@@ -203,25 +148,24 @@ class RequestReader:
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
         reading = partial(self._read, incoming, settings, scope, known)
-        request = await work(incoming, heavy, reading, size=workers.cost(new, size))
+        request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
         if request is None:
             return None
         if await self._restored.conceal(incoming, request):
             is_large = size > request.settings.offload_bytes
-            request = await work(incoming, is_large, partial(read.again, request))
+            request = await turn.do(partial(read.again, request), heavy=is_large)
         # Nothing is remembered for those whom no credential tells apart, and nothing that depends on it is
         # done where it can't be recorded.
-        caller = b"" if request.is_open or not whole else whose_turn(incoming).credential
+        caller = b"" if request.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
-        hidden: Mapping[str, int] = {}
-        decisions: Mapping[bytes, Decision] = {}
+        found = outside_results.Searched(request)
         if request.settings.redact_secrets:
-            found = await self._without_secrets(incoming, request, caller, work, heavy=heavy)
-            request, hidden, decisions = found.request, found.counts, found.decisions
-        request = await self._with_calls(request)
-        return await self._known_request(incoming, request, redact, hidden, decisions, whole=whole)
+            found = await self._without_secrets(request, caller, turn, heavy=heavy)
+        request = await self._with_calls(found.request)
+        inputs = await self._with_past(incoming, request, redact, is_recorded=is_recorded)
+        return replace(inputs, hidden=found.counts, outside=found.decisions)
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
@@ -230,7 +174,11 @@ class RequestReader:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
                 check(document, settings.threads, incoming.headers.get("user-agent", ""))
-            who = identified(self._key, incoming, document)
+            metadata = document.members(document.members(document.root).get("metadata"))
+            user = document.string(metadata.get("user_id")) or ""
+            who = identity.identify(
+                self._key, incoming.host, incoming.peer, incoming.headers, incoming.query, user
+            )
             request = read.read(
                 document,
                 incoming.api,
@@ -242,7 +190,12 @@ class RequestReader:
             )
             if request and ambiguity.says_twice(request):
                 raise Unreadable("its body says something twice on the way to a tool's result")
-            return request and replace(read.with_model(request, model_in(incoming.path)), is_open=who.open)
+            return request and replace(
+                read.with_model(request, model_in(incoming.path)),
+                is_open=who.open,
+                path=incoming.path,
+                headers=incoming.headers,
+            )
         except NotJson:
             # A body whose content type is not JSON is no call; a missing type means nothing.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
@@ -261,12 +214,12 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _without_secrets(
-        self, incoming: Incoming, request: Request, caller: bytes, work: Work, *, heavy: bool
+        self, request: Request, caller: bytes, turn: workers.Turn, *, heavy: bool
     ) -> outside_results.Searched:
         """Return the request without the secrets that stand outside of tool results. Raises
         RedactionError."""
         listed = partial(outside_results.texts, request, knows_caller=bool(caller))
-        texts = await work(incoming, heavy, listed)
+        texts = await turn.do(listed, heavy=heavy)
         past = await self._stores.decisions.get([text.key for text in texts])
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
@@ -276,7 +229,7 @@ class RequestReader:
 
         search = partial(outside_results.search, request, texts, past, by_rules, by_values)
         size = outside_results.undecided(texts, past)
-        return await work(incoming, size > request.settings.offload_bytes, search, size=size)
+        return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_calls(self, request: Request) -> Request:
         """The request, in which results know the calls that only the provider has."""
@@ -285,37 +238,38 @@ class RequestReader:
         calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
         return read.with_calls(request, calls) if calls else request
 
-    async def _known_request(
-        self,
-        incoming: Incoming,
-        request: Request,
-        redact: Redact,
-        hidden: Mapping[str, int],
-        decisions: Mapping[bytes, Decision],
-        *,
-        whole: bool,
-    ) -> KnownRequest:
+    async def _with_past(
+        self, incoming: Incoming, request: Request, redact: Redact, *, is_recorded: bool
+    ) -> Inputs:
         """The request with what the store has of its conversation."""
         caller = caller_of(incoming, request)
         conversation = caller.conversation()
         state, keys, past = await _remembered(self._stores, request, conversation)
-        if not whole and await self._stores.lacks(past, rewrite.answered(request)):
+        if not is_recorded and await self._stores.lacks(past, rewrite.answered(request)):
             state, keys, past = await _remembered(self._stores, request, conversation)
-        redact = self._restored.redacting(request, caller, redact)
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool from their first request on.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
-        heavy = rewrite.is_heavy(request, past, state)
+        is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
             # Some turns went another way: the time of the last request is unknown.
             state = replace(state, idle=0.0)
-        asks = whole and incoming.api.kind == "messages"
-        is_cold = asks and adoption.is_cold(request, state, cold)
-        return KnownRequest(
-            *(request, caller, conversation, state, keys, past, redact, heavy, cold, is_cold),
-            hidden=hidden,
-            decisions=decisions,
+        is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
+        return Inputs(
+            request,
+            past,
+            self._restored.redacting(request, caller, redact),
+            references=None,
+            reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
+            state=state,
+            caller=caller,
+            conversation=conversation,
+            keys=keys,
+            is_heavy=is_heavy,
+            cold=cold,
+            is_cold=is_cold,
+            is_recorded=is_recorded,
         )
 
 

@@ -34,7 +34,7 @@ from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Decider, Inputs
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
 from penumbra.conversation.items import Item, Searched
-from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
+from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.shrink_to_fit import SLACK
 from penumbra.errors import RedactionError
 from penumbra.store.conversations import ConversationState, LearnedLimits
@@ -290,23 +290,16 @@ def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 
-def compose(
-    inputs: Inputs,
-    state: ConversationState | None,
-    retry: Plan | None,
-    line_indexes: LineIndexes,
-    head: Head | None = None,
-) -> tuple[Rewritten, str]:
+def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tuple[Rewritten, str]:
     """The request as it is to be sent, and why, if its conversation as a whole has a say in that.
 
-    `state` None: the conversation has none. `retry`: forms that the request gets because it was refused;
+    `retry`: forms that the request gets because it was refused;
     None: it is sent for the first time. Raises RedactionError.
     """
-    request, past = inputs.request, inputs.past
-    state = state or ConversationState()
+    request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
-    plan = retry if retry is not None else _results(inputs, state) if first else Plan()
-    arguments = _arguments(inputs, state, plan) if first else Plan()
+    plan = retry if retry is not None else _results(inputs) if first else Plan()
+    arguments = _arguments(inputs, plan) if first else Plan()
     edited_calls: frozenset[str] = frozenset()
     if edits_arguments(request, state):
         edited_calls = repack.put_arguments(request, {**past, **arguments.decisions})
@@ -331,16 +324,16 @@ def compose(
             originals={**rewritten.originals, **plan.originals},
         )
     limits = state.limits.learned(plan.limits)
-    bounded = _bounded(request, rewritten.body, head or Head(), limits)
+    bounded = _bounded(request, rewritten.body, limits)
     if bounded is None:
         return rewritten, plan.line
     line = f"bounded a request for a summary: {len(rewritten.body):,} -> {len(bounded):,} bytes"
     return replace(rewritten, body=bounded, is_cut=True), "; ".join(filter(None, (plan.line, line)))
 
 
-def _results(inputs: Inputs, state: ConversationState) -> Plan:
+def _results(inputs: Inputs) -> Plan:
     """Return the forms that pay because results were superseded. Raises RedactionError."""
-    request, settings = inputs.request, inputs.request.settings
+    request, settings, state = inputs.request, inputs.request.settings, inputs.state
     if settings.supersede == "idle" and state.idle is None:
         return Plan()
     plan = partial(
@@ -352,11 +345,11 @@ def _results(inputs: Inputs, state: ConversationState) -> Plan:
     return _superseded(inputs, plan)
 
 
-def _arguments(inputs: Inputs, state: ConversationState, results: Plan) -> Plan:
+def _arguments(inputs: Inputs, results: Plan) -> Plan:
     """Return smaller forms of superseded calls' arguments, behind those of results. Raises RedactionError."""
     plan = partial(
         repack.plan_arguments,
-        *(inputs.request, inputs.past, results, inputs.redact, inputs.references, state.idle),
+        *(inputs.request, inputs.past, results, inputs.redact, inputs.references, inputs.state.idle),
         priced=inputs.request.settings.supersede != "idle",
     )
     return _superseded(inputs, plan)
@@ -378,7 +371,7 @@ def _superseded(inputs: Inputs, plan: Callable[[], Plan]) -> Plan:
         return Plan()
 
 
-def _bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) -> bytes | None:
+def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
     """Return the body of a request for a summary, bounded where it would not fit and nothing of it is cached;
     None: it stays as it is.
 
@@ -387,11 +380,11 @@ def _bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) -
     if request.api.kind not in ("messages", "compact") or not shrunk_request.may_shorten(request.settings):
         return None
     # Looked for in what has been read already: nearly all requests are none.
-    summary = summary_requests.recognise(request.document, request.api.format, head.path, head.headers)
+    summary = summary_requests.recognise(request.document, request.api.format, request.path, request.headers)
     if summary is None:
         return None
     size = summary_requests.size_of(Document(body), request.api.format)
-    window = context_windows.of(request.conversation.model, head.headers, head.path)
+    window = context_windows.of(request.conversation.model, request.headers, request.path)
     room = size
     if not summary.shares_cache:
         room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))

@@ -208,3 +208,21 @@ class Workers:
     def _forget(self, address: str, peer: _Peer) -> None:
         if not peer.busy and not peer.waiting:
             self._peers.pop(address, None)
+
+
+class Turn:
+    """The work of one request, which is done when it is its caller's turn."""
+
+    def __init__(self, workers: Workers, caller: Caller, size: int) -> None:
+        """`size`: of the request, in bytes."""
+        self.caller = caller
+        self._workers, self._size = workers, size
+
+    async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
+        """Do work away from the event loop, or at once where it is not `heavy`. `size`: its cost in bytes;
+        0: that of the whole request."""
+        return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
+
+    async def go_on(self, work: Callable[[], T], *, heavy: bool) -> T:
+        """Do further work of a request that had its turn, before the work of other requests."""
+        return await self._workers.run(self.caller, work, size=self._size, begun=True) if heavy else work()

@@ -27,7 +27,7 @@ from penumbra.compress.size import size
 from penumbra.errors import place
 from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
-from penumbra.expand.hidden_exchanges import Answered, Find, History, Original, Prepared, Terms
+from penumbra.expand.hidden_exchanges import Answered, Conditions, Find, History, Original, Prepared
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import Caller, References
 from penumbra.store import exchanges
@@ -69,7 +69,12 @@ class Expansions:
         self._page_bytes = page_bytes
 
     async def prepare(
-        self, format_name: str, document: Document, caller: Caller, terms: Terms, before: Chain | None = None
+        self,
+        format_name: str,
+        document: Document,
+        caller: Caller,
+        conditions: Conditions,
+        before: Chain | None = None,
     ) -> Prepared | None:
         """Edit a request; None if the injected tool does not belong there.
 
@@ -79,7 +84,7 @@ class Expansions:
         if wire is None:
             _say_unread(format_name)
             return None
-        prepared = await self._prepare(wire, format_name, document, caller, terms, before)
+        prepared = await self._prepare(wire, format_name, document, caller, conditions, before)
         await self._take_out_orphans(wire, document, caller)
         await self._name_latest(wire, document, caller)
         return prepared
@@ -113,7 +118,7 @@ class Expansions:
         format_name: str,
         document: Document,
         caller: Caller,
-        terms: Terms,
+        conditions: Conditions,
         before: Chain | None,
     ) -> Prepared | None:
         tools = wire.tools(document)
@@ -132,32 +137,32 @@ class Expansions:
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         latest = _latest(history, past)
-        begins = latest is not None and not latest.tool and terms.begins
+        begins = latest is not None and not latest.tool and conditions.begins
         latest = None if begins else latest
-        if latest is None and terms.held and terms.held not in tools.names:
-            name = terms.held
+        if latest is None and conditions.last_tool and conditions.last_tool not in tools.names:
+            name = conditions.last_tool
         brought = reference.brought(wire, document, tools)
-        if not brought and not await self._belongs(history, past, latest, terms, caller):
+        if not brought and not await self._belongs(history, past, latest, conditions, caller):
             return None
         if brought:
             name = brought
         elif latest is not None and latest.tool not in tools.names:
             name = latest.tool
-        elif latest is None and terms.editing and not terms.held:
+        elif latest is None and conditions.editing and not conditions.last_tool:
             name = reference.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
         declared_at = b""
-        if not brought and not terms.counting and tools.own:
+        if not brought and not conditions.counting and tools.own:
             chain = before or prefix_hash.of(document)
-            declared_at = _declare(wire, document, reference.tool(name), latest, chain, terms)
-        if begins and not terms.counting:
+            declared_at = _declare(wire, document, reference.tool(name), latest, chain, conditions)
+        if begins and not conditions.counting:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
-        replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
+        replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
-            self._key, conversation or caller.conversation(), name, terms.hint, carries_all
+            self._key, conversation or caller.conversation(), name, conditions.hint, carries_all
         )
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
         made = replace(made, begins=latest is None and bool(history.visible))
@@ -190,19 +195,19 @@ class Expansions:
         history: History,
         past: Mapping[bytes, PastResponse],
         latest: PastResponse | None,
-        terms: Terms,
+        conditions: Conditions,
         caller: Caller,
     ) -> bool:
         """True if the conversation has the injected tool, or may get it."""
         if latest is not None:
             return bool(latest.tool)
-        if not terms.wanted:
+        if not conditions.wanted:
             return False
         adopted = not all(key in past for key in history.keys)
         lost = history.is_elsewhere and history.keys[0] not in past
-        if not adopted or not (terms.at_stake or lost):
+        if not adopted or not (conditions.at_stake or lost):
             return True
-        if not terms.counting:
+        if not conditions.counting:
             await self._exchanges.put(_from_now_on(history, caller))
         return False
 
@@ -375,13 +380,13 @@ def _declare(
     tool: Tool,
     latest: PastResponse | None,
     chain: Chain,
-    terms: Terms,
+    conditions: Conditions,
 ) -> bytes:
     """Declare the injected tool where the conversation has it, or may get it.
 
     Returns the chain up to the message after which it stands, empty where it stands with the other tools.
     """
-    if terms.inline and (latest is None or latest.declared_at):
+    if conditions.inline and (latest is None or latest.declared_at):
         places = [latest.declared_at] if latest is not None else []
         for place in (*places, chain.history[-1]):
             if place in chain.history and wire.declare_after(document, tool, chain.history.index(place)):

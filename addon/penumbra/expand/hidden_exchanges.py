@@ -184,8 +184,8 @@ Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """Conditions of settings and headers."""
+class Conditions:
+    """Settings, headers and state of a conversation that decide about the injected tool of a request."""
 
     wanted: bool
     """The injected tool may be added to a conversation without it. A conversation with it keeps it."""
@@ -199,7 +199,7 @@ class Terms:
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
     inline: bool = False
-    held: str = ""
+    last_tool: str = ""
     """The injected tool's name in the conversation's last request, as far as known."""
     begins: bool = False
     """Earlier turns without the tool do not count against it."""

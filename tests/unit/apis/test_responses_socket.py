@@ -16,7 +16,7 @@ from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses_socket import Envelope, envelope
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.hidden_exchanges import Original, Prepared, Terms
+from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import Caller
 from penumbra.redaction import RedactionError
@@ -30,7 +30,7 @@ from support.streams import responses_streams as streams
 
 TOOL = {"type": "function", "name": "Bash", "parameters": {}}
 CALL = "call_" + "1" * 24
-TERMS = Terms(wanted=True, at_stake=False, hint=True)
+CONDITIONS = Conditions(wanted=True, at_stake=False, hint=True)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def request(*items: Any, before: str = "", tools: Any = (TOOL,)) -> Document:
 
 async def prepared(expansions: Expansions, document: Document, opening: str = "") -> Prepared | None:
     caller = Caller(b"p" * 32, "session")
-    return await expansions.prepare("openai_responses_socket", document, caller, TERMS)
+    return await expansions.prepare("openai_responses_socket", document, caller, CONDITIONS)
 
 
 def test_tools_of_a_former_request_are_still_there() -> None:
@@ -208,7 +208,7 @@ def test_places_go_on_from_request_to_request() -> None:
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
             {"role": "user", "content": "more"},
         )
-        strict = Terms(wanted=False, at_stake=True, hint=True)
+        strict = Conditions(wanted=False, at_stake=True, hint=True)
         caller = Caller(b"p" * 32, "session")
         for left_out in (0, 2):
             document = json.loads(whole.data)

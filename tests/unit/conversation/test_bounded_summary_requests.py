@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite, summary_requests
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.model import Head
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 
@@ -51,11 +51,15 @@ def sent(
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
     assert request is not None
     result, _ = rewrite.compose(
-        Inputs(request, {}, lambda text, hint: Redacted(text), None),
-        ConversationState(None, limits or LearnedLimits()),
+        Inputs(
+            replace(request, path=path),
+            {},
+            lambda text, hint: Redacted(text),
+            None,
+            state=ConversationState(None, limits or LearnedLimits()),
+        ),
         None,
         LineIndexes(),
-        Head(path, {}),
     )
     value: dict[str, Any] = json.loads(result.body)
     return value

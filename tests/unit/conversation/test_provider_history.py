@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from penumbra.apis.recognise import apis
+from penumbra.compress.result import Redacted
 from penumbra.conversation import provider_history
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from support.engines import APIS, Callers, shown
 from support.tenants import LOG
@@ -150,7 +152,8 @@ def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
     )
     for is_cut in (False, True):
         rewritten = replace(sent.rewritten, is_cut=is_cut)
-        [result] = provider_history.results_after(sent.request, (), rewritten, str, str)
+        inputs = Inputs(sent.request, {}, lambda text, hint: Redacted(text), None)
+        [result] = provider_history.results_after(inputs, rewritten)
         assert bool(result.digest) is not is_cut
 
 

@@ -71,7 +71,7 @@ class Talk:
     def send(self, past: ConversationState = JUST_NOW, references: Any = REFERENCES) -> list[str]:
         request = read.read(Document(self.body()), self.api, self.settings, SCOPE)
         made, self.line = rewrite.compose(
-            Inputs(request, self.known, redact, references), past, None, LineIndexes()
+            Inputs(request, self.known, redact, references, state=past), None, LineIndexes()
         )
         self.known = {**self.known, **made.decisions}
         self.originals |= made.originals
@@ -246,9 +246,7 @@ def test_nothing_to_do_is_the_same_object():
     talk.call("Bash", "ok too", command="true")
     data = talk.body()
     request = read.read(Document(data), talk.api, talk.settings, SCOPE)
-    made, line = rewrite.compose(
-        Inputs(request, {}, redact, REFERENCES), ConversationState(), None, LineIndexes()
-    )
+    made, line = rewrite.compose(Inputs(request, {}, redact, REFERENCES), None, LineIndexes())
     assert made.body is data
     assert line == ""
 

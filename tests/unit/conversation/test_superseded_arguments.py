@@ -91,8 +91,7 @@ class Talk:
         assert request is not None
         known = {key: self.known[key] for key in rewrite.keys(request, past) if key in self.known}
         made, self.line = rewrite.compose(
-            Inputs(request, known, lambda text, hint: Redacted(text), self.references),
-            past,
+            Inputs(request, known, lambda text, hint: Redacted(text), self.references, state=past),
             None,
             LineIndexes(),
         )

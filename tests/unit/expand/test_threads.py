@@ -8,7 +8,7 @@ from typing import Any
 
 from penumbra.expand import reference
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.hidden_exchanges import Original, Prepared, Terms
+from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.expand.reference import Caller
 from penumbra.metrics.totals import expansion_event
@@ -20,7 +20,7 @@ from penumbra.wire.document import Document
 from support.streams.anthropic_streams import MIXED, PHANTOM, call, end, start, text
 
 SECRET = "hunter2-and-more"
-TERMS = Terms(wanted=True, at_stake=True, hint=True)
+CONDITIONS = Conditions(wanted=True, at_stake=True, hint=True)
 
 
 async def clean(text: str) -> str:
@@ -40,7 +40,7 @@ def request(thread: dict[str, Any], *messages: Any) -> Document:
 
 
 async def prepared(expansions: Expansions, document: Document, opening: str) -> Prepared:
-    found = await expansions.prepare("anthropic", document, Caller(b"p" * 32, opening), TERMS)
+    found = await expansions.prepare("anthropic", document, Caller(b"p" * 32, opening), CONDITIONS)
     assert found is not None
     return found
 
@@ -154,8 +154,8 @@ def test_a_thread_that_began_without_us_is_left_alone() -> None:
         document = request(
             {"type": "continue", "previous_message_id": "msg_9"}, {"role": "user", "content": "x"}
         )
-        terms = Terms(wanted=True, at_stake=False, hint=True)
-        assert await made().prepare("anthropic", document, Caller(b"p" * 32, ""), terms) is None
+        conditions = Conditions(wanted=True, at_stake=False, hint=True)
+        assert await made().prepare("anthropic", document, Caller(b"p" * 32, ""), conditions) is None
         assert document.edits == []
 
     asyncio.run(go())
