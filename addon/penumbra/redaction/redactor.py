@@ -381,10 +381,7 @@ class Redactor:
                 continue
             if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            glance = stands.glance
-            if glance.matches is not None and glance.matches.match(data, start, start + glance.reach) is None:
-                continue
-            if begun := _begun(glance, data, start, done):
+            if stands.glance.may_match(data, start) and (begun := _begun(stands.glance, data, start, done)):
                 yield from begun
                 if stands.bounded:
                     over[number] = min(done.get(rule.id, 0) for rule in stands.begins)
@@ -424,9 +421,9 @@ class Redactor:
 
 def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
     """The secrets that begin with an anchor. `done`: where those end that each rule has found; kept up."""
-    rules, wraps = glance.chosen(data, start)
+    wraps = glance.wraps(data, start)
     begun: list[Span] = []
-    for rule in rules:
+    for rule in glance.rules:
         if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
             done[rule.id] = span.end
             begun.append(span)

@@ -1,9 +1,4 @@
-"""Rules as data: what a secret looks like, read from YAML and compiled once.
-
-Each pattern's opening is asked first: a short look of `re` costs a fraction of one of RE2, and nearly all
-places fail it. RE2 needs no bounds to be linear; `re` does. So an opening ends where its pattern repeats
-something without a bound, or for the third time within a wide one, or says what both read differently.
-"""
+"""Rules as data: what a secret looks like, read from YAML and compiled once."""
 
 from __future__ import annotations
 
@@ -25,132 +20,6 @@ from penumbra.redaction.span import Rank, Span
 from penumbra.rule_schemas.schema import RuleError, entries, reason
 from penumbra.rule_schemas.secret_rules import SecretRule
 
-_ESCAPE = re.compile(r"\\(?:[dwDWnrtfv]|[^A-Za-z0-9])")
-_CLASS = re.compile(r"\[\^?(?:\\[dwsnrtfv]|\\[^A-Za-z0-9]|[^\\\[\]])+\]")
-_ONE_LITERAL = re.compile(r"[^\\\[\](){}.*+?|^$]|\.")
-_REPEAT = re.compile(r"(?:([?*+])|\{([0-9]+)(,?)([0-9]*)\})(\??)")
-_GROUP = re.compile(r"\((?:\?(i?):|(?!\?))")
-_ANY_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-_SPACE = r" \t\n\f\r"
-r"""The characters of RE2's `\s`; `re` has one more."""
-_IN_CLASS = re.compile(r"\\(.)")
-_WIDE, _WIDEST, _MOST_WIDE, _MOST = 8, 128, 2, 8
-"""Repeats: how many times more than at least are many, how many are too many, how often either may be."""
-_LONGEST = 1_000
-"""Characters: to compile what is longer takes more time than it saves."""
-
-
-def opening(regex: str) -> str:
-    """A pattern that matches, with flags of its own, wherever `regex` does, and begins where that does. Empty
-    if there is none."""
-    if not regex.isascii():
-        return ""
-    ignore = regex.startswith("(?i)")
-    text = _Reading(regex, 4 * ignore).alternatives()[0]
-    if len(text) > _LONGEST:
-        return ""
-    return f"(?i:{text})" if ignore and text else text
-
-
-class _Reading:
-    """One pass over a pattern."""
-
-    def __init__(self, regex: str, at: int) -> None:
-        self._regex = regex
-        self._at = at
-        self._wide = self._repeats = 0
-
-    def alternatives(self) -> tuple[str, bool]:
-        """Return what stands up to the end of a group, and whether it is there whole. Empty if it may be
-        empty."""
-        wide = self._wide
-        texts: list[str] = []
-        whole, most = True, wide
-        while True:
-            self._wide = wide
-            text, complete = self._sequence()
-            texts.append(text)
-            whole, most = whole and complete, max(most, self._wide)
-            if self._regex[self._at : self._at + 1] != "|":
-                break
-            self._at += 1
-        self._wide = most
-        if not whole and not all(texts):
-            return "", False
-        return "|".join(texts), whole
-
-    def _sequence(self) -> tuple[str, bool]:
-        pieces: list[str] = []
-        while self._at < len(self._regex) and self._regex[self._at] not in "|)":
-            piece, goes_on = self._item()
-            pieces.append(piece)
-            if not goes_on:
-                self._skip()
-                return "".join(pieces), False
-        return "".join(pieces), True
-
-    def _item(self) -> tuple[str, bool]:
-        """The next part of a sequence as far as it is taken, and whether what follows may be, too."""
-        if self._regex.startswith(("\\b", "\\B"), self._at):
-            self._at += 2
-            return "", True
-        if group := _GROUP.match(self._regex, self._at):
-            return self._group(group)
-        atom = self._atom()
-        if not atom:
-            return "", False
-        repeat = _REPEAT.match(self._regex, self._at)
-        if repeat is None:
-            return atom, True
-        self._at = repeat.end()
-        sign, least, comma, most, lazy = repeat.groups()
-        if sign:
-            return {"?": (f"{atom}?{lazy}", True), "+": (atom, False), "*": ("", False)}[sign]
-        low, high = int(least), int(most or (0 if comma else least))
-        self._wide += high - low > _WIDE
-        self._repeats += high > low
-        if high > _WIDEST or high < low or self._wide > _MOST_WIDE or self._repeats > _MOST:
-            return f"{atom}{{{min(low, _WIDEST)}}}", False
-        return f"{atom}{{{low},{high}}}{lazy}", True
-
-    def _atom(self) -> str:
-        for form in (_ESCAPE, _CLASS, _ONE_LITERAL):
-            if atom := form.match(self._regex, self._at):
-                self._at = atom.end()
-                return _IN_CLASS.sub(_without_spaces, atom[0]) if form is _CLASS else atom[0]
-        if self._regex[self._at : self._at + 2] in ("\\s", "\\S"):
-            self._at += 2
-            return f"[{'^' * (self._regex[self._at - 1] == 'S')}{_SPACE}]"
-        return ""
-
-    def _group(self, begin: re.Match[str]) -> tuple[str, bool]:
-        self._at = begin.end()
-        text, whole = self.alternatives()
-        self._at += 1
-        piece = f"(?{begin[1] or ''}:{text})"
-        repeat = _REPEAT.match(self._regex, self._at)
-        if repeat is None:
-            return (piece, True) if whole else (piece if text else "", False)
-        if repeat[1] == "?" and whole:
-            self._at = repeat.end()
-            return f"{piece}?{repeat[5]}", True
-        # Repeated as a whole, it would no longer be bounded.
-        return piece if text and repeat[1] not in ("?", "*") and repeat[2] != "0" else "", False
-
-    def _skip(self) -> None:
-        """To the end of the alternative."""
-        depth = 0
-        while piece := _ANY_PIECE.match(self._regex, self._at):
-            if not depth and piece[0] in "|)":
-                return
-            depth += (piece[0] == "(") - (piece[0] == ")")
-            self._at = piece.end()
-
-
-def _without_spaces(escape: re.Match[str]) -> str:
-    return _SPACE if escape[1] == "s" else escape[0]
-
-
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
@@ -170,16 +39,13 @@ too: `key_id` and `token_sha` are none."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
 """From the name to the value: quotes, an operator, quotes."""
-_GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<)", re.DOTALL)
+_GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """Escapes, classes, and the beginnings of groups that capture."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
 """The greater part of our own files, which only the tests read: a start takes a third less without them."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Escaped signs and classes."""
 _LITERAL = re.compile(r"[^\\\[\](){}.*+?|^$]+")
-_RANGE = re.compile("[A-Za-z0-9]-[A-Za-z0-9]")
-_SYNTAX = re.compile(r"\(\?[a-zP<>]*:?|[()|^$*+?]|\{[0-9,]*\}")
-"""Syntax that matches no character, outside of classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
 """Bytes: to read so many behind every anchor makes a text slow that is full of them."""
@@ -223,8 +89,6 @@ class Rule:
     """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
     window: int = 600
     """Bytes from the anchor's beginning on that the match may use."""
-    characters: int = 0
-    """So many must follow for a match to be possible; 0: any."""
     boundary: bool = True
     """The secret must not begin or end within a word."""
     exact: bool = False
@@ -261,12 +125,6 @@ class Rule:
     def _is_bounded(self) -> bool:
         return _UNBOUNDED.search(_CLASSES.sub("", self.regex)) is None
 
-    @cached_property
-    def least(self) -> re.Pattern[bytes] | None:
-        """Matches where enough characters follow for a match to be possible: a cheap question that nearly all
-        false anchors fail."""
-        return _least(self.regex, self.characters) if self.characters else None
-
     def matches(self, text: bytes) -> Iterator[Found]:
         """All matches in a text. To search for bounded repeats takes many times what it takes to try them
         where matches begin."""
@@ -287,11 +145,6 @@ class Rule:
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
         return _UNBOUNDED.search(_CLASSES.sub("", self.regex[:begin])) is None
-
-    @cached_property
-    def opening(self) -> bytes:
-        """A pattern of `re` that matches wherever the regex does; empty if there is none that pays."""
-        return opening(self.regex).encode()
 
 
 @rules.cached
@@ -333,7 +186,6 @@ def of(rule: SecretRule, label: str) -> Rule:
         first_group=rule.group is None and bool(_first_group(regex)),
         before=rule.before,
         window=rule.window,
-        characters=rule.least or 0,
         boundary=rule.boundary,
         exact=rule.exact,
         mixed=rule.mixed,
@@ -361,6 +213,11 @@ def _first_group(regex: str) -> int:
     return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
 
 
+def without_groups(regex: str) -> str:
+    """Return a pattern that matches as this one does, without groups that capture."""
+    return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
+
+
 def _beginning(regex: str) -> bytes:
     literal = _LITERAL.match(regex)
     if literal is None or regex[literal.end() : literal.end() + 1] in ("*", "?", "{", "+"):
@@ -371,17 +228,6 @@ def _beginning(regex: str) -> bytes:
         if sign == "|" and not depth:
             return b""
     return literal[0].encode()
-
-
-def _least(regex: str, count: int) -> re.Pattern[bytes]:
-    """`count` characters that may stand in a match: letters, digits and what signs the pattern has. Where it
-    says what may not stand in one, all that can be seen."""
-    if "[^" in regex or re.search(r"\\[A-Zpswx]|(?<!\\)\.", _CLASSES.sub("", regex)):
-        return re.compile(rb"[!-~]{%d}" % count)
-    classes = "".join(_RANGE.sub("", piece) for piece in _CLASSES.findall(regex))
-    signs = {sign for sign in classes if not sign.isalnum()}
-    signs.update(sign for sign in _SYNTAX.sub("", _CLASSES.sub("", regex)) if not sign.isalnum())
-    return re.compile(b"[A-Za-z0-9\\x80-\xff%s]{%d}" % (re.escape("".join(sorted(signs))).encode(), count))
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:

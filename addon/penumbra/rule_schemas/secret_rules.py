@@ -46,7 +46,7 @@ class SecretRule(Strict, frozen=True):
     window: Size = 600
     """Bytes from the anchor's beginning on that the match may use."""
     least: Size | None = None
-    """Characters without space that must follow for a match to be possible."""
+    """Without effect; accepted since older rules have it."""
     boundary: bool = True
     """The secret must not begin or end within a word."""
     exact: bool = False

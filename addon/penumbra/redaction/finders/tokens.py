@@ -15,8 +15,6 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
 
 import re2
 
@@ -26,7 +24,7 @@ from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
 from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength, is_program_name
-from penumbra.redaction.rule import Allow, Rule, compile_pattern
+from penumbra.redaction.rule import Allow, Rule, compile_pattern, without_groups
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import (
     Style,
@@ -202,8 +200,8 @@ _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 """Text that asks of a pattern's match where it stands."""
-_MEMORY = 8 << 20
-"""Bytes that a pattern of RE2 may take."""
+_MEMORY = 16 << 20
+"""Bytes that a pattern of RE2 may take as one of several: twice as many as alone."""
 _BEHIND_WRAP = 64
 """Bytes of that behind the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
@@ -264,10 +262,10 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 @dataclass(frozen=True)
 class Glance:
-    """Cheap questions about an anchor, asked once for all rules whose it is: nearly all anchors fail them."""
+    """A cheap question about an anchor, asked once for all rules whose it is: nearly all anchors fail it."""
 
     rules: tuple[Rule, ...]
-    matches: re.Pattern[bytes] | None
+    matches: Linear | None
     """Matches at an anchor at which one of the rules may find its secret; None if no pattern tells."""
     reach: int
     """Bytes from the anchor on that are looked at."""
@@ -276,66 +274,32 @@ class Glance:
     def of(cls, rules: Sequence[Rule]) -> Glance:
         """`rules`: those whose secrets begin with the anchor."""
         reach = max(rule.window for rule in rules) + _BEHIND_WRAP
-        looks = (_look(rule) for rule in rules)
-        pieces = [look for look in looks if look]
-        if len(pieces) < len(rules):
+        looks = [_whatever_is_around(rule) for rule in rules]
+        if not all(looks):
             return cls(tuple(rules), None, reach)
         if any(map(_may_be_wrapped, rules)):
-            pieces.append(_WRAPS.pattern)
-        return cls(tuple(rules), re.compile(b"|".join(dict.fromkeys(pieces))), reach)
+            looks.append(_WRAPS_SIMPLY)
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.max_mem = _MEMORY * len(looks)
+        return cls(tuple(rules), Linear(b"|".join(b"(?:%b)" % look for look in looks), options), reach)
 
-    @cached_property
-    def _choice(self) -> Any:
-        """The set of what the rules match, in their order, all if a set can't tell; and of `_WRAPS`."""
-        return _choice(tuple(map(_whatever_is_around, self.rules)))
+    def may_match(self, data: bytes, anchor: int) -> bool:
+        """Return whether one of the rules may find its secret at an anchor."""
+        return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
 
-    def chosen(self, data: bytes, anchor: int) -> tuple[Sequence[Rule], bool]:
-        """The rules that may find their secret at an anchor; and whether a token there may be broken by the
-        end of its line."""
-        if len(self.rules) == 1:
-            # A set would take as long to say what the rule's own pattern says.
-            return self.rules, _WRAPS.match(data, anchor, anchor + self.reach) is not None
-        found = self._choice.Match(data[anchor : anchor + self.reach])
-        if not found:
-            return (), False
-        wraps = len(self.rules) in found
-        return [
-            rule
-            for number, rule in enumerate(self.rules)
-            if number in found or (wraps and _may_be_wrapped(rule))
-        ], wraps
+    def wraps(self, data: bytes, anchor: int) -> bool:
+        """Return whether a token at an anchor may be broken by the end of its line."""
+        return _WRAPS.match(data, anchor, anchor + self.reach) is not None
 
 
-def _look(rule: Rule) -> bytes:
-    """A pattern of `re` that matches wherever the rule finds anything; empty if there is none."""
+def _whatever_is_around(rule: Rule) -> bytes:
+    """Return a pattern without groups of what a rule matches, whatever stands around it; empty if its
+    beginning or a checksum must be looked at."""
     if rule.checksum:
         return b""
-    return rule.opening or (rule.least.pattern if rule.least is not None else b"")
-
-
-def _whatever_is_around(rule: Rule) -> str:
-    """Return what a rule matches and more: a set sees nothing of what stands around a match, nor of
-    checksums."""
-    if rule.checksum:
-        return ""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
-    return "" if _LINE_BEGIN.search(regex) else regex
-
-
-@lru_cache(maxsize=4_096)
-def _choice(regexes: tuple[str, ...]) -> Any:
-    """The set of the patterns, each at the beginning of what is looked at, and of `_WRAPS`."""
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    # Each has twice as much as it has alone: where memory runs out, a set says that nothing matches.
-    options.max_mem = _MEMORY * 2 * len(regexes)
-    made = re2.Set.MatchSet(options)
-    for regex in regexes:
-        made.Add(regex.encode("utf-8"))
-    made.Add(_WRAPS_SIMPLY)
-    made.Compile()
-    return made
+    return b"" if _LINE_BEGIN.search(regex) else without_groups(regex).encode()
 
 
 def _may_be_wrapped(rule: Rule) -> bool:
@@ -343,16 +307,14 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """The rule's secret that begins with the anchor at `anchor`. `wraps` is the second value of
-    `Glance.chosen`."""
+    """The rule's secret that begins with the anchor at `anchor`. `wraps`: as `Glance.wraps` says."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
-    enough = rule.least is None or rule.least.match(data, anchor)
-    tried = enough and not (rule.shows_early and _begins_harmlessly(rule, data, anchor))
-    match = rule.pattern.match(data, anchor, anchor + rule.window) if tried else None
+    harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
+    match = None if harmless else rule.pattern.match(data, anchor, anchor + rule.window)
     if match:
         span = _accept(rule, data, match)
         return _continued(rule, data, span) if span and not rule.group else span
