@@ -13,7 +13,7 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.metrics.events import EventLog
+from penumbra.metrics.events import EventFile
 from penumbra.store.database import Database
 from penumbra.store.database_file import MOVED_ID, VERSION, WARNING_ID
 from penumbra.store.decisions import Decision, Facts
@@ -234,7 +234,8 @@ def test_an_events_file_that_cannot_be_written_is_told_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    log = EventLog(str(tmp_path / "file" / "events.jsonl"))
-    log.write({"event": "request"})
-    log.close()
+    events = EventFile(lambda: str(tmp_path / "file" / "events.jsonl"))
+    events.follow()
+    events.write(lambda: {"event": "request"})
+    events.close()
     assert [one.getMessage().startswith("PENUMBRA_EVENTS_UNAVAILABLE") for one in caplog.records] == [True]

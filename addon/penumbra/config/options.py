@@ -78,8 +78,6 @@ class _Row(Generic[T]):
     help: str
     group: str
     """Title of the group that begins with this row; empty: it belongs to the one above."""
-    pipe: bool
-    """In the YAML file it stands under `pipes.tool_output`; it may always stand under `penumbra`."""
     environment: tuple[str, ...]
     """Names beside PENUMBRA_<NAME>, after it in precedence."""
     per_request: bool
@@ -92,12 +90,11 @@ def row(
     help: str,
     *,
     group: str = "",
-    pipe: bool = False,
     environment: tuple[str, ...] = (),
     per_request: bool = False,
 ) -> T:
     """An option, as the value of a field of `Settings`; see `_Row`."""
-    made = _Row(parser, help, group, pipe, environment, per_request)
+    made = _Row(parser, help, group, environment, per_request)
     return field(default=default, metadata={_ROW: made})
 
 
@@ -118,11 +115,6 @@ class Option(Generic[T]):
     def variables(self) -> tuple[str, ...]:
         """The option's names in the environment; an earlier one takes precedence."""
         return (f"{VARIABLE}{self.name.upper()}", *self.row.environment)
-
-    @property
-    def place(self) -> str:
-        """The option's place in the YAML file."""
-        return f"pipes.tool_output.{self.name}" if self.row.pipe else f"penumbra.{self.name}"
 
     @property
     def description(self) -> str:
@@ -161,7 +153,6 @@ class Settings:
         MODE,
         "How much is done to tool results: disabled, safe, standard or aggressive.",
         group="What is done to tool results",
-        pipe=True,
         environment=("FORGE_TOOL_OUTPUT_COMPRESSION",),
         per_request=True,
     )
@@ -181,7 +172,6 @@ class Settings:
         "auto",
         METHOD,
         "Without effect since there are no dictionaries; accepted are lzw, repair and auto.",
-        pipe=True,
         environment=("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
         per_request=True,
     )
@@ -190,13 +180,11 @@ class Settings:
         STRATEGY,
         "Who shortens a result; `pipeline+...`: the pipeline first, then whoever is asked.",
         group="Others who shorten",
-        pipe=True,
     )
     fallback_strategy: str = row(
         "pipeline",
         choice("passthrough", "pipeline", "simple"),
         "Who shortens a result that the strategy is not asked about, or that it gives no answer to in time.",
-        pipe=True,
     )
     cost_check: bool = row(
         True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
@@ -206,7 +194,7 @@ class Settings:
         FLAG,
         "Let external_provider spend the credential of the client whose result it is (auth: oauth).",
     )
-    provider: str = row("", TEXT, "Entry of `providers` that external_provider asks.", pipe=True)
+    provider: str = row("", TEXT, "Entry of `providers` that external_provider asks.")
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """Section `providers` of the YAML file."""
     api: Api = field(default_factory=Api)
@@ -216,15 +204,13 @@ class Settings:
         size(0),
         "Results up to this size get the safe stages only, and lose needless lines of what is around them.",
         group="Sizes, and what may be left out",
-        pipe=True,
     )
-    max_bytes: int = row(65_536, size(1), "Results above this size are not sent to a strategy.", pipe=True)
+    max_bytes: int = row(65_536, size(1), "Results above this size are not sent to a strategy.")
     max_output_bytes: int = row(
         65_536,
         size(1, 1024**2),
         "Results above this size are cut around their critical lines; files that are read, above "
         "5/8 of it where the rest can be asked for.",
-        pipe=True,
         per_request=True,
     )
     stage_budget: float = 2.0
@@ -235,30 +221,24 @@ class Settings:
         None,
         RATIO,
         "Largest part of its original that a result may be, down to 1,000 bytes; not of files that are read.",
-        pipe=True,
     )
     lossy: str = row(
         "auto",
         choice("auto", "on", "off"),
         "Stages that leave something out: on, off, or auto (where the model can ask for the original).",
     )
-    enable_expand_context: bool = row(
-        True, FLAG, "Let the model ask for the original of a shortened result.", pipe=True
-    )
+    enable_expand_context: bool = row(True, FLAG, "Let the model ask for the original of a shortened result.")
     expand_from: int = row(
         10 * 1024,
         size(0),
         "Size of a first request from which the model can ask from the start; in a smaller conversation once "
         "that pays. 0: always from the start.",
     )
-    include_expand_hint: bool = row(
-        True, FLAG, "Add one line to a shortened result that tells how to ask.", pipe=True
-    )
+    include_expand_hint: bool = row(True, FLAG, "Add one line to a shortened result that tells how to ask.")
     skip_tools: frozenset[str] = row(
         frozenset(),
         NAMES,
         "Categories or names of tools whose results are redacted only, separated by commas.",
-        pipe=True,
     )
     dedup: bool = row(
         True,

@@ -111,9 +111,8 @@ _INSTEAD = {
 }
 """Keys of the field's own files that have another name."""
 _BY_NAME = {option.name: option for option in OPTIONS}
-_IN_PIPE = {option.name: option for option in OPTIONS if option.row.pipe}
 _PLACES = {
-    **{option.name: option.place for option in OPTIONS},
+    **{option.name: f"penumbra.{option.name}" for option in OPTIONS},
     "enabled": "pipes.tool_output.enabled",
     "api": "pipes.tool_output.api",
     **{name: name for name in _TOP},
@@ -141,11 +140,10 @@ def read_yaml(
     if "api" in pipe:
         values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
     enabled = read_value(FLAG, "pipes.tool_output.enabled", pipe.pop("enabled", True))
-    yield from _section(_TOOL_OUTPUT, pipe, _IN_PIPE, ("api", "enabled"))
-    own = dict(_mapping("penumbra", top.get("penumbra")))
-    values["retired"] = tuple(f"penumbra.{name}" for name in own if name in RETIRED)
-    own = {name: value for name, value in own.items() if name not in RETIRED}
-    yield from _section("penumbra", own, _BY_NAME)
+    own = _mapping("penumbra", top.get("penumbra"))
+    values["retired"] = tuple(f"penumbra.{name}" for name in (*pipe, *own) if name in RETIRED)
+    yield from _section(_TOOL_OUTPUT, pipe)
+    yield from _section("penumbra", own)
     if not enabled:
         yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
 
@@ -165,16 +163,12 @@ def _document(path: Path) -> Any:
     return {} if document is None else document
 
 
-def _section(
-    prefix: str,
-    section: Mapping[str, Any],
-    options: Mapping[str, Option[Any]],
-    read_already: tuple[str, ...] = (),
-) -> Iterator[tuple[Option[Any], str, Any]]:
-    _check_names(prefix, section, (*options, *read_already))
+def _section(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[Option[Any], str, Any]]:
+    """The options that a section sets."""
+    _check_names(prefix, section, (*_BY_NAME, *RETIRED))
     for key, value in section.items():
-        if value is not None and value != "":
-            yield options[key], f"{prefix}.{key}", value
+        if value is not None and value != "" and key in _BY_NAME:
+            yield _BY_NAME[key], f"{prefix}.{key}", value
 
 
 def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ...]) -> None:
@@ -185,30 +179,12 @@ def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ..
         if prefix == _TOOL_OUTPUT and name in _INSTEAD:
             raise SettingsError(f"{prefix}.{name}: unknown key, here {_INSTEAD[name]}")
         where = f"{prefix}.{name}" if prefix else name
+        known = (*allowed, *_PLACES)
         plain = name.lower().replace("-", "_").removeprefix("penumbra_")
-        if plain in allowed:
-            raise SettingsError(f"{where}: unknown key, did you mean {plain}?")
-        if plain in _PLACES:
-            told = _wrong_value(plain, section[key]) or _PLACES[plain]
-            raise SettingsError(f"{where}: it is not read here, its place is {told}")
-        near = meant(plain, (*allowed, *_PLACES)) if not prefix else meant(plain, allowed)
-        if near in allowed:
-            raise SettingsError(f"{where}: unknown key, did you mean {near}?")
-        if near:
-            raise SettingsError(f"{where}: unknown key, did you mean {_PLACES[near]}?")
-        raise SettingsError(f"{where}: unknown key, allowed: {', '.join(sorted(allowed))}")
-
-
-def _wrong_value(name: str, value: Any) -> str:
-    """Return what is wrong with the value of an option, whose place stands first; empty: it can be read."""
-    option = _BY_NAME.get(name)
-    if option is None or value is None or value == "":
-        return ""
-    try:
-        option.read(option.place, value)
-    except SettingsError as error:
-        return str(error)
-    return ""
+        near = plain if plain in known else meant(plain, known)
+        allowed_words = f"allowed: {', '.join(sorted({*allowed} - RETIRED.keys()))}"
+        hint = f"did you mean {near if near in allowed else _PLACES[near]}?" if near else ""
+        raise SettingsError(f"{where}: unknown key, {hint or allowed_words}")
 
 
 def _mapping(key: str, value: Any) -> Mapping[str, Any]:

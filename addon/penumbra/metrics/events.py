@@ -350,61 +350,37 @@ def expansion_event(
     }
 
 
-class EventLog:
-    """A file that grows by a line per event, written outside of the event loop; mode 0600.
-
-    The file is opened once at the start, so that errors show there.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
-        self._failed = False
-        self._append(b"")
-
-    def write(self, event: dict[str, Any]) -> None:
-        """Append an event; a failing disk is told once and never disturbs a request."""
-        self._thread.submit(self._append, orjson.dumps(event) + b"\n")
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=True)
-
-    def _append(self, line: bytes) -> None:
-        try:
-            path = Path(self.path).expanduser()
-            descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-            with os.fdopen(descriptor, "ab") as file:
-                file.write(line)
-        except OSError as error:
-            if not self._failed:
-                self._failed = True
-                _log.warning("PENUMBRA_EVENTS_UNAVAILABLE: %s: %s", self.path, error.strerror)
-
-
 class EventFile:
-    """The file of events that the settings in force name. State: the one that is open."""
+    """The file that a setting names now, which grows by a line for each event; mode 0600. A failing disk is
+    named in the log once, and disturbs no request."""
 
     def __init__(self, path: Callable[[], str]) -> None:
         """`path` is the setting; empty: nothing is written."""
         self._path = path
-        self._log: EventLog | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
+        self._failed = ""
+        """The path that could not be written."""
 
     def write(self, make: Callable[[], dict[str, Any]]) -> None:
-        """One line, if any are written."""
-        self.follow()
-        if self._log is not None:
-            self._log.write(make())
+        """Append an event outside of the event loop."""
+        if path := self._path():
+            self._thread.submit(self._append, path, orjson.dumps(make()) + b"\n")
 
     def follow(self) -> None:
-        """Open what the setting names now."""
-        path = self._path()
-        if self._log is not None and self._log.path != path:
-            self.close()
-        if self._log is None and path:
-            self._log = EventLog(path)
+        """Open what the setting names now, so that errors show at the start."""
+        if path := self._path():
+            self._append(path, b"")
 
     def close(self) -> None:
         """Write what is waiting."""
-        log, self._log = self._log, None
-        if log is not None:
-            log.close()
+        self._thread.submit(lambda: None).result()
+
+    def _append(self, path: str, line: bytes) -> None:
+        try:
+            descriptor = os.open(Path(path).expanduser(), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(line)
+        except OSError as error:
+            if self._failed != path:
+                self._failed = path
+                _log.warning("PENUMBRA_EVENTS_UNAVAILABLE: %s: %s", path, error.strerror)

@@ -30,8 +30,3 @@ def test_the_tables_are_those_of_the_options():
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_the_default_is_the_one_in_force(option):
     assert DEFAULTS[option.full_name] == option.row.parser.write(getattr(Settings(), option.name))
-
-
-def test_the_keys_of_the_pipe_are_named():
-    sentence = PAGE.partition("Under `pipes.tool_output`: ")[2].partition(", and `api`")[0]
-    assert re.findall(r"`(\w+)`", sentence) == [option.name for option in OPTIONS if option.row.pipe]
