@@ -23,9 +23,9 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-ORIGINAL, SENT = (4, 1), (8, 3)
+ORIGINAL, SENT = (3, 1), (8, 2)
 """First and last lines that the page shows of a long text."""
-WIDTH = 200
+WIDTH = 160
 """Characters of a line that the page shows."""
 SHOWN = (
     *("read", "read again", "read after an edit", "search", "list of files", "JSON", "table", "web page"),

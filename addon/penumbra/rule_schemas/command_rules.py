@@ -40,9 +40,8 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     safe: bool = False
     """A match can be no failure, whatever else the line says."""
     ended: AnyRegex | None = None
-    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. The last
-    line about a subject stays if no later line ends that subject; also where a group `at`, a number, falls:
-    there it has begun anew."""
+    """Lines that end a task of dropped ones; the group `of` of both names it. The last line of a task without
+    an end stays, as does the last one before a group `at`, a number, falls."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -148,11 +147,9 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     tells: AnyRegex | None = None
     """With `safe`: lines behind which the next one stands there, too, each kind once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
-    """Names, and the lines that each counts among those left out; with `scattered`, in all blocks of which
-    lines are left out."""
+    """Names, and the omitted lines that each counts; with `scattered`, in all blocks with omitted lines."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
-    """Names, and lines that have a group of the name, which says where they stand in their file; a block
-    without any stays."""
+    """Names, and lines with a group of that name, their place in their file; a block without any stays."""
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
@@ -230,10 +227,10 @@ class FamilyRule(Strict, frozen=True):
     min_bytes: Size = 0
     """Texts below this size are left alone."""
     excerpt_bytes: Count | None = None
-    """Bytes that are shown, at least, of an output that is too long to be shown in full."""
+    """Least bytes of an excerpt of its output."""
     prints: Literal["run", "names", "texts", "states"] = "run"
     """The kind of output: the course of a run, names of files, people's texts, or the states of things. In
-    texts no line tells of a failure; in states only one that states it as programs do."""
+    texts no line reports a failure; in states only one in programs' wording."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """The form that the text must have."""
     inner: AnyRegex | None = None

@@ -35,14 +35,14 @@ class SecretRule(Strict, frozen=True):
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """Kind of secret, as the placeholder names it; without it, the file's."""
     beside: tuple[Anchor, ...] = ()
-    """For secrets that have no mark of their own, in place of anchors: the secret stands behind a name with
-    one of these in it (any case) that says that it is a key, token or the like: `ACME_API_KEY=…`."""
+    """In place of anchors, for secrets without a mark: parts (any case) of a name of a key, token or the like
+    before the secret: `ACME_API_KEY=…`."""
     kind: Literal["token", "structure"] = "token"
     """`token`: the value alone tells what it is; `structure`: what stands around it."""
     group: Size | None = None
     """The group that holds the secret; 0: the whole match. Without it, the first group if there is one."""
     before: Size = 0
-    """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
+    """Bytes before an anchor where the match may begin; 0: at the anchor."""
     window: Size = 600
     """Bytes from the anchor's beginning on that the match may use."""
     least: Size | None = None
@@ -65,8 +65,8 @@ class SecretRule(Strict, frozen=True):
     not the user's name repeated on this machine: `guest:guest@localhost`), `basic` (base64 of
     `user:password`)."""
     checksum: Literal["crc32-base62"] | None = None
-    """Where the checksum in it holds, it is the secret, whatever stands around it, and ends there.
-    `crc32-base62`: of the 36 characters behind the prefix's `_`, the last six are that of the others."""
+    """A match with a right checksum is a secret in any surroundings, and ends there. `crc32-base62`: of the
+    36 characters after the prefix's `_`, the last six are that of the others."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """The tests of the rule."""
 

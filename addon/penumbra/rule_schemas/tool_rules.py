@@ -212,7 +212,7 @@ class Tools(Strict, frozen=True):
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where no command line tells."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By sign that a file's own lines may have behind a number, too, the tools that write line numbers so."""
+    """By mark after line numbers that files may contain, too, the tools that write it."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other words for a category in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)

@@ -18,7 +18,7 @@ def test_the_page_holds_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = bench.section(call, bench.sent(call), whole=False)
     assert shown.startswith("## script: `./x`\n")
     before, after = shown.split("As it is sent, ")
-    assert "⋮ (this page leaves 196 lines out)" in before
+    assert "⋮ (this page leaves 197 lines out)" in before
     assert "[the line above 199 more times]" in after
     assert after.count("\n````") == 2
 
