@@ -14,8 +14,8 @@ counted as a reader sees them, with what stands in front of the text and what st
 
     [8 lines: same as lines 40 to 47 above]
 
-Files are quoted when they are edited. Lines of a file refer only to the same file, with wide margins on both
-sides, so that an edit at the border of a change finds all of its text.
+Files are quoted when they are edited: around a change in one, wide margins stay, so that an edit there finds
+all of its text.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from threading import Lock
 from penumbra.compress import reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.calls.tools import same_file
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
 from penumbra.compress.stages import folding, line_numbers, new_facts
 from penumbra.conversation import earlier_lines, said_lines
-from penumbra.conversation.call_names import CallName, Name, NamedCalls
+from penumbra.conversation.call_names import Name, NamedCalls
 from penumbra.conversation.earlier_lines import LinePlaces, is_telling
 from penumbra.conversation.said_lines import From, Said, SaidLines, ShownFile, StayingLines
 
@@ -61,7 +60,6 @@ class Earlier:
 
     key: bytes
     """Key of the text in the request; empty for the text that is being written."""
-    call: CallName
     is_file: bool
     """The text is that of a file, or what a call was given to write."""
     is_given: bool
@@ -85,6 +83,11 @@ class _Part:
     place: int
 
     @property
+    def end(self) -> int:
+        """Position behind the last line."""
+        return self.start + self.length
+
+    @property
     def numbers(self) -> tuple[int, int]:
         """Numbers of the first and the last line in the earlier text; 0 if numbers don't count the lines."""
         numbers = self.earlier.numbers
@@ -105,7 +108,6 @@ class Referring:
 
 _Lines = tuple[Sequence[int], list[str], bool]
 """Numbers of lines, the lines without them, and whether the numbers only count the lines."""
-_ITSELF = CallName("", "")
 _ABOVE = Name("", frozenset())
 _NO_CALL = Call()
 
@@ -123,16 +125,16 @@ class LineIndex:
     _last: tuple[str, _Lines] | None = None
     """A file's text and its lines: what was just compared is mostly what is noted next."""
 
-    def note(self, key: bytes, call: CallName, same_as: bytes = b"", *, lasts: bool = True) -> None:
+    def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
         """A result stands in the request, or what a call was given, by its name; its text follows if it can
         be referred to. `same_as`: key of what it is a duplicate of; `lasts`: it stays as it is once something
         refers to it."""
-        self._calls.note(key, call.name, same_as, lasts=lasts)
+        self._calls.note(key, name, same_as, lasts=lasts)
 
     def note_text(
         self,
         key: bytes,
-        call: CallName,
+        name: str,
         text: str,
         original: str | None = None,
         *,
@@ -154,12 +156,12 @@ class LineIndex:
             _, output, _ = _read(original, is_numbered)
             shown = earlier_lines.standing(lines, output)
             numbers = earlier_lines.numbers(shown, output) if counted else numbers
-        self._places.note(Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
+        self._places.note(Earlier(key, is_file, is_given, numbers, counted, shown), shown)
         self._said.note(key, shown)
         if not is_given:
             self._untold.append(shown if is_lossy else lines)
         if not counted:
-            self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
+            self._calls.note_lines(name, min(filter(None, numbers)), max(numbers))
 
     def told(self) -> Told:
         """The facts that the texts so far show."""
@@ -175,7 +177,6 @@ class LineIndex:
     def with_references(
         self,
         text: str,
-        path: str = "",
         call: Call = _NO_CALL,
         name: str = "",
         original: str | None = None,
@@ -184,7 +185,7 @@ class LineIndex:
         in_front: int = 0,
     ) -> Referring | None:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
-        printed it; `path`: the file that it is of, if it is of one; `name`: how references name the call;
+        printed it; `name`: how references name the call;
         `original`: as of `note_text`: all other lines stay; `lossy`: lines that were said here and there may
         be left out; `in_front`: lines that a text with references gets in front of it."""
         # In a tenth of the time it is known of most texts.
@@ -198,7 +199,7 @@ class LineIndex:
             output = earlier_lines.standing(lines, _read(original, is_numbered)[1])
         # The legend of the numbers is never said by reference: the lines that stay need it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
-        file = ShownFile(text, lines, () if counted else numbers, path) if is_file else None
+        file = ShownFile(text, lines, () if counted else numbers) if is_file else None
         matcher = _Matcher.of(self._places, numbers, lines, output, call, file)
         named = [(part, self._name(part)) for part in matcher.parts()]
         parts = [(part, meant) for part, meant in named if meant is not None]
@@ -338,28 +339,31 @@ class _Matcher:
         if file is None and len(set(lines)) < len(lines):
             counts = Counter(lines)
             repeated = [line if counts[line] > 1 else None for line in lines]
-            own.note(Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
+            own.note(Earlier(b"", False, False, numbers, True, shown), repeated)
         return cls(earlier, own, lines, shown, output, call, file)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
+        # A part that has become a reference is none that a later one may point at.
+        for part in self._repeated():
+            for piece in [part] if self._is_whole(part) else self._within(part):
+                self.shown[piece.start : piece.end] = [None] * piece.length
+                yield piece
+
+    def _repeated(self) -> Iterator[_Part]:
+        """The parts that stand in an earlier text, or above in this one, in order."""
         covered = 0
         earlier, own = self.earlier.first, self.own.first
         for position in [n for n, line in enumerate(self.lines) if line in own or self.output[n] in earlier]:
-            if position < covered or (repeated := self._longest(position, covered)) is None:
-                continue
-            for part in [repeated] if self._is_whole(repeated) else self._within(repeated):
-                self.shown[part.start : part.start + part.length] = [None] * part.length
-                yield part
-            covered = repeated.start + repeated.length
+            if position >= covered and (repeated := self._longest(position, covered)) is not None:
+                yield repeated
+                covered = repeated.end
 
     def _places(self, position: int) -> Iterable[tuple[Earlier, int]]:
         """Where a line stands, the latest place first."""
         if self.file is None:
             yield from self.own.latest_first(self.lines[position])
-        for earlier, place in self.earlier.latest_first(self.output[position]):
-            if self.file is None or (earlier.is_file and same_file(earlier.call.path, self.file.path)):
-                yield earlier, place
+        yield from self.earlier.latest_first(self.output[position])
 
     def _longest(self, position: int, covered: int) -> _Part | None:
         """The longest repeated part around a line that reaches back no further than `covered`."""
@@ -401,18 +405,18 @@ class _Matcher:
             return False
         if token_estimate.estimate("\n".join(self.lines)) < _LEAST:
             return False
-        return not self.staying().positions
+        return not self.staying().stated
 
     def _within(self, part: _Part) -> Iterator[_Part]:
         """The pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
+        The lines at its borders stay, those of a file by wide margins towards what is new.
         """
-        start, end = part.start + 1, part.start + part.length - 1
+        start, end = part.start + 1, part.end - 1
         if self.file is not None:
-            start, end = self.file.within(part.start, part.start + part.length)
+            start, end = self.file.within(part.start, part.end)
         staying = self.staying()
-        for first, behind in staying.stretches(start, end):
+        for first, behind in staying.stretches(start, end, located=True):
             for begin, stop in self._hidden(staying, first, behind):
                 yield _Part(begin, stop - begin, part.earlier, part.place + begin - part.start)
 

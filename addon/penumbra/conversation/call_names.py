@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from cachetools import LRUCache
 
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.tools import first_of, one_spelling
+from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
 
 _FARTHEST = 9
@@ -114,16 +114,6 @@ Clean = Callable[[str], str]
 """Gives a text without its secrets. Raises RedactionError."""
 
 
-class CallName(NamedTuple):
-    """A call as a reference names it."""
-
-    name: str
-    """`Read src/a.ts`; the tool alone if nothing tells its calls apart."""
-    path: str
-    """The file that the call reads or writes, in the spelling that is compared; empty if it is none, or more
-    than one."""
-
-
 class ShownTexts:
     """Remembered names of paths and commands: the same calls come with every request. Texts are kept as
     hashes, since possible secrets must not stay in memory."""
@@ -155,8 +145,9 @@ def call_name(
     show: Callable[[str], str] = _as_it_is,
     remembered: ShownTexts | None = None,
     call: Call | None = None,
-) -> CallName:
-    """The name of a call; `arguments` decoded. Text that can't be searched for secrets is not shown.
+) -> str:
+    """The name of a call, `Read src/a.ts`; the tool alone if nothing tells its calls apart. `arguments`:
+    decoded. A path or command that can't be searched for secrets is not shown.
 
     `show`: what may be shown of a tool's name; `call`: what the call was, if that is known.
     """
@@ -169,7 +160,7 @@ def call_name(
     except RedactionError:
         what = ""
     what = f"{said.before}{what}{said.behind}" if what else ""
-    return CallName(_plain(f"{show(tool)} {what}" if what else show(tool)), one_spelling(call.path))
+    return _plain(f"{show(tool)} {what}" if what else show(tool))
 
 
 class _What(NamedTuple):

@@ -19,7 +19,7 @@ from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, Told
 from penumbra.conversation import dedup, earlier_lines, provider_history
 from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes, Referring
-from penumbra.conversation.call_names import CallName, Clean, Name, ShownTexts, call_name
+from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.store.decisions import Facts
@@ -113,7 +113,7 @@ class EarlierTexts:
     _output: tuple[str, Call, str] | None = None
     """A text as it came, its call and the output in it: of that which was asked for last."""
     """By the identity of their results, which the request holds."""
-    _names: dict[int, CallName] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
     """Names of calls, by their position."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
 
@@ -226,9 +226,7 @@ class EarlierTexts:
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
-        return self._index().with_references(
-            made.text, name.path, call, name.name, original, lossy=lossy, in_front=in_front
-        )
+        return self._index().with_references(made.text, call, name, original, lossy=lossy, in_front=in_front)
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""
@@ -251,11 +249,11 @@ class EarlierTexts:
         text = self._texts[position]
         if text.result is None:
             # The oldest of the provider's results are forgotten.
-            index.note(text.key, CallName(text.held_name, ""), lasts=self._is_first(text))
+            index.note(text.key, text.held_name, lasts=self._is_first(text))
             return
         name, call = self._name(text.result), self.call(text.result)
         if text.is_call:
-            name = CallName(f"what {name.name} was given", name.path)
+            name = f"what {name} was given"
             index.note(text.key, name)
             said = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
@@ -306,7 +304,7 @@ class EarlierTexts:
             self._calls[id(result)] = call
         return call
 
-    def _name(self, result: ResultText) -> CallName:
+    def _name(self, result: ResultText) -> str:
         """The name of that call."""
         name = self._names.get(id(result))
         if name is None:

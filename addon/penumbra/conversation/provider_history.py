@@ -141,7 +141,7 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[HeldResult, ...
     held = []
     for entry in new:
         given = decoded_arguments(request.document, entry.item.result.call)
-        name = call_name(entry.item.tool, given, inputs.clean, inputs.show, inputs.shown).name
+        name = call_name(entry.item.tool, given, inputs.clean, inputs.show, inputs.shown)
         held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
     return tuple([*inputs.held, *held][-MOST:])
 

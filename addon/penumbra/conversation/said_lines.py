@@ -97,7 +97,6 @@ class ShownFile:
     """Without their numbers."""
     numbers: Sequence[int]
     """Number of each line, 0 for lines that are not the file's; empty where none are shown."""
-    path: str
     _units: EditUnits | None = None
     _own: tuple[int, int] = (0, 0)
 
@@ -191,6 +190,9 @@ class StayingLines:
     """Headings of each form, in order."""
     filled: Sequence[int] = ()
     """Lines that are not blank, in order."""
+    stated: Sequence[int] = ()
+    """Lines that stay even where a reference says in which place the same lines stand: those that state a
+    failure or a change, and the ones next to a failure, which say where it is."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
@@ -198,20 +200,24 @@ class StayingLines:
         if call.shows_files and call.path:
             return cls()
         headings = _headings(lines)
+        stated = set() if call.shows_files else set(_acknowledging(lines))
         staying: set[int] = set()
-        if not call.shows_files:
-            staying.update(_acknowledging(lines))
         if not quotes(call):
             critical = list(critical_lines(lines))
-            staying.update(critical)
-            for position in failing(lines, critical):
+            failures = failing(lines, critical)
+            for position in failures:
                 staying.update(_belonging(lines, headings, position))
+            beside = {position + step for position in failures for step in (-1, 1)}
+            stated.update(failures, beside & staying)
+            staying.update(critical)
         filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
-        return cls(sorted(staying), headings, filled)
+        return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
-    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of what lies between the lines that stay, in order."""
-        for position in self.positions[bisect_left(self.positions, start) : bisect_left(self.positions, end)]:
+    def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
+        """(start, end) of what lies between the lines that stay, in order. `located`: a reference is to say
+        in which place the lines stand."""
+        positions = self.stated if located else self.positions
+        for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
                 yield start, position
             start = position + 1

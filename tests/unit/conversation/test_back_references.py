@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex
-from penumbra.conversation.call_names import CallName, Name, call_name
+from penumbra.conversation.call_names import Name, call_name
 from support.examples import examples
 from support.said_again import expand
 
-READ = CallName("Read a.py", "a.py")
-RUN = CallName("Bash ./run", "")
+READ = "Read a.py"
+RUN = "Bash ./run"
 
 
-def index(*texts: tuple[CallName, str], is_file: bool = False) -> LineIndex:
+def index(*texts: tuple[str, str], is_file: bool = False) -> LineIndex:
     line_index = LineIndex()
     for number, (call, text) in enumerate(texts):
         key = bytes([number + 1])
@@ -33,7 +34,7 @@ def read_of(path: str) -> Call:
 
 def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
     """The new text of a file with what it shares with an earlier read as references."""
-    made = index((READ, earlier), is_file=True).with_references(new, path, read_of(path))
+    made = index((READ, earlier), is_file=True).with_references(new, read_of(path))
     return None if made is None else made.text
 
 
@@ -95,18 +96,17 @@ def test_what_a_reader_says_around_a_part_of_a_file_is_none_of_it() -> None:
     assert reread("\n".join(old), "print()\n" + printed) is None
 
 
-def test_of_a_file_only_the_same_file_is_referred_to() -> None:
+@pytest.mark.parametrize("path", ["b.py", "", "/repo/src/a.py", "c:/repo/src/a.py"])
+def test_a_file_is_said_by_reference_wherever_its_lines_stood(path: str) -> None:
     text = numbered(code(0, 60))
-    assert reread(text, text, path="b.py") is None
-    # A call that shows several files may show this one.
-    assert reread(text, text, path="") is not None
-    assert reread(text, text, path="/repo/src/a.py") is not None
-    assert reread(text, text, path="c:/repo/src/a.py") is not None
+    made = reread(text, text, path=path)
+    assert made is not None
+    assert "[58 lines: same as in Read a.py, lines 2 to 59]" in made
 
 
 def test_a_file_does_not_refer_to_itself() -> None:
     text = numbered([*code(0, 40), "between the two of them", *code(0, 40)])
-    assert LineIndex().with_references(text, "a.py", read_of("a.py")) is None
+    assert LineIndex().with_references(text, read_of("a.py")) is None
 
 
 def test_nothing_shared_is_nothing_done() -> None:
@@ -142,11 +142,11 @@ def test_numbers_that_are_data_count() -> None:
 
 def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     old = code(0, 40)
-    written = CallName("what Write a.py was given", "a.py")
+    written = "what Write a.py was given"
     line_index = LineIndex()
     line_index.note(b"\x01", written)
     line_index.note_text(b"\x01", written, "\n".join(old), is_file=True, is_given=True)
-    made = line_index.with_references(numbered(old), "a.py", read_of("a.py"))
+    made = line_index.with_references(numbered(old), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n") == [
         "     1→" + old[0],
@@ -158,7 +158,7 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
 
 def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
     first, second = "\n".join(code(0, 30)), "\n".join(code(50, 80))
-    line_index = index((RUN, first), (RUN, second), (CallName("Bash ls", ""), "x"))
+    line_index = index((RUN, first), (RUN, second), ("Bash ls", "x"))
     for text, name, keys in (
         (first, "Bash ./run (the 1st)", {b"\x01"}),
         (second, "Bash ./run", {b"\x02"}),
@@ -180,34 +180,32 @@ def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
 def test_what_is_counted_is_said() -> None:
     """Lines of the file where the call tells; of them only a later call that shows them could be taken."""
     lines = code(0, 60)
-    part = CallName("Bash sed a.py", "a.py")
+    part = "Bash sed a.py"
     line_index = LineIndex()
     for key, start in ((b"1", 3000), (b"2", 100)):
         line_index.note(key, part)
         text = "\n".join(lines) if key == b"1" else "\n".join(code(100, 160))
         line_index.note_text(key, part, f"Output:\n{text}", is_file=True, first=start)
-    made = line_index.with_references("\n".join(lines), "a.py", read_of("a.py"))
+    made = line_index.with_references("\n".join(lines), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n")[1] == "[58 lines: same as in Bash sed a.py, lines 3001 to 3058]"
     line_index.note(b"3", part)
     line_index.note_text(b"3", part, "\n".join(code(200, 260)), is_file=True, first=3050)
-    made = line_index.with_references("\n".join(lines), "a.py", read_of("a.py"))
+    made = line_index.with_references("\n".join(lines), read_of("a.py"))
     assert made is not None
     assert "same as in Bash sed a.py (the 1st), lines 3001 to 3058]" in made.text
 
 
 def test_calls_are_named_by_what_the_model_sees() -> None:
-    assert call_name("Read", {"file_path": "src/./a.ts"}) == ("Read src/a.ts", "src/a.ts")
-    assert call_name("Bash", {"command": "npm  test\nls"}).name == "Bash npm test ls"
-    assert call_name("web_search", {"query": "how to"}).name == "web_search how to"
-    assert call_name("submit", None).name == "submit"
-    assert (
-        call_name("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}).name == "Bash sed src/a.ts"
-    )
-    assert call_name("Bash", {"command": "cd /repo/app && make; cd x && ls"}).name == "Bash make; cd x && ls"
+    assert call_name("Read", {"file_path": "src/./a.ts"}) == "Read src/a.ts"
+    assert call_name("Bash", {"command": "npm  test\nls"}) == "Bash npm test ls"
+    assert call_name("web_search", {"query": "how to"}) == "web_search how to"
+    assert call_name("submit", None) == "submit"
+    assert call_name("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}) == "Bash sed src/a.ts"
+    assert call_name("Bash", {"command": "cd /repo/app && make; cd x && ls"}) == "Bash make; cd x && ls"
     patch = "*** Begin Patch\n*** Update File: src/a.ts\n@@\n-a\n+b\n*** Add File: b.ts\n+c\n*** End Patch"
-    assert call_name("apply_patch", patch).name == "apply_patch src/a.ts and 1 more"
-    assert call_name("Bash", {"command": "echo " + "x" * 100}).name == "Bash echo " + "x" * 54 + "…"
+    assert call_name("apply_patch", patch) == "apply_patch src/a.ts and 1 more"
+    assert call_name("Bash", {"command": "echo " + "x" * 100}) == "Bash echo " + "x" * 54 + "…"
 
 
 def test_a_text_that_repeats_itself_says_so() -> None:
@@ -223,8 +221,8 @@ def test_a_text_that_repeats_itself_says_so() -> None:
 def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     """An acknowledgement may show two parts of a file, each with its numbers."""
     parts = numbered(code(0, 40)) + "\n" + numbered(code(100, 180), 5)
-    edit = CallName("Edit a.py", "a.py")
-    made = index((edit, parts), is_file=True).with_references(parts + "\nmore of it", "a.py", read_of("a.py"))
+    edit = "Edit a.py"
+    made = index((edit, parts), is_file=True).with_references(parts + "\nmore of it", read_of("a.py"))
     assert made is not None
     (marker,) = [line for line in made.text.split("\n") if "same as" in line]
     assert "lines" not in marker.partition(": same as ")[2]
@@ -278,12 +276,13 @@ def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
     made = rerun(ran, ran)
     assert made is not None
     lines = made.split("\n")
-    assert [line for line in lines if not line.startswith("building")] == [
+    assert [line for line in lines if not line.startswith("building") or line == failure[-3]] == [
         "[19 lines: same as in Bash ./run, lines 2 to 20 of its output]",
         failure[0],
-        "[7 lines: same as in Bash ./run, lines 22 to 28 of its output]",
+        "[9 lines: same as in Bash ./run, lines 22 to 30 of its output]",
+        failure[-3],
         *failure[-2:],
-        "[5 lines: same as in Bash ./run, lines 36 to 40 of its output]",
+        "[9 lines: same as in Bash ./run, lines 34 to 42 of its output]",
         "=== 1 failed, 39 passed in 3.2s ===",
     ]
     assert expand(made, {"Bash ./run": ran}) == ran
@@ -302,10 +301,10 @@ pool = st.sampled_from(
     st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=80), st.booleans()
 )
 def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str], is_file: bool) -> None:
-    calls = [CallName(f"Read a.py x{n}", "a.py") for n in range(len(earlier))]
-    sources = {call.name: "\n".join(lines) for call, lines in zip(calls, earlier, strict=True)}
+    calls = [f"Read a.py x{n}" for n in range(len(earlier))]
+    sources = {call: "\n".join(lines) for call, lines in zip(calls, earlier, strict=True)}
     line_index = index(*zip(calls, sources.values(), strict=True), is_file=is_file)
     text = "\n".join(new)
-    made = line_index.with_references(text, "a.py", read_of("a.py") if is_file else Call())
+    made = line_index.with_references(text, read_of("a.py") if is_file else Call())
     if made is not None:
         assert expand(made.text, sources, is_file=is_file) == text

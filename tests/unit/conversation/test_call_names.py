@@ -26,21 +26,21 @@ def test_a_name_is_cut_outside_of_secrets(padding: int) -> None:
         ("Read", {"file_path": f"/home/{SECRET}/{'x' * padding}"}),
         ("search", {"query": f"{'x' * padding} {SECRET} {'y' * 60}"}),
     ):
-        name = call_name(tool, arguments, clean).name
+        name = call_name(tool, arguments, clean)
         assert "hunter" not in name
         assert len(name) <= len(tool) + 61
         assert not set(name.replace(PLACEHOLDER, "")) & set("[]")
     short = {"command": f"login {SECRET}"}
-    assert call_name("Bash", short, clean).name == f"Bash login {PLACEHOLDER}"
+    assert call_name("Bash", short, clean) == f"Bash login {PLACEHOLDER}"
 
 
 def test_what_cannot_be_searched_is_not_named() -> None:
     def fails(text: str) -> str:
         raise RedactionError("too long")
 
-    assert call_name("Bash", {"command": "ls"}, fails) == ("Bash", "")
-    assert call_name("Read", {"file_path": "a.py"}, fails) == ("Read", "a.py")
-    assert call_name("Read", {"file_path": "x" * 100_000}, clean).name == "Read"
+    assert call_name("Bash", {"command": "ls"}, fails) == "Bash"
+    assert call_name("Read", {"file_path": "a.py"}, fails) == "Read"
+    assert call_name("Read", {"file_path": "x" * 100_000}, clean) == "Read"
 
 
 def test_every_reference_names_calls_without_secrets() -> None:
@@ -88,10 +88,8 @@ def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
 def test_a_patch_names_its_files_whatever_ends_its_lines(end: str) -> None:
     lines = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** Add File: b.py", "+c"]
-    assert call_name("apply_patch", {"input": end.join(lines)}).name == "apply_patch src/a.py and 1 more"
+    assert call_name("apply_patch", {"input": end.join(lines)}) == "apply_patch src/a.py and 1 more"
 
 
-def test_a_name_shows_a_path_as_it_was_given_and_compares_its_one_spelling() -> None:
-    named = call_name("Read", {"file_path": "C:\\Work\\.\\A.py"})
-    assert named.name == "Read C:/Work/A.py"
-    assert named.path == call_name("Read", {"file_path": "/c/Work/A.py"}).path
+def test_a_name_shows_a_path_in_one_spelling() -> None:
+    assert call_name("Read", {"file_path": "C:\\Work\\.\\A.py"}) == "Read C:/Work/A.py"

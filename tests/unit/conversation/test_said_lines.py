@@ -6,7 +6,6 @@ import pytest
 
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.conversation.back_references import LineIndex
-from penumbra.conversation.call_names import CallName
 
 STEPS = [f"module_{n} is built from src/module_{n}.c with all of its parts" for n in range(40)]
 OTHER = [f"part {n} of the archive goes to store-{n}" for n in range(40)]
@@ -17,8 +16,8 @@ LATER = str.maketrans("0123456789", "1234567890")
 def shown(*texts: str) -> LineIndex:
     index = LineIndex()
     for number, text in enumerate(texts):
-        index.note(bytes([number]), CallName(f"Bash ./run {number}", ""))
-        index.note_text(bytes([number]), CallName(f"Bash ./run {number}", ""), text)
+        index.note(bytes([number]), f"Bash ./run {number}")
+        index.note_text(bytes([number]), f"Bash ./run {number}", text)
     return index
 
 
@@ -134,8 +133,8 @@ def test_of_what_nobody_knows_only_what_it_told_the_last_time_counts() -> None:
     assert made(index, later, call, "Bash ./run 1") == later
     assert made(index, later, call, "Bash ./run 2") == later
     assert made(index, later, classify("find_flights", {"to": "EWR"}), "find_flights") == later
-    index.note(b"2", CallName("Bash ./run 0", ""))
-    index.note_text(b"2", CallName("Bash ./run 0", ""), "\n".join(OTHER))
+    index.note(b"2", "Bash ./run 0")
+    index.note_text(b"2", "Bash ./run 0", "\n".join(OTHER))
     assert made(index, later, call, "Bash ./run 0") == later
 
 
@@ -211,8 +210,8 @@ def test_what_was_shown_is_told_to_who_shortens() -> None:
 
 def test_what_a_call_was_given_has_told_no_facts() -> None:
     index = LineIndex()
-    index.note(b"1", CallName("what Write a.py was given", "a.py"))
-    index.note_text(b"1", CallName("what Write a.py was given", "a.py"), "\n".join(STEPS), is_given=True)
+    index.note(b"1", "what Write a.py was given")
+    index.note_text(b"1", "what Write a.py was given", "\n".join(STEPS), is_given=True)
     assert b"src/module_3.c" not in index.told().facts
 
 

@@ -112,10 +112,3 @@ def one_spelling(path: str) -> str:
     else:
         return posixpath.normpath(path.replace("\\", "/")) if path else ""
     return ntpath.normpath(path).replace("\\", "/")
-
-
-def same_file(one: str, other: str) -> bool:
-    """True if two paths, in their one spelling, may lead to one file: the same, or one of them the end of the
-    other. A call that shows several files has no path: it may show any."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    return not shorter or longer == shorter or longer.endswith(f"/{shorter.removeprefix('/')}")
