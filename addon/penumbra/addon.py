@@ -30,7 +30,7 @@ from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.state import Refused, TurnEnd
 from penumbra.flow.tracing import Tracing
-from penumbra.flow.websocket import WebSocketWay
+from penumbra.flow.websocket import WebSockets
 from penumbra.metrics import totals
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.events import EventFile
@@ -66,7 +66,7 @@ class Penumbra(Guarded):
         self.requests = RequestWay(
             self.current, self._lease, self.responses, reports, self.journal, self.observation
         )
-        self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
+        self.websockets = WebSockets(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched, self._is_provider)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.journal, self._counted, lambda: self.settings.pause)

@@ -120,9 +120,7 @@ class AnthropicFormat(ApiFormat):
         return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
 
     def declare(self, request: Document, tool: Tool) -> None:
-        head = encode({"name": tool.name, "description": tool.description})
-        declaration = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
-        request.append(request.members(request.root)["tools"], declaration)
+        request.append(request.members(request.root)["tools"], tool.declared("input_schema"))
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
         messages = _messages(request)
@@ -130,8 +128,7 @@ class AnthropicFormat(ApiFormat):
             return False
         if count < len(messages) and _role(request, messages[count]) != "assistant":
             return False
-        head = encode({"name": tool.name, "description": tool.description})
-        definition = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
+        definition = tool.declared("input_schema")
         _, end = request.place(messages[count - 1])
         addition = (
             b'{"type":"tool_addition","tool":{"type":"tool_definition","definition":' + definition + b"}}"

@@ -20,7 +20,7 @@ from msgspec import Raw
 from penumbra.apis.usage import Ending
 from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece
-from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import NotJson, encode
 
 
 @dataclass(slots=True)
@@ -247,6 +247,11 @@ class Tool:
     description: str
     parameters: bytes
     """A JSON schema."""
+
+    def declared(self, member: str) -> bytes:
+        """Return name, description and, in this member, the schema as a JSON object."""
+        head = encode({"name": self.name, "description": self.description})
+        return head[:-1] + b"," + encode(member) + b":" + self.parameters + b"}"
 
 
 @dataclass(frozen=True, slots=True)

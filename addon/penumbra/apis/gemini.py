@@ -103,10 +103,8 @@ class GeminiFormat(ApiFormat):
         members = inner(request)
         declared = [request.members(value) for value in _declarations(request, members)]
         used = (name for name in _SCHEMAS if any(name in source for source in declared))
-        head = encode({"name": tool.name, "description": tool.description})
-        schema = encode(next(used, "parameters")) + b":" + tool.parameters
         array = [item for item in _arrays(request, members) if request.items(item)][-1]
-        request.append(array, head[:-1] + b"," + schema + b"}")
+        request.append(array, tool.declared(next(used, "parameters")))
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         named = decode(utf8(call.id))

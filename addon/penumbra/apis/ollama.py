@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Visible
+from penumbra.apis.base import Event, Failure, InjectedCall
 from penumbra.apis.call_arguments import Made, WholeArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, take_out_calls
+from penumbra.apis.openai_chat import ChatFormat
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
@@ -25,15 +25,13 @@ from penumbra.apis.turns import Framing
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
-from penumbra.wire.document import Document, Edit
+from penumbra.wire.document import Document
 from penumbra.wire.framing import JsonLine, LineReader
 from penumbra.wire.json_values import decode, encode
 
 
-class OllamaFormat(ApiFormat):
-    """Bodies of `/api/chat`."""
-
-    names_calls = False
+class OllamaFormat(ChatFormat):
+    """Bodies of `/api/chat`, which declare tools and keep exchanges as Chat Completions do."""
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -62,38 +60,14 @@ class OllamaFormat(ApiFormat):
         # The status stands in the response's head only.
         return encode({"error": message})
 
-    def tools(self, request: Document) -> Tools:
-        names = []
-        for item in request.items(request.members(request.root).get("tools")):
-            function = request.members(request.members(item).get("function"))
-            names.append(request.string(function.get("name")) or "")
-        return Tools(tuple(names), len(names), forced=False, continuable=True)
-
-    def declare(self, request: Document, tool: Tool) -> None:
-        head = encode({"name": tool.name, "description": tool.description})
-        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
-        declaration = b'{"type":"function","function":' + function + b"}"
-        request.append(request.members(request.root)["tools"], declaration)
-
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(utf8(call.id))})
-
-    def user_message(self, text: str) -> bytes:
-        return encode({"role": "user", "content": text})
 
     def without_calls(self, request: bytes) -> bytes:
         # The API has no way to forbid calls but to name no tools.
         document = Document(request)
         document.replace(document.members(document.root)["tools"], [])
         return document.render()
-
-    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        start, end = request.place(self.prompt(request).messages[visible.index].value)
-        if request.is_edited(start, end):
-            return False
-        texts = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
-        request.edits.append(Edit(start, end, b",".join(texts)))
-        return True
 
 
 def call_token(document: Document, value: Raw) -> str:

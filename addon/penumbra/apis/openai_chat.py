@@ -34,7 +34,7 @@ from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, tex
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing, Turns
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import described, openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
@@ -252,8 +252,7 @@ class ChatFormat(ApiFormat):
         return tuple(call_token(part.name, _said(document, part.arguments)) for part in calls)
 
     def error(self, status: int, message: str) -> bytes:
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        return encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+        return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
         top = request.members(request.root)
@@ -266,9 +265,7 @@ class ChatFormat(ApiFormat):
         return Tools(tuple(names), len(names), _forced(request, top), choices in (None, 1))
 
     def declare(self, request: Document, tool: Tool) -> None:
-        head = encode({"name": tool.name, "description": tool.description})
-        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
-        declaration = b'{"type":"function","function":' + function + b"}"
+        declaration = b'{"type":"function","function":' + tool.declared("parameters") + b"}"
         request.append(request.members(request.root)["tools"], declaration)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
@@ -367,11 +364,8 @@ class ChatTurns(Turns):
 
     def error_body(self, failure: Failure) -> bytes:
         error = described(failure, self.injected_tool)
-        status = error.status or 502
         kind = error.type if error.type != "error" else ""
-        code = error.code or ("rate_limit_exceeded" if status == 429 else None)
-        kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
-        return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
+        return openai_error(error.status or 502, error.message, kind, error.code)
 
     def no_json(self, event: Event) -> Iterable[Event]:
         if (event.piece.data or b"").strip() != _DONE:

@@ -41,7 +41,7 @@ from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
 from penumbra.apis.turns import Framing, Turns
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import described, openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece, SseEvent
@@ -127,8 +127,7 @@ class ResponsesFormat(ApiFormat):
             yield replace(call, name=name or "")
 
     def error(self, status: int, message: str) -> bytes:
-        name = "invalid_request_error" if status < 500 else "server_error"
-        return encode({"error": {"message": message, "type": name, "param": None, "code": None}})
+        return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
         top = request.members(request.root)
@@ -533,11 +532,8 @@ class ResponsesTurns(Turns):
 
     def error_body(self, failure: Failure) -> bytes:
         error = described(failure, self.injected_tool)
-        status = error.status or 502
         kind = error.type if error.type not in ("error", "response.failed") else ""
-        code = error.code or ("rate_limit_exceeded" if status == 429 else None)
-        kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
-        return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
+        return openai_error(error.status or 502, error.message, kind, error.code)
 
 
 def _name(event: Event) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from penumbra.apis.base import Failure
-from penumbra.wire.json_values import NotJson, decode
+from penumbra.wire.json_values import NotJson, decode, encode
 
 PASSING = (429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may work a moment later."""
@@ -104,6 +104,13 @@ def words(failure: Failure) -> str:
     message = error.get("message") or error.get("Message") or ""
     line = " ".join([*names, " ".join(str(message).split())])
     return line[:_LONGEST_WORDS]
+
+
+def openai_error(status: int, message: str, kind: str = "", code: str | int = "") -> bytes:
+    """Return an error body as OpenAI's APIs write it. `kind`, `code`: empty for those that the status has."""
+    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+    named = code or ("rate_limit_exceeded" if status == 429 else None)
+    return encode({"error": {"message": message, "type": kind, "param": None, "code": named}})
 
 
 def _error(body: bytes) -> dict[str, Any]:

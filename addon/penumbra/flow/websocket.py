@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from mitmproxy import http
+from mitmproxy.websocket import WebSocketMessage
 
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
@@ -28,10 +29,9 @@ from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
-from penumbra.flow.tool_loop import MOST_RETRIES, LoopedResponse, Turns
+from penumbra.flow.tool_loop import MOST_RETRIES, LoopedResponse
 from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_streams import (
-    Describe,
     SearchedSocket,
     Sending,
     Socket,
@@ -39,74 +39,103 @@ from penumbra.flow.websocket_streams import (
     Waiting,
     WebSocketRetry,
 )
-from penumbra.metrics.sessions import TurnRecord
 from penumbra.redaction import RedactionError
 from penumbra.retry.portions import Portions
 
 _log = logging.getLogger(__name__)
 
-Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
-"""Processes a frame that asks for a response; None: the frame is left alone."""
-Trace = Callable[[TurnRecord, Mapping[str, str]], None]
-"""The turn has ended; the headers are those of the request that it belongs to."""
-Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
-"""Searches any other frame of the client. Raises RedactionError."""
-
 
 class WebSockets:
-    """Handles the frames of a Responses socket. All that is known of a connection is in its flow's state."""
+    """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
+    secrets, and nothing else is done. State: none; what is known of a connection stands in its flow's
+    state."""
 
-    def __init__(
-        self,
-        process: Process,
-        search: Search,
-        lease: Callable[[], Lease],
-        turns: Turns,
-        describe: Describe,
-        trace: Trace,
-    ) -> None:
+    def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
         """`lease` returns the settings and engine for a request that begins now."""
-        self._process = process
-        self._search = search
         self._lease = lease
-        self._turns = turns
-        self._trace = trace
-        self._retry = WebSocketRetry(describe, turns.recovered)
+        self._requests = requests
+        self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
+        self._retry = WebSocketRetry(partial(described, socket=True), responses.turns.recovered)
 
-    def start(self, flow: http.HTTPFlow, socket: Socket) -> None:
-        socket.is_open = True
-        hidden_requests.watch(flow.client_conn)
-
-    async def message(self, flow: http.HTTPFlow, socket: Socket) -> None:
-        """A frame is there; the next one waits for the end of this hook."""
-        if flow.websocket is None:
+    def start(self, flow: http.HTTPFlow) -> None:
+        state = states.of(flow)
+        if state is None or not websocket_frames.is_read(state):
             return
+        websocket_frames.keep_letters_whole()
+        if (socket := state.get(Socket)) is not None:
+            socket.is_open = True
+            hidden_requests.watch(flow.client_conn)
+
+    async def message(self, flow: http.HTTPFlow) -> None:
+        """Rewrite or search a frame; the next one waits for the end of this hook."""
+        state = states.of(flow)
+        if state is None and self._requests.must_search(flow):
+            raise RedactionError("its connection is not known any more")
+        message = flow.websocket.messages[-1] if flow.websocket is not None else None
+        if state is None or message is None or message.injected:
+            return
+        if (socket := state.get(Socket)) is not None:
+            await self._message(flow, socket, message)
+        elif (searched := state.get(SearchedSocket)) is not None and message.from_client:
+            known, kind = searched.kind is not UNKNOWN_SOCKET, "text/plain" if message.is_text else ""
+            others = self._requests.others
+            frame = await others.frame(flow, message.content, kind, known=known, strict=searched.strict)
+            if frame is not message.content:
+                websocket_frames.put(message, frame)
+
+    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+        """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
+        assert flow.websocket is not None
         message = flow.websocket.messages[-1]
-        envelope = None if message.injected else responses_socket.envelope(message.content)
-        if message.injected or (envelope is None and not message.from_client):
+        if not message.from_client or message.injected:
+            return False
+        if not self._requests.must_search_frame(flow):
+            refusal.leave(flow, error)
+            return True
+        frame, state = message.content, states.of(flow)
+        # Any failure below stops this message.
+        message.drop()
+        if state is not None and (socket := state.get(Socket)) is not None:
+            refused = refusal.of_failure(flow, socket.api, error)
+            envelope = responses_socket.envelope(frame) or Envelope()
+            told = responses_socket.refusal(refused.status, refused.body, envelope.stream)
+        else:
+            refused = refusal.of_failure(flow, None, error)
+            searched = state.get(SearchedSocket) if state is not None else None
+            told = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
+        refusal.count(flow, refused, self._requests.journal)
+        inject(flow, told, to_client=True)
+        return True
+
+    def end(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is closed: what the client has got of a response, it keeps."""
+        if (state := states.of(flow)) is None:
+            return
+        self._privacy.websocket_end(flow, state)
+        if (socket := state.get(Socket)) is not None:
+            socket.is_open = False
+            for waiting in (one for stream in socket.streams.values() for one in stream.waiting):
+                if waiting.looped is not None:
+                    self._turns.interrupted(flow, waiting.looped, waiting.turn)
+                self._trace(flow, waiting)
+                waiting.lease.end()
+        states.forget(flow)
+
+    async def _message(self, flow: http.HTTPFlow, socket: Socket, message: WebSocketMessage) -> None:
+        """Rewrite a frame of a Responses socket."""
+        envelope = responses_socket.envelope(message.content)
+        if envelope is None and not message.from_client:
             return
         envelope = envelope or Envelope()
         if message.from_client:
             frame = await self._sent(flow, socket, message.content, envelope, message.is_text)
         else:
-            frame = await self._received(flow, socket, message.content, envelope)
+            frame = await self.received(flow, socket, message.content, envelope)
         websocket_frames.put(message, frame)
 
-    def refusal(self, frame: bytes, refused: Refused) -> bytes:
-        """Return the frame that tells a client that one of its own was refused."""
-        envelope = responses_socket.envelope(frame) or Envelope()
-        return responses_socket.refusal(refused.status, refused.body, envelope.stream)
-
-    def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
-        """A WebSocket is closed: what the client has got of a response, it keeps."""
-        socket.is_open = False
-        for stream in socket.streams.values():
-            for waiting in stream.waiting:
-                if waiting.looped is not None:
-                    self._turns.interrupted(flow, waiting.looped, waiting.turn)
-                if waiting.turn is not None:
-                    self._trace(waiting.turn, flow.request.headers)
-                waiting.lease.end()
+    def _trace(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
+        if waiting.turn is not None:
+            self._tracing.ended(waiting.turn, flow.request.headers)
 
     # From the client
 
@@ -126,7 +155,7 @@ class WebSockets:
         """Return what goes to the provider of a frame that is none of its requests; empty if it is
         refused."""
         try:
-            return await self._search(flow, frame)
+            return await self._requests.other_frame(flow, frame)
         except RedactionError as error:
             refused = unsearched(socket.api, error)
             self._refuse(flow, refused.status, refused.body, envelope)
@@ -140,7 +169,7 @@ class WebSockets:
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
         with self._lease() as lease:
-            outcome = await self._process(flow, api, frame, lease)
+            outcome = await self._requests.frame(flow, api, frame, lease)
             if isinstance(outcome, Accepted) and envelope.type == CREATE:
                 stream.latest = outcome
                 waiting = self._waiting(outcome, lease.share(), said)
@@ -179,7 +208,7 @@ class WebSockets:
 
     # From the provider
 
-    async def _received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
+    async def received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """Return what goes to the client; empty: nothing."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
@@ -249,8 +278,7 @@ class WebSockets:
             self._turns.report(flow, waiting.looped, waiting.turn)
         elif waiting.turn is not None:
             self._turns.bill(waiting.turn, waiting.loop)
-        if waiting.turn is not None:
-            self._trace(waiting.turn, flow.request.headers)
+        self._trace(flow, waiting)
         try:
             if step.sound:
                 await self._remember(flow, waiting)
@@ -380,79 +408,3 @@ async def _inject_later(flow: http.HTTPFlow, socket: Socket, frame: bytes, pause
     await asyncio.sleep(pause)
     if socket.is_open:
         inject(flow, frame, to_client=False)
-
-
-class WebSocketWay:
-    """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
-    secrets, and nothing else is done. State: none; what is known of a connection stands in its flow's
-    state."""
-
-    def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
-        """`lease` returns the settings and engine for a request that begins now."""
-        frame = partial(described, socket=True)
-        self._requests = requests
-        self._calls = WebSockets(
-            requests.frame, requests.other_frame, lease, responses.turns, frame, responses.tracing.ended
-        )
-        self._privacy = responses.privacy
-
-    def start(self, flow: http.HTTPFlow) -> None:
-        state = states.of(flow)
-        if state is None or not websocket_frames.is_read(state):
-            return
-        websocket_frames.keep_letters_whole()
-        if (socket := state.get(Socket)) is not None:
-            self._calls.start(flow, socket)
-
-    async def message(self, flow: http.HTTPFlow) -> None:
-        """Rewrite or search a frame; the next one waits for the end of this hook."""
-        state = states.of(flow)
-        if state is None and self._requests.must_search(flow):
-            raise RedactionError("its connection is not known any more")
-        if state is not None and (socket := state.get(Socket)) is not None:
-            await self._calls.message(flow, socket)
-        elif state is not None and (searched := state.get(SearchedSocket)) is not None:
-            await self._search(flow, searched)
-
-    async def _search(self, flow: http.HTTPFlow, socket: SearchedSocket) -> None:
-        if flow.websocket is None:
-            return
-        message = flow.websocket.messages[-1]
-        if message.injected or not message.from_client:
-            return
-        known, kind = socket.kind is not UNKNOWN_SOCKET, "text/plain" if message.is_text else ""
-        others = self._requests.others
-        frame = await others.frame(flow, message.content, kind, known=known, strict=socket.strict)
-        if frame is not message.content:
-            websocket_frames.put(message, frame)
-
-    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
-        """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
-        assert flow.websocket is not None
-        message = flow.websocket.messages[-1]
-        if not message.from_client or message.injected:
-            return False
-        if not self._requests.must_search_frame(flow):
-            refusal.leave(flow, error)
-            return True
-        frame, state = message.content, states.of(flow)
-        # Any failure below stops this message.
-        message.drop()
-        if state is not None and (socket := state.get(Socket)) is not None:
-            refused = refusal.of_failure(flow, socket.api, error)
-            told = self._calls.refusal(frame, refused)
-        else:
-            refused = refusal.of_failure(flow, None, error)
-            searched = state.get(SearchedSocket) if state is not None else None
-            told = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
-        refusal.count(flow, refused, self._requests.journal)
-        websocket_frames.inject(flow, told, to_client=True)
-        return True
-
-    def end(self, flow: http.HTTPFlow) -> None:
-        if (state := states.of(flow)) is None:
-            return
-        self._privacy.websocket_end(flow, state)
-        if (socket := state.get(Socket)) is not None:
-            self._calls.end(flow, socket)
-        states.forget(flow)

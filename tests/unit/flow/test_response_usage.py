@@ -147,7 +147,9 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     journal, nothing = steps[0], SimpleNamespace()
     turns = Turns(journal, lambda event: None)
     given: Any = nothing
-    sockets = WebSockets(given, given, given, turns, given, lambda turn, headers: None)
+    tracing = SimpleNamespace(ended=lambda turn, headers: None)
+    responses: Any = SimpleNamespace(turns=turns, privacy=nothing, tracing=tracing)
+    sockets = WebSockets(given, given, responses)
     wire, lease = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
     accepted: Any = SimpleNamespace(caller=None)
 
@@ -163,7 +165,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
         for frame in frames:
             envelope = responses_socket.envelope(frame)
             assert envelope is not None
-            assert await sockets._received(tflow.twebsocketflow(), socket, frame, envelope) == frame
+            assert await sockets.received(tflow.twebsocketflow(), socket, frame, envelope) == frame
 
     asyncio.run(go())
     assert journal.amounts.dollars_saved == dollars
