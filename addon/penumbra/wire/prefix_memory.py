@@ -44,6 +44,7 @@ _LONGEST_HEAD = 200_000
 """Longest text before an array that is remembered with it."""
 _LEAST_SPARED = 20_000
 """Bytes of a prefix from which on it pays not to parse it."""
+_LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
 _ffi = FFI()
 _POINTER = _ffi.typeof("uintptr_t")
@@ -107,9 +108,12 @@ class Prefix:
     """Bytes from the first item to the end of the last one."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
     """By fold."""
+    state_sizes: dict[Hashable, int] = field(default_factory=dict)
+    """Bytes of the states of each fold."""
     contained: dict[bytes, bool] = field(default_factory=dict)
     """Results of searches for a few texts."""
-    _addresses: tuple[list[int], list[tuple[Segment, int]]] | None = None
+    _places: list[tuple[int, int, int]] | None = None
+    """First address, end and offset of each segment, by address; made when needed."""
 
     def plus(self, text: bytes, spans: Sequence[tuple[int, int]]) -> Prefix:
         """The prefix with more items. `text` has them, after the last item of this one; `spans`: offsets in
@@ -124,7 +128,10 @@ class Prefix:
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """The state of a fold; None without one."""
-        return next((kept.state for kept in self.states.get(key, ()) if kept.given == given), None)
+        for kept in self.states.get(key, ()):
+            if kept.given == given:
+                return kept.state
+        return None
 
     def offset(self, address: int) -> int | None:
         """The offset from the first item of what lies at an address; None: it lies in no item."""
@@ -133,24 +140,21 @@ class Prefix:
         last = self.segments[-1]
         if 0 <= address - last.address < len(last.data):
             return self.size - len(last.data) + address - last.address
-        if self._addresses is None:
+        if self._places is None:
             places, at = [], 0
             for segment in self.segments:
-                places.append((segment, at))
+                places.append((segment.address, segment.address + len(segment.data), at))
                 at += len(segment.data)
-            places.sort(key=lambda place: place[0].address)
-            self._addresses = [segment.address for segment, _ in places], places
-        addresses, places = self._addresses
-        segment, before = places[bisect_right(addresses, address) - 1]
-        return (
-            before + address - segment.address if 0 <= address - segment.address < len(segment.data) else None
-        )
+            self._places = sorted(places)
+        begin, end, before = self._places[bisect_right(self._places, (address, _LAST_ADDRESS, 0)) - 1]
+        return before + address - begin if begin <= address < end else None
 
     def contains(self, text: bytes, before: Prefix) -> bool:
         """True if a text occurs in an item. `before`: a part of the prefix that was searched already."""
         if text not in self.contained:
             new = self.segments[len(before.segments) :] if text in before.contained else self.segments
-            self.contained[text] = before.contained.get(text, False) or any(text in each.data for each in new)
+            found = before.contained.get(text, False)
+            self.contained[text] = found or any(text in segment.data for segment in new)
         return self.contained[text]
 
 
@@ -172,13 +176,13 @@ class _Array:
     weight: int = 0
 
     def weigh(self) -> int:
-        """Approximate bytes that the array takes. A state shares with the one that it continued from."""
-        states = 0
+        """Approximate bytes that the array takes."""
+        # What was read of an item may be as large as its text again.
+        size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
-            of_both = [prefix.states.get(key, ()) for prefix in (self.sure, self.likely)]
-            states += VALUE_BYTES + max(sum([kept.size for kept in each]) for each in of_both)
-        # Readings of an item may be as large as its text.
-        return ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head) + states
+            # A state shares with the one that it continued from.
+            size += VALUE_BYTES + max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
+        return size
 
 
 class Known(NamedTuple):
@@ -335,6 +339,7 @@ class PrefixMemory:
             before = prefix.states.get(fold.key, ())
             others = [each for each in before if each.given != fold.given][1 - _MOST_STATES :]
             prefix.states[fold.key] = (*others, kept)
+            prefix.state_sizes[fold.key] = sum([each.size for each in (*others, kept)])
             for array in reversed(self._scopes.get(scope, ())):
                 if prefix in (array.likely, array.sure):
                     self._weigh(array)

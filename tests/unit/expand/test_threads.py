@@ -11,7 +11,7 @@ from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.expand.reference import Caller
-from penumbra.metrics.totals import expansion_event
+from penumbra.metrics.events import expansion_event
 from penumbra.store import exchanges, records
 from penumbra.store.database import Database
 from penumbra.store.records import Originals, ToolCallCache
