@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from hashlib import blake2b
 from typing import Generic, TypeVar
 
 import ahocorasick_rs
@@ -16,7 +15,7 @@ import ahocorasick_rs
 from penumbra import rules
 from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
-from penumbra.linear import Linear, utf8
+from penumbra.linear import LinearText
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders import printed
@@ -41,7 +40,7 @@ from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import NOTHING, Allowed, Rule, read
 from penumbra.redaction.span import Finder, Rank, Span, elsewhere
 from penumbra.redaction.view import View, without
-from penumbra.short_texts import LONGEST, remembered
+from penumbra.short_texts import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,83 +58,28 @@ class Hint:
     """The name of a file of users and passwords, one pair a line."""
 
 
-class _Plain(dict[int, str]):
-    """For each character one of ASCII that is of the same kind (blank, digit, part of a word, none of these)
-    and that a pattern finds where it finds the character. Four are letters to what disregards case."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        if char.isascii() and not char.isspace():
-            kind = char
-        else:
-            kind = "\f" if char.isspace() else "0" if char.isdecimal() else "_" if char.isalnum() else "\x7f"
-        if len(self) < _MOST:
-            self[code] = kind
-        return kind
-
-
-_PLAIN = _Plain(
-    {ord(char): char for char in " \t\n\r"} | dict(zip(map(ord, "ſ\u212aıİ"), "skii", strict=True))
-)
-_ALIKE = re.compile(r"[\t\n\f\r -~]*[ -~]")
-"""Texts in which RE2 finds what `re` finds: it differs in other letters and blanks than those of ASCII, and
-where a line ends at the end."""
-
-
-class _Words:
-    """Some of the patterns of `hints.yaml`."""
-
-    def __init__(self, patterns: list[str]) -> None:
-        self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
-        self._linear = Linear(utf8(f"(?i){self._pattern.pattern}"))
-        # A character that a class leaves out may stand for another one.
-        self._can_say_no = "[^" not in self._pattern.pattern
-
-    def stand_in(self, text: str) -> bool:
-        """Return whether one of them matches in a text. RE2 says in a hundredth of the time that none
-        does."""
-        if _ALIKE.fullmatch(text):
-            return self._linear.search(utf8(text)) is not None
-        if self._can_say_no:
-            plain = utf8(text.translate(_PLAIN))
-            if not (self._linear.search(plain) or self._linear.search(plain.removesuffix(b"\n"))):
-                return False
-        return self._pattern.search(text) is not None
-
-
 _SPEC = rules.load("secrets/words/hints.yaml")
-_LOUD, _QUIET = _Words(_SPEC["loud"]), _Words(_SPEC["quiet"])
+_LOUD, _QUIET = (LinearText("(?i)" + "|".join(_SPEC[kind])) for kind in ("loud", "quiet"))
 _LONGEST = 4096
-_MOST = 1_024
-_long: dict[bytes, Hint] = {}
-"""Hints of long command lines, by their hashes: each is asked for several times, none is to stay."""
+"""Characters of a path or command line that count."""
 
 
 def read_hint(text: str) -> Hint:
-    """The hint in a path or command line, of which the first 4,096 characters count."""
-    text = text[:_LONGEST]
-    if len(text) <= LONGEST:
-        return _remembered(text)
-    key = blake2b(utf8(text), digest_size=16).digest()
-    hint = _long.get(key)
-    if hint is None:
-        if len(_long) >= _MOST:
-            _long.clear()
-        hint = _long[key] = _read(text)
-    return hint
+    """The hint in a path or command line; none where it can't be read: what it is a hint for must be
+    searched."""
+    return _hint(text[:_LONGEST])
 
 
-def _read(text: str) -> Hint:
-    """Return the hint in a text; none where it can't be read: what it is a hint for must be searched."""
+@remembered(1_024)
+def _hint(text: str) -> Hint:
     try:
-        loud = _LOUD.stand_in(text)
+        loud = _LOUD.search(text) is not None
         secret = printed_by(text) if text else None
-        return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret, file_in(text))
+        quiet = not loud and secret is None and _QUIET.search(text) is not None
+        return Hint(loud, quiet, secret, file_in(text))
     except Exception:
         return Hint()
 
-
-_remembered = remembered(_MOST)(_read)
 
 Owner = TypeVar("Owner")
 

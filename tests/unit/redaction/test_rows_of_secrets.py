@@ -98,3 +98,8 @@ def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPa
     spans = list(assignments.Assignments().find(data, data))
     assert {span.end for span in spans} >= {6_000, 12_001}
     assert 0 < read <= len(data)
+
+
+def test_a_head_of_more_cells_than_are_read_is_none() -> None:
+    table = "password," * 80 + "\n" + "Tr0ub4dor7," * 80
+    assert redact(table) == table

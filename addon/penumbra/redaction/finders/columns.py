@@ -14,10 +14,10 @@ from collections.abc import Generator, Iterator, Sequence
 
 from penumbra.compress import time_budget
 from penumbra.redaction import shared_patterns
-from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.finders.value_reading import Value, secret
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.shared_patterns import late
-from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
 
 _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -141,7 +141,7 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
         while cell := _SQL_VALUE.match(data, at):
             group = cell.lastindex
             if number in columns and group and cell[group]:
-                spans += _judged(data, *cell.span(group), columns[number])
+                spans += _secret(data, *cell.span(group), columns[number])
             at, number = _ending(data, cell.end()), number + 1
             if data[at : at + 1] != b"," or number > _MOST_COLUMNS:
                 break
@@ -168,16 +168,13 @@ def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Sp
         extra = len(starts) - width
         if extra in (0, 1):
             for number, name in columns.items():
-                spans += _judged(data, starts[number + extra], ends[number + extra], name)
+                spans += _secret(data, starts[number + extra], ends[number + extra], name)
     return spans, at
 
 
-def _judged(data: bytes, start: int, end: int, name: Name) -> list[Span]:
-    text = data[start:end].decode("utf-8", "replace")
-    if not is_secret(text[:256], name.strength, Style.QUOTED):
-        return []
-    sure = is_unmistakable(text, name.strength)
-    return [Span(start, end, name.label, f"column-{name.label}", Rank.GENERIC, sure)]
+def _secret(data: bytes, start: int, end: int, name: Name) -> list[Span]:
+    span = secret(data, Value(start, end, Style.QUOTED), name, "column")
+    return [span] if span else []
 
 
 SQL_ROWS = Finder(
@@ -285,16 +282,10 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         for delimiter in _DELIMITERS:
             if delimiter.search(data, start, end) is None:
                 continue  # One cell names nothing beside it.
-            telling = _head(data, start, end, delimiter)
-            if telling is not None:
-                head = _cells(data, start, end, delimiter)
-                done = yield from _rows(data, end, delimiter, *telling, head=head[0])
-                break
-            settings = None
-            if low.find(b"value", start, end) >= 0:
-                settings = _settings_head(data, start, end, delimiter)
-            if settings is not None:
-                done = yield from _settings(data, end, delimiter, *settings)
+            cells = _cells(data, start, end, delimiter)
+            named = cells and _named_columns(data, cells, delimiter, data[start : start + 1] in (b" ", b"\t"))
+            if named:
+                done = yield from _rows(data, end, delimiter, cells, named)
                 break
 
 
@@ -332,70 +323,53 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
     )
 
 
-def _head(
-    data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
-) -> tuple[int, dict[int, tuple[Strength, str]]] | None:
-    """Return how many cells a head has, and which of its columns hold secrets; None if it is no head."""
-    cells = _cells(data, start, end, delimiter)
-    first, last = cells[-1] if cells else (start, end)
-    if data[start : start + 1] in (b" ", b"\t") and delimiter is _COMMA and not data[first:last].strip():
-        return None  # A list of a program that goes on in the next line.
-    named = 0
-    telling: dict[int, tuple[Strength, str]] = {}
+def _named_columns(
+    data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
+) -> dict[int, Name | int]:
+    """Return which columns below a head hold secrets, each with its name, or with the column whose cell names
+    it in each row; empty if the line is no head."""
+    texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
+    columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
+    if delimiter is _COMMA and is_indented and not texts[-1].strip():
+        columns = {}  # A list of a program that goes on in the next line.
+    naming = [number for number, text in enumerate(texts) if text in _NAMING]
+    if not columns and len(naming) == 1 and texts.count(b"value") == 1:
+        columns = {texts.index(b"value"): naming[0]}
+    return columns
+
+
+def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
+    """Return the names in a head that tell of secrets, by their columns; empty where a cell holds no name, or
+    one holds the only one."""
+    names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
-        if match is None:
-            if data[first:last].strip() or 0 < number < len(cells) - 1:
-                return None
-            continue
-        named += 1
-        name = _NAMES.judge(match[1].decode("ascii"))
-        if name.strength > Strength.WEAK:
-            telling[number] = name.strength, name.label
-    return (len(cells), telling) if telling and named > 1 else None
-
-
-def _settings_head(
-    data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
-) -> tuple[int, int, int] | None:
-    """Return how many cells the head of a list of settings has, and which columns hold names and values."""
-    cells = [data[first:last].strip(b' "\\').lower() for first, last in _cells(data, start, end, delimiter)]
-    named = [number for number, cell in enumerate(cells) if cell in _NAMING]
-    if len(named) != 1 or cells.count(b"value") != 1:
-        return None
-    return len(cells), named[0], cells.index(b"value")
-
-
-def _settings(
-    data: bytes, at: int, delimiter: re.Pattern[bytes], width: int, naming: int, valued: int
-) -> Generator[Span, None, int]:
-    """The secrets below such a head."""
-    ended = [at]
-    for cells in _below(data, delimiter, width, ended):
-        name = _NAME.fullmatch(data, *cells[naming])
-        judged = _NAMES.judge(name[1].decode("ascii")) if name else None
-        if judged is not None and judged.strength > Strength.WEAK:
-            yield from _cell(data, cells[valued], judged.strength, judged.label)
-    return ended[0]
+        if match is not None:
+            names[number] = _NAMES.judge(match[1].decode("ascii"))
+        elif data[first:last].strip() or 0 < number < len(cells) - 1:
+            return {}
+    telling = {number: name for number, name in names.items() if name.strength > Strength.WEAK}
+    return telling if len(names) > 1 else {}
 
 
 def _rows(
     data: bytes,
     at: int,
     delimiter: re.Pattern[bytes],
-    width: int,
-    telling: dict[int, tuple[Strength, str]],
-    *,
-    head: tuple[int, int],
+    head: Sequence[tuple[int, int]],
+    columns: dict[int, Name | int],
 ) -> Generator[Span, None, int]:
     """The secrets below a head that ends at `at`. Returns where the table ends."""
     ended = [at]
-    first = data[slice(*head)].strip()
-    for cells in _below(data, delimiter, width, ended):
-        if first and data[slice(*cells[0])].strip() == first:
-            break  # Lines that all begin alike are statements, and so is what looked like their head.
-        for number, (strength, label) in telling.items():
-            yield from _cell(data, cells[number], strength, label)
+    first = data[slice(*head[0])].strip()
+    for cells in _below(data, delimiter, len(head), ended):
+        for number, name in columns.items():
+            if isinstance(name, int):
+                named = _NAME.fullmatch(data, *cells[name])
+                name = _NAMES.judge(named[1].decode("ascii") if named else "")
+            elif first and data[slice(*cells[0])].strip() == first:
+                return ended[0]  # Lines that all begin alike are statements, and so is their head.
+            yield from _cell(data, cells[number], name)
     return ended[0]
 
 
@@ -423,19 +397,19 @@ def _below(
         yield cells
 
 
-def _cell(data: bytes, cell: tuple[int, int], strength: Strength, label: str) -> Iterator[Span]:
+def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
     value = _CELL.fullmatch(data, *cell)
-    if value and _is_secret(text := value[1].decode("utf-8", "replace"), strength):
-        sure = is_unmistakable(text, strength)
-        yield Span(*value.span(1), label, f"column-{label}", Rank.GENERIC, sure)
-
-
-def _is_secret(text: str, strength: Strength) -> bool:
-    if text.rstrip(":,;{")[-1:] == ")" and "(" not in text:
-        return False  # The end of a call of a program.
+    if value is None:
+        return
+    text = value[1]
+    if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
+        return  # What ends a call of a program.
     # Of letters alone, a cell says of a password what a form does: `required`.
-    style = Style.CONFIG if text.isalpha() or strength is Strength.STRONG else Style.QUOTED
-    return is_secret(text, strength, style)
+    letters = text.decode("utf-8", "replace").isalpha()
+    style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
+    span = secret(data, Value(*value.span(1), style), name, "column")
+    if span:
+        yield span
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:

@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from penumbra import rules
 from penumbra.linear import Linear
 from penumbra.redaction import shared_patterns
-from penumbra.redaction.finders.value_reading import Value, read
-from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.finders.value_reading import Value, may_be_secret, read, secret
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.shared_patterns import late
-from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
 
 _REACH = 600
@@ -128,32 +127,15 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match is None or bool(match[1]) != bool(match[3]):
             continue
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
-        if value is None or not _may_be_secret(data, value):
+        if value is None or not may_be_secret(data, value):
             continue
         if match[3] and not match[4] and _JSON_NUMBER.fullmatch(data, value.start, value.end):
             value = value._replace(bare=match[3])
         for name in _names(data, match, value):
-            span = _judged(data, value, name)
+            span = secret(data, value, name, "record")
             if span is not None:
                 yield span
                 break
-
-
-def _may_be_secret(data: bytes, value: Value) -> bool:
-    """Return whether a value is a secret beside the strongest name."""
-    return is_secret(_text(data, value), _ANY.strength, value.style)
-
-
-def _text(data: bytes, value: Value) -> str:
-    return data[value.start : value.end].decode("utf-8", "replace")[:256]
-
-
-def _judged(data: bytes, value: Value, name: Name) -> Span | None:
-    text = _text(data, value)
-    if name.strength <= Strength.WEAK or not is_secret(text, name.strength, value.style):
-        return None
-    sure = is_unmistakable(text, name.strength)
-    return Span(value.start, value.end, name.label, f"record-{name.label}", Rank.GENERIC, sure, value.bare)
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
@@ -273,7 +255,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
         match = _FALLBACK.match(data, place)
         value = read(data, match.end(), match[1] or match[2], Style.QUOTED) if match else None
-        if value is None or not _may_be_secret(data, value):
+        if value is None or not may_be_secret(data, value):
             continue
         before = _STATEMENT.split(data[max(0, place - _STATEMENT_REACH) : place])[-1]
         if match and match[2]:
@@ -296,7 +278,7 @@ def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
         match = _ATTRIBUTE.match(data, place)
         value = read(data, match.end(), match[1], Style.QUOTED) if match else None
-        if value is None or not _may_be_secret(data, value):
+        if value is None or not may_be_secret(data, value):
             continue
         start = data.rfind(b"<", max(0, place - _LONGEST_TAG), place)
         if start < 0 or data.find(b">", start, place) >= 0:
@@ -370,7 +352,7 @@ def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 def _first(data: bytes, value: Value, names: Iterator[Name]) -> Iterator[Span]:
     """The value as the secret of the first name that makes it one."""
     for name in names:
-        span = _judged(data, value, name)
+        span = secret(data, value, name, "record")
         if span is not None:
             yield span
             return

@@ -10,7 +10,9 @@ import re
 from typing import NamedTuple
 
 from penumbra import rules
-from penumbra.redaction.names import is_program_name
+from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.names import Name, Strength, is_program_name
+from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kinds
 
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
@@ -148,6 +150,8 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 LOOK = 512
 """Characters of a value that are read before it is judged."""
+LONGEST_JUDGED = 256
+"""Characters of a value that are judged."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
 RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
@@ -202,6 +206,23 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
         end = at + len(data[at:end].rstrip(b"\\"))
     at, end = unframed(data, at, end)
     return Value(at, end, style) if end > at else None
+
+
+def secret(data: bytes, value: Value, name: Name, place: str) -> Span | None:
+    """Return a value as a secret, if it is one beside a name; it counts as found at that kind of place."""
+    if name.strength <= Strength.WEAK or not may_be_secret(data, value, name.strength):
+        return None
+    sure = is_unmistakable(_text(data, value), name.strength)
+    return Span(value.start, value.end, name.label, f"{place}-{name.label}", Rank.GENERIC, sure, value.bare)
+
+
+def may_be_secret(data: bytes, value: Value, strength: Strength = Strength.PASSWORD) -> bool:
+    """Return whether a value is a secret beside a name of a strength."""
+    return is_secret(_text(data, value), strength, value.style)
+
+
+def _text(data: bytes, value: Value) -> str:
+    return data[value.start : value.end].decode("utf-8", "replace")[:LONGEST_JUDGED]
 
 
 def _may_be_cut(run: bytes) -> bool:
