@@ -469,16 +469,8 @@ class AnthropicTurns(BlockTurns):
     def content(self, document: Document) -> Raw | None:
         return document.members(document.root).get("content")
 
-    def block(self, document: Document, block: Raw) -> Said:
-        members = document.members(block)
-        kind = document.string(members.get("type")) or ""
-        if kind == "tool_use":
-            call_id, name = (document.string(members.get(key)) or "" for key in ("id", "name"))
-            given = document.source(members["input"]).decode() if "input" in members else ""
-            by_program = reads_result(document.plain(members.get("caller")))
-            return Said(call_id, name, given, by_program=by_program)
-        text = document.string(members.get("text")) or "" if kind == "text" else ""
-        return Said(text=text, signature=document.string(members.get(SIGNATURES.get(kind, ""))))
+    def parts(self, document: Document, block: Raw) -> Sequence[Part]:
+        return AnthropicFormat().block(document, block)
 
     def read_whole(self, document: Document) -> Turn:
         if (kind := _type(document)) != "message":

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Raw
 
 from penumbra.apis.anthropic import AnthropicFormat
-from penumbra.apis.base import InjectedCall, Said, Tool, Tools
+from penumbra.apis.base import InjectedCall, Tool, Tools
 from penumbra.apis.parts import string_values
 from penumbra.apis.prompt import Kind, Part
 from penumbra.wire.document import Document, Edit
@@ -30,24 +30,6 @@ _ERRORS = {
     429: "ThrottlingException",
     503: "ServiceUnavailableException",
 }
-
-
-def said(document: Document, item: Raw) -> Said:
-    """A content block of an assistant message, in a response or a request."""
-    block = document.members(item)
-    if "toolUse" in block:
-        call = document.members(block["toolUse"])
-        if document.string(call.get("type")) == RUN_BY_PROVIDER:
-            return Said()
-        arguments = document.source(call["input"]).decode() if "input" in call else ""
-        call_id, name = (document.string(call.get(key)) or "" for key in ("toolUseId", "name"))
-        return Said(call_id, name, arguments)
-    if "reasoningContent" in block:
-        reasoning = document.members(block["reasoningContent"])
-        signature = document.members(reasoning.get("reasoningText")).get("signature")
-        return Said(signature=document.string(signature or reasoning.get("redactedContent")) or "")
-    texts = [block, *map(document.members, _cited(document, block))]
-    return Said(text="".join(document.string(text.get("text")) or "" for text in texts))
 
 
 def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
@@ -72,7 +54,10 @@ class ConverseFormat(AnthropicFormat):
             own = document.string(call.get("type")) != RUN_BY_PROVIDER
             yield Part(Kind.CALL, value, call_id, name, call.get("input"), counts=own)
         elif "reasoningContent" in block:
-            yield Part(Kind.REASONING, value, signature=said(document, value).signature)
+            reasoning = document.members(block["reasoningContent"])
+            signature = document.members(reasoning.get("reasoningText")).get("signature")
+            known_by = document.string(signature or reasoning.get("redactedContent")) or ""
+            yield Part(Kind.REASONING, value, signature=known_by)
         elif "toolResult" in block:
             yield from _results(document, value, document.members(block["toolResult"]))
         elif cited := _cited(document, block):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -20,9 +20,10 @@ from msgspec import Raw
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Said, Turn
-from penumbra.apis.bedrock import RUN_BY_PROVIDER, error, said
+from penumbra.apis.bedrock import RUN_BY_PROVIDER, ConverseFormat, error
 from penumbra.apis.call_arguments import BlockArguments, Made
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
+from penumbra.apis.prompt import Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing
 from penumbra.apis.upstream_error import described
@@ -186,8 +187,8 @@ class ConverseTurns(BlockTurns):
         output = document.members(document.root).get("output")
         return document.members(document.members(output).get("message")).get("content")
 
-    def block(self, document: Document, block: Raw) -> Said:
-        return said(document, block)
+    def parts(self, document: Document, block: Raw) -> Sequence[Part]:
+        return ConverseFormat().block(document, block)
 
     def read_whole(self, document: Document) -> Turn:
         return super().read_whole(document) if self.content(document) is not None else Turn()

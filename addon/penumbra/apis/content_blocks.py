@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from msgspec import Raw
 
 from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Said, Turn
+from penumbra.apis.prompt import Kind, Part
 from penumbra.apis.turns import Framing, Turns
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
@@ -115,8 +116,8 @@ class BlockTurns(Turns):
         """The array of blocks of a document; None: it is no message."""
 
     @abstractmethod
-    def block(self, document: Document, block: Raw) -> Said:
-        """A block of a document."""
+    def parts(self, document: Document, block: Raw) -> Sequence[Part]:
+        """A block of a document, as a request has it."""
 
     def hide_turn(self) -> None:
         self._before = self._next
@@ -248,10 +249,24 @@ class BlockTurns(Turns):
             end_turn(document, self.reason(document))
 
     def _blocks(self, document: Document) -> list[tuple[Raw, Said]]:
-        return [(item, self.block(document, item)) for item in document.items(self.content(document))]
+        return [
+            (item, _said(document, self.parts(document, item)))
+            for item in document.items(self.content(document))
+        ]
 
     def _visible(self, document: Document) -> list[bytes]:
         return [document.source(item) for item, said in self._blocks(document) if not self._is_hidden(said)]
+
+
+def _said(document: Document, parts: Sequence[Part]) -> Said:
+    """Return a block by its parts."""
+    for part in parts:
+        if part.kind is Kind.CALL and part.counts:
+            given = document.source(part.arguments).decode() if part.arguments is not None else ""
+            return Said(part.id, part.name, given, by_program=part.by_program)
+    texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
+    signature = next((part.signature for part in parts if part.kind is Kind.REASONING), None)
+    return Said(text="".join(document.string(text) or "" for text in texts), signature=signature)
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:

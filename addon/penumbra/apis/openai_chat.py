@@ -294,16 +294,19 @@ class ChatFormat(ApiFormat):
 
 
 def _calls(document: Document, message: Mapping[str, Raw]) -> Iterator[Part]:
-    for value in document.items(message.get("tool_calls")):
-        call = document.members(value)
-        function = document.members(call.get("function")) or document.members(call.get("custom"))
-        arguments = function.get("arguments", function.get("input"))
-        call_id, name = document.string(call.get("id")) or "", document.string(function.get("name")) or ""
-        yield Part(Kind.CALL, value, call_id, name, arguments)
+    yield from (_call(document, value) for value in document.items(message.get("tool_calls")))
     if legacy := document.members(message.get("function_call")):
         name = document.string(legacy.get("name")) or ""
         value = message["function_call"]
         yield Part(Kind.CALL, value, "", name, legacy.get("arguments"), counts=False)
+
+
+def _call(document: Document, value: Raw) -> Part:
+    call = document.members(value)
+    function = document.members(call.get("function")) or document.members(call.get("custom"))
+    arguments = function.get("arguments", function.get("input"))
+    call_id, name = document.string(call.get("id")) or "", document.string(function.get("name")) or ""
+    return Part(Kind.CALL, value, call_id, name, arguments)
 
 
 def _said(document: Document, arguments: Raw | None) -> str:
@@ -491,13 +494,13 @@ class ChatTurns(Turns):
         for choice in choices:
             message = document.members(choice.get("message"))
             for item in document.items(message.get("tool_calls")):
-                call_id = document.string(document.members(item).get("id")) or ""
-                name, arguments = called(document, item)
-                if name == self.injected_tool:
-                    injected.append(InjectedCall(call_id, arguments))
+                call = _call(document, item)
+                arguments = _said(document, call.arguments)
+                if call.name == self.injected_tool:
+                    injected.append(InjectedCall(call.id, arguments))
                 else:
-                    real_calls.append(call_id)
-                    tokens.append(call_token(name, arguments))
+                    real_calls.append(call.id)
+                    tokens.append(call_token(call.name, arguments))
         message = _one_message(document, choices)
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
@@ -534,7 +537,7 @@ class ChatTurns(Turns):
             document.add_member(choice["message"], "content", encode(whole))
 
     def _is_hidden(self, document: Document, item: Raw) -> bool:
-        return called(document, item)[0] == self.injected_tool
+        return _call(document, item).name == self.injected_tool
 
 
 @dataclass(slots=True)
@@ -665,16 +668,6 @@ def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
             rebuilt.add({key: document.plain(value) for key, value in message.items()})
             return rebuilt.json()
     return from_members({key: document.source(value) for key, value in message.items()})
-
-
-def called(document: Document, item: Raw) -> tuple[str, str]:
-    """Name and arguments of a call. Arguments are a string of JSON; some write the object itself."""
-    call = document.members(item)
-    function = document.members(call.get("function")) or document.members(call.get("custom"))
-    value = function.get("arguments", function.get("input"))
-    text = document.string(value)
-    arguments = text if text is not None else document.source(value).decode() if value is not None else ""
-    return document.string(function.get("name")) or "", arguments
 
 
 RESPONSES = Responses(ChatTurns, ChatArguments, keep_alive=b": keep-alive\n\n")
