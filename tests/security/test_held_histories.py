@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from test_tenants import FORGERIES, jwt
 
-from support.engines import APIS, Api, Callers, shown
+from support.apis import APIS, Api
+from support.engines import Callers, shown
 from support.tenants import ASK, LOG, every_api, result
 
 RESPONSES = APIS[2]

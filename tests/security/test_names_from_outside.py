@@ -14,8 +14,9 @@ from penumbra.metrics.events import Summary
 from penumbra.metrics.journal import Journal
 from penumbra.redaction.redact_calls import shown_names
 from penumbra.redaction.redactor import Redactor
+from support.apis import APIS
 from support.by_hand import tunnelled
-from support.engines import APIS, Callers
+from support.engines import Callers
 
 ODD = "api.openai.com\x1b]0;title\x07\u2028[00:00:00.000] Penumbra: all is well"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.engines import APIS, Api, Callers
+from support.apis import APIS, Api
+from support.engines import Callers
 from support.planted import GITHUB
 
 _PATH = "src/app.py"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.apis import APIS, Api
 from support.by_hand import LOG, SECRET
-from support.engines import APIS, Api
 from support.upstream.sink import Sink
 
 API = {api.id: api for api in APIS}

@@ -21,7 +21,8 @@ from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import Seal, installation_key
 from penumbra.store.stores import Stores
-from support.engines import APIS, HIDDEN, Callers, database
+from support.apis import APIS
+from support.engines import HIDDEN, Callers, database
 from support.tenants import ASK, CALL, LOG, begun, result
 
 KEY = b"k" * 32

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from penumbra.apis.base import Hidden
-from support.engines import APIS, HIDDEN, Api, Callers, database, shown
+from support.apis import APIS, Api
+from support.engines import HIDDEN, Callers, database, shown
 from support.tenants import ASK, CALL, DONE, LOG, NEXT, OTHER, begun, every_api, result
 
 

@@ -15,7 +15,8 @@ from penumbra.apis.user_text import carries_transcript
 from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from support.engines import APIS, Api, Callers, database
+from support.apis import APIS, Api
+from support.engines import Callers, database
 from support.planted import GITHUB
 from support.transcripts import LINES, MESSAGES, SECRETS, SHAPES, URL_PASSWORD, WITH_TOOLS, Shape
 

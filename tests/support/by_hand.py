@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 from support.agents.agent import PRINTS
-from support.engines import APIS
+from support.apis import APIS
 
 LOG = PRINTS["docker compose logs worker"]
 

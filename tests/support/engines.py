@@ -1,11 +1,11 @@
-"""Conversations in every API's words, put through an engine as if they had come over the wire."""
+"""Conversations put through an engine as if they had come over the wire."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,127 +18,9 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.wire.document import Document
+from support.apis import Api, Turn
 
-Turn = tuple[str, ...]
-"""`("user", text)`, `("call", id, command)`, `("result", id, text)` or `("said", text)`."""
-CONVERSE_HOST = "bedrock-runtime.us-east-1.amazonaws.com:443"
 HIDDEN = "WHAT THE CLIENT DID NOT SEE"
-
-
-def _anthropic(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        block = {"type": "tool_use", "id": rest[0], "name": "Bash", "input": {"command": rest[1]}}
-        return {"role": "assistant", "content": [block]}
-    if kind == "result":
-        block = {"type": "tool_result", "tool_use_id": rest[0], "content": rest[1]}
-        return {"role": "user", "content": [block]}
-    return {"role": "user" if kind == "user" else "assistant", "content": rest[0]}
-
-
-def _chat(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        function = {"name": "Bash", "arguments": json.dumps({"command": rest[1]})}
-        calls = [{"id": rest[0], "type": "function", "function": function}]
-        return {"role": "assistant", "content": None, "tool_calls": calls}
-    if kind == "result":
-        return {"role": "tool", "tool_call_id": rest[0], "content": rest[1]}
-    return {"role": "user" if kind == "user" else "assistant", "content": rest[0]}
-
-
-def _ollama(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        calls = [{"function": {"name": "Bash", "arguments": {"command": rest[1]}}}]
-        return {"role": "assistant", "content": "", "tool_calls": calls}
-    return _chat(turn) if kind != "result" else {"role": "tool", "tool_name": "Bash", "content": rest[1]}
-
-
-def _responses(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        arguments = json.dumps({"command": rest[1]})
-        return {"type": "function_call", "call_id": rest[0], "name": "Bash", "arguments": arguments}
-    if kind == "result":
-        return {"type": "function_call_output", "call_id": rest[0], "output": rest[1]}
-    if kind == "user":
-        return {"role": "user", "content": [{"type": "input_text", "text": rest[0]}]}
-    text = [{"type": "output_text", "text": rest[0]}]
-    return {"type": "message", "role": "assistant", "content": text}
-
-
-def _gemini(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        part: dict[str, Any] = {"functionCall": {"name": "Bash", "args": {"command": rest[1]}}}
-        return {"role": "model", "parts": [part]}
-    if kind == "result":
-        part = {"functionResponse": {"name": "Bash", "response": {"output": rest[1]}}}
-        return {"role": "user", "parts": [part]}
-    return {"role": "user" if kind == "user" else "model", "parts": [{"text": rest[0]}]}
-
-
-def _converse(turn: Turn) -> dict[str, Any]:
-    kind, *rest = turn
-    if kind == "call":
-        use = {"toolUseId": rest[0], "name": "Bash", "input": {"command": rest[1]}}
-        return {"role": "assistant", "content": [{"toolUse": use}]}
-    if kind == "result":
-        result = {"toolUseId": rest[0], "content": [{"text": rest[1]}]}
-        return {"role": "user", "content": [{"toolResult": result}]}
-    return {"role": "user" if kind == "user" else "assistant", "content": [{"text": rest[0]}]}
-
-
-_FUNCTION = {"name": "Bash", "parameters": {"type": "object", "properties": {}}}
-
-
-@dataclass(frozen=True)
-class Api:
-    """One API: how its requests are written."""
-
-    id: str
-    path: str
-    member: str
-    write: Any
-    rest: Mapping[str, Any]
-    header: str = "authorization"
-    host: str = "api.example.com:443"
-
-    def body(self, turns: Sequence[Turn], **more: Any) -> bytes:
-        return json.dumps({**self.rest, self.member: [self.write(one) for one in turns], **more}).encode()
-
-    def credential(self, key: str) -> dict[str, str]:
-        return {self.header: f"Bearer {key}" if self.header == "authorization" else key}
-
-
-APIS = (
-    Api(
-        "anthropic-messages", "/v1/messages", "messages", _anthropic,
-        {"model": "m", "max_tokens": 9, "tools": [{"name": "Bash", "input_schema": {}}]}, "x-api-key",
-    ),
-    Api(
-        "openai-chat", "/v1/chat/completions", "messages", _chat,
-        {"model": "m", "tools": [{"type": "function", "function": _FUNCTION}]},
-    ),
-    Api(
-        "openai-responses", "/v1/responses", "input", _responses,
-        {"model": "m", "store": False, "tools": [{"type": "function", **_FUNCTION}]},
-    ),
-    Api(
-        "gemini", "/v1beta/models/m:generateContent", "contents", _gemini,
-        {"tools": [{"functionDeclarations": [_FUNCTION]}]}, "x-goog-api-key",
-    ),
-    Api(
-        "ollama-chat", "/api/chat", "messages", _ollama,
-        {"model": "m", "tools": [{"type": "function", "function": _FUNCTION}]},
-    ),
-    Api(
-        "bedrock-converse", "/model/m/converse", "messages", _converse,
-        {"toolConfig": {"tools": [{"toolSpec": {"name": "Bash", "inputSchema": {"json": {}}}}]}},
-        host=CONVERSE_HOST,
-    ),
-)  # fmt: skip
 
 
 class Callers:

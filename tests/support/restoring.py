@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import APIS
+from support.agents.apis import CLIENTS
 from support.upstream import Received, turn
 
 OPTIONS = {"penumbra_restore_secrets": "edits"}
 
 
-BY_NAME = {api.name: api for api in APIS}
+BY_NAME = {api.name: api for api in CLIENTS}
 
 
 def mark(received: Received) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.engines import APIS, Api, Callers
+from support.apis import APIS, Api
+from support.engines import Callers
 
 LOG = "\n".join(
     f"line {number}: worker {number * 7919 % 1009} has finished its part" for number in range(300)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from support.engines import APIS, Api
+from support.apis import APIS, Api
 from support.planted import GITHUB
 
 MESSAGES, CHAT, RESPONSES, GEMINI = (

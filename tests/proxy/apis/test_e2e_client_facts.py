@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, AnthropicAgent, bash
-from support.agents.apis import APIS, both_ways
+from support.agents.apis import CLIENTS, both_ways
 from support.agents.bedrock_callers import HOST, MODEL
 from support.agents.callers import PHANTOM, hidden_results, results
 from support.agents.model import CAP, COMMANDS, Model, ask, expand
@@ -86,7 +86,7 @@ def test_claude_code_is_told_to_send_its_whole_history(
     thread: Any, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("regular", penumbra_threads="auto")
-    api = APIS[0]
+    api = CLIENTS[0]
     headers = {**api.headers(api_key), "user-agent": CLAUDE_CODE, "anthropic-beta": BETAS}
     body = {**api.body("x", True), "thread": thread}
     client = clients.http(running)
@@ -195,7 +195,7 @@ NEWER: list[Any] = [
 def test_newer_parts_of_anthropics_requests_are_left_alone(
     clients: Any, api_key: str, adopting: Any, upstream: Any
 ) -> None:
-    api = APIS[0]
+    api = CLIENTS[0]
     edits = {"edits": [{"type": "compact_20260112"}, {"type": "clear_thinking_20251015", "keep": "all"}]}
     body = {
         **api.body("x", False),
@@ -230,8 +230,8 @@ def test_verdicts_about_calls_name_those_that_the_client_sees(
 ) -> None:
     """Claude Code has the provider judge its calls; a verdict it can't place costs it the judging."""
     beta, safeguards = "dangerous-tool-use-2026-09-03", [{"type": "dangerous_tool_use"}]
-    body = {**APIS[0].body("What is there?", stream), "safeguards": safeguards}
-    url, headers = "https://api.anthropic.com/v1/messages", APIS[0].headers(api_key)
+    body = {**CLIENTS[0].body("What is there?", stream), "safeguards": safeguards}
+    url, headers = "https://api.anthropic.com/v1/messages", CLIENTS[0].headers(api_key)
     headers["anthropic-beta"] = beta
     if service == "bedrock":
         way = "invoke-with-response-stream" if stream else "invoke"
@@ -249,7 +249,7 @@ def test_verdicts_about_calls_name_those_that_the_client_sees(
     assert [request.json["safeguards"] for request in upstream.asked()] == [safeguards] * 2
     content = answer.content
     if service == "bedrock" and stream:
-        values = APIS[-1].events(content)
+        values = CLIENTS[-1].events(content)
         content = b"".join(base64.b64decode(value["bytes"]) for value in values)
     assert b"toolu_hidden" not in content
     left = b'"safeguard_results":{"tool_uses":{"toolu_seen":{"verdict":"safe"}}}'

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.apis import APIS
+from support.agents.apis import CLIENTS
 from support.agents.callers import PHANTOM
 from support.agents.model import CAP, COMMANDS, Model, ask
 from support.upstream import turn
@@ -63,7 +63,7 @@ def test_a_key_in_the_query_is_told_to_nobody_but_google(
     path, key = tmp_path / "events.jsonl", "AIzaSyQueryKeyOfATest0123456789abcdefg"
     monkeypatch.setitem(PRINTS, "cat worker.log", LOG)
     running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
-    (array,) = (api for api in APIS if api.name == "gemini-array")
+    (array,) = (api for api in CLIENTS if api.name == "gemini-array")
     upstream.script(Model(turn(bash("cat worker.log")), ask("Hm."), turn("NEEDLE-90.")))
     array.caller(clients, running, key, False, stream=True).say("What is in the log?")
     assert {request.status for request in upstream.asked()} == {200}

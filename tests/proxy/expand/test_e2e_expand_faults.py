@@ -16,7 +16,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.apis import CLIENTS, Client, both_ways, every_api
 from support.agents.callers import hidden_results
 from support.agents.model import CAP, PHANTOM, Model, expand
 from support.mitm import ADDON, eventually
@@ -32,7 +32,7 @@ def failing(fault: Any) -> Callable[[Any], Any]:
     return lambda received: next(steps, fault)
 
 
-Break = Callable[[Api], Any]
+Break = Callable[[Client], Any]
 SECRET = "sk-ant-api03-" + "aB3" * 30
 WORDS = f"what is {PHANTOM} and {SECRET}?"
 
@@ -75,7 +75,7 @@ FAULT_IDS = ["400", "429", "500", "529", "html-502", "html-200", "hangup", "cut"
 @both_protocols
 @every_api
 def test_a_failing_continuation_keeps_its_kind(
-    api: Api,
+    api: Client,
     http2: bool,
     fault: Break,
     words: Any,
@@ -109,7 +109,7 @@ def test_a_failing_continuation_keeps_its_kind(
 @both_protocols
 @every_api
 def test_a_stream_breaks_off_where_the_providers_does(
-    api: Api, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """After a hidden turn as in a response without one."""
     client = clients.http(running, http2=http2)
@@ -129,7 +129,7 @@ def test_a_stream_that_cannot_be_decoded_breaks_off(
     hidden: bool, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     client = clients.http(running, http2=http2)
-    for api in APIS:
+    for api in CLIENTS:
         if api.name == "gemini-array":
             continue
         kind = {"ollama": "application/x-ndjson", "converse": "application/vnd.amazon.eventstream"}
@@ -155,7 +155,7 @@ def test_a_stream_that_cannot_be_decoded_breaks_off(
 )
 @every_api
 def test_a_failing_continuation_gives_a_document_a_status_that_clients_retry(
-    api: Api, fault: Any, status: int, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, fault: Any, status: int, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(failing(fault))
     answer = api.post(clients.http(running), api_key, False)
@@ -172,7 +172,7 @@ def test_a_failing_continuation_gives_a_document_a_status_that_clients_retry(
 )
 @every_api
 def test_what_passes_is_tried_again(
-    api: Api, once: Any, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, once: Any, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(ASK, once, turn("Here.")))
     answer = api.post(clients.http(running), api_key, stream)
@@ -185,7 +185,7 @@ def test_what_passes_is_tried_again(
 
 @every_api
 def test_refusals_of_the_first_call_are_the_clients_own(
-    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(Fault(529, "Overloaded", headers=(("retry-after", "7"),))))
     answer = api.post(clients.http(running), api_key, True)
@@ -197,7 +197,7 @@ def test_refusals_of_the_first_call_are_the_clients_own(
 @both_protocols
 @every_api
 def test_words_arrive_before_the_next_ones_are_made(
-    api: Api, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """Each word is let go by the test only when the one before it has reached the client."""
     gates = [threading.Event() for _ in range(6)]
@@ -227,7 +227,7 @@ def test_words_arrive_before_the_next_ones_are_made(
 @pytest.mark.parametrize("silent", [False, True], ids=["speaking", "silent"])
 @every_api
 def test_a_client_that_leaves_cancels_the_hidden_call(
-    api: Api, silent: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, silent: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     never = threading.Event()
     held = {"first_delay": 30.0} if silent else {"hold": {api.lead + 2: never}}
@@ -247,7 +247,7 @@ def test_a_client_that_leaves_cancels_the_hidden_call(
 
 @every_api
 def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
-    api: Api, api_key: str, proxy: Any, upstream: Any
+    api: Client, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     never, other = threading.Event(), threading.Event()
     steps = {
@@ -304,11 +304,11 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
 
 @pytest.mark.parametrize(
     ("api", "http2"),
-    [(APIS[0], False), *((api, True) for api in APIS)],
-    ids=["connections", *(api.name for api in APIS)],
+    [(CLIENTS[0], False), *((api, True) for api in CLIENTS)],
+    ids=["connections", *(api.name for api in CLIENTS)],
 )
 def test_twenty_streams_at_once(
-    api: Api, http2: bool, api_key: str, clients: Any, running: Any, upstream: Any
+    api: Client, http2: bool, api_key: str, clients: Any, running: Any, upstream: Any
 ) -> None:
     def answer(received: Any) -> Any:
         words = re.search(rb'"(n\d+)"', received.body)
@@ -340,7 +340,7 @@ def test_twenty_streams_at_once(
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 @every_api
 def test_content_codings(
-    api: Api, encoding: str, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, encoding: str, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(
         Model(
@@ -356,7 +356,9 @@ def test_content_codings(
 
 @pytest.mark.parametrize("crlf", [False, True], ids=["lf", "crlf"])
 @every_api
-def test_byte_by_byte(api: Api, crlf: bool, clients: Any, api_key: str, running: Any, upstream: Any) -> None:
+def test_byte_by_byte(
+    api: Client, crlf: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
     upstream.script(
         Model(
             turn(Text("One é."), expand("shadow_1"), split=1, crlf=crlf, delta=3),
@@ -396,7 +398,7 @@ def test_keep_alives_while_the_hidden_call_is_silent(
     """Where an API has none, nothing is sent: some clients die of what they don't know."""
     running = patched("splice.KEEP_ALIVE_SECONDS = 0.05")
     client = clients.http(running)
-    for api in APIS:
+    for api in CLIENTS:
         gate, content = threading.Event(), b""
         upstream.script(Model(ASK, turn("Here.", hold={0: gate})))
         if not api.keep_alive:
@@ -422,7 +424,7 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
 ) -> None:
     running = patched("splice.incompatible = lambda: 'this is a test'")
     client = clients.http(running)
-    for api in APIS:
+    for api in CLIENTS:
         for encoding in ("", "gzip"):
             upstream.script(Model(ASK, turn(expand("shadow_2")), turn("Here.", encoding=encoding)))
             answer = api.post(client, api_key, stream)
@@ -447,7 +449,7 @@ def test_a_reload_of_the_script_in_the_middle_of_an_answer(
     client = clients.http(running)
     with contextlib.ExitStack() as stack:
         streams = []
-        for api in APIS:
+        for api in CLIENTS:
             held = turn(Text("One.", deltas=("On", "e.")), expand("shadow_1"), hold={api.lead + 1: gate})
             steps[api.path(True)] = Model(held, turn("Two."))
             chunks, got = stack.enter_context(api.opened(client, api_key)).iter_raw(), b""
@@ -466,7 +468,7 @@ def test_a_reload_of_the_script_in_the_middle_of_an_answer(
 
 @every_api
 def test_clients_that_leave_leave_no_connections_behind(
-    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     never = threading.Event()
 

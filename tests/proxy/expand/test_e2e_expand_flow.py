@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, AnthropicAgent, bash
-from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.apis import CLIENTS, Client, both_ways, every_api
 from support.agents.callers import assert_prefix_kept, declared, hidden_results, results
 from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
 from support.mitm import eventually
@@ -23,7 +23,7 @@ LOG = COMMANDS["cat worker.log"]
 @pytest.mark.parametrize(("mode", "http2"), WAYS)
 @every_api
 def test_once(
-    api: Api, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
+    api: Client, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
     running = proxy(mode, penumbra_max_output_bytes=CAP)
@@ -47,7 +47,7 @@ def test_once(
 @both_ways
 @every_api
 def test_ten_turns_with_three_expansions_keep_their_prefix(
-    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
+    api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(
         Model(
@@ -82,7 +82,7 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
 @both_ways
 @every_api
 def test_beside_real_calls_nothing_is_asked_upstream(
-    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
+    api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(
         Model(
@@ -108,7 +108,7 @@ def test_beside_real_calls_nothing_is_asked_upstream(
 
 
 @every_api
-def test_several_calls_in_one_turn_and_the_same_one_twice(api: Api, start: Any, upstream: Any) -> None:
+def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: Any, upstream: Any) -> None:
     def again(received: Any) -> Any:
         one, other = refs(received)
         return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
@@ -133,7 +133,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Api, start: Any, 
 
 @both_ways
 @every_api
-def test_the_limit(api: Api, stream: bool, start: Any, upstream: Any) -> None:
+def test_the_limit(api: Client, stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(
         Model(
             turn(bash("cat worker.log")),
@@ -153,7 +153,7 @@ def test_the_limit(api: Api, stream: bool, start: Any, upstream: Any) -> None:
 
 @every_api
 def test_a_model_that_never_stops_is_made_to_speak(
-    api: Api, start: Any, upstream: Any, statuses: Any
+    api: Client, start: Any, upstream: Any, statuses: Any
 ) -> None:
     def stubborn(received: Any) -> Any:
         if api.forbids(received.json):
@@ -170,7 +170,7 @@ def test_a_model_that_never_stops_is_made_to_speak(
 
 
 @every_api
-def test_what_cannot_be_found_is_said_politely(api: Api, start: Any, upstream: Any) -> None:
+def test_what_cannot_be_found_is_said_politely(api: Client, start: Any, upstream: Any) -> None:
     foreign = "shadow_" + "0" * 18
     upstream.script(
         Model(
@@ -188,7 +188,7 @@ def test_what_cannot_be_found_is_said_politely(api: Api, start: Any, upstream: A
 
 @every_api
 def test_ids_of_another_caller_resolve_to_nothing(
-    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
     api.caller(clients, running, api_key, False).say("What is in the log?")
@@ -203,7 +203,7 @@ def test_ids_of_another_caller_resolve_to_nothing(
 
 @every_api
 def test_a_marker_in_a_file_is_data(
-    api: Api, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+    api: Client, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marked = f"<<<SHADOW:shadow_{'a' * 32}>>>\nsmall\n"
     monkeypatch.setitem(PRINTS, "ls", marked)
@@ -218,7 +218,7 @@ def test_a_marker_in_a_file_is_data(
 @both_ways
 @every_api
 def test_usage_is_output_of_all_calls_and_input_of_the_last(
-    api: Api, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     made = [dict(zip(api.usage, metrics, strict=True)) for metrics in ((10, 3), (50, 4))]
     upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
@@ -242,7 +242,7 @@ def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, ups
     import anthropic
 
     upstream.script(Model(turn(bash("cat worker.log"))))
-    caller = start(APIS[0])
+    caller = start(CLIENTS[0])
     caller.messages.append(caller.prompt("What is in the log?"))
     content = caller.ask()
     answers = [caller._result(call) for call in content]
@@ -269,11 +269,11 @@ def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path:
     path = tmp_path / "events.jsonl"
     running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
     assert running.command("penumbra.expansions").startswith("Penumbra: the model has not asked")
-    for api in APIS:
+    for api in CLIENTS:
         upstream.script(Model(turn(bash("cat worker.log")), ask(), turn(expand("shadow_0")), turn("Done.")))
         start(api, running).say("What is in the log?")
     told = running.command("penumbra.expansions")
-    count = len(APIS)
+    count = len(CLIENTS)
     assert f"{2 * count} asked in {count} responses, {count} found, {count} missed" in told
     assert f"{2 * count} extra calls" in told
     assert f"Bash {count}" in told
@@ -290,11 +290,11 @@ def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path:
 
 def test_hidden_calls_are_flows_of_their_own(start: Any, own_proxy: Any, upstream: Any) -> None:
     running = own_proxy("regular", penumbra_max_output_bytes=CAP)
-    for api in APIS:
+    for api in CLIENTS:
         upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("Done.")))
         start(api, running, stream=True).say("What is in the log?")
     flows = running.flows()
-    assert len(flows) == 3 * len(APIS)
+    assert len(flows) == 3 * len(CLIENTS)
     for first, parent, hidden in zip(flows[::3], flows[1::3], flows[2::3], strict=True):
         assert "continues" not in json.dumps(first["metadata"])
         assert hidden["metadata"]["penumbra"]["continues"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import agent, bash
-from support.agents.apis import APIS, Api, every_api
+from support.agents.apis import CLIENTS, Client, every_api
 from support.agents.callers import assert_prefix_kept, hidden_results, results, tool_names
 from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs
 from support.upstream import Thinking, ToolCall, turn
@@ -20,7 +20,7 @@ LOG = COMMANDS["cat worker.log"]
 SECOND = "penumbra_expand_context"
 
 
-def begun(api: Api, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
+def begun(api: Client, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
     """A conversation with one hidden exchange, and `last` behind it."""
     thought = [Thinking("Hm.")] if more.get("thinking") else []
     upstream.script(
@@ -38,13 +38,13 @@ def begun(api: Api, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
 def test_a_restart_in_between(clients: Any, api_key: str, own_proxy: Any, upstream: Any) -> None:
     running = own_proxy("reverse", penumbra_max_output_bytes=CAP)
 
-    def start(api: Api, **more: Any) -> Any:
+    def start(api: Client, **more: Any) -> Any:
         key = f"{api_key}-{api.name}"
         return api.caller(clients.of(key), running, key, False, stream=True, thinking=True, **more)
 
     thought = [Thinking("So.")]
     begun = []
-    for api in APIS:
+    for api in CLIENTS:
         for mixed in (False, True):
             count = len(upstream.asked())
             upstream.script(
@@ -122,7 +122,7 @@ def trimmed(messages: list[Any]) -> None:
 @pytest.mark.parametrize("thinking", [False, True], ids=["plain", "thinking"])
 @every_api
 def test_changed_histories_stay_valid(
-    api: Api, change: Any, found: bool, thinking: bool, start: Any, upstream: Any
+    api: Client, change: Any, found: bool, thinking: bool, start: Any, upstream: Any
 ) -> None:
     caller = begun(api, start, upstream, thinking=thinking)
     change(caller.messages)
@@ -140,7 +140,7 @@ def test_changed_histories_stay_valid(
 
 
 @every_api
-def test_an_answer_whose_text_the_client_left_out(api: Api, start: Any, upstream: Any) -> None:
+def test_an_answer_whose_text_the_client_left_out(api: Client, start: Any, upstream: Any) -> None:
     """Some clients send calls without the words beside them: the exchange is found by its calls."""
     caller = begun(api, start, upstream, turn("I see.", bash("ls")), turn("Done."))
     said = ("I see.", "Let me see.", f"Let me see.{api.gap}I see.")
@@ -161,7 +161,7 @@ def test_an_answer_whose_text_the_client_left_out(api: Api, start: Any, upstream
 
 
 @every_api
-def test_equal_answers_are_told_apart_by_their_place(api: Api, start: Any, upstream: Any) -> None:
+def test_equal_answers_are_told_apart_by_their_place(api: Client, start: Any, upstream: Any) -> None:
     caller = start(api)
     upstream.script(Model(turn("OK."), turn(bash("cat worker.log")), ask(), turn("OK."), turn("OK.")))
     for words in ("First.", "Second.", "Third."):
@@ -174,7 +174,7 @@ def test_equal_answers_are_told_apart_by_their_place(api: Api, start: Any, upstr
 
 @every_api
 def test_a_client_that_stopped_an_answer_keeps_the_phantom(
-    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """The words so far stay in the history; the conversation is known by them all the same."""
     upstream.script(Model(turn("Once upon a time there was a king.", delta=5, cut_after=api.lead + 2)))
@@ -262,7 +262,7 @@ def test_where_the_phantom_belongs_in_other_apis(
         ],
         "ollama": [({"tools": []}, [])],
     }
-    for api in (one for one in APIS if one.name in cases):
+    for api in (one for one in CLIENTS if one.name in cases):
         for more, expected in cases[api.name]:
             upstream.script(Model(turn("Yes.")))
             body = {**api.body("x", False), **more}
@@ -273,7 +273,7 @@ def test_where_the_phantom_belongs_in_other_apis(
 
 @every_api
 def test_the_second_name_works_like_the_first(
-    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(turn(ToolCall(SECOND, {"id": "shadow_1"})), turn("Done.")))
     body = json.dumps(api.body("x", False)).replace('"Bash"', f'"{PHANTOM}"')
@@ -289,7 +289,7 @@ def test_the_second_name_works_like_the_first(
 
 
 @every_api
-def test_off_means_off(api: Api, start: Any, proxy: Any, upstream: Any) -> None:
+def test_off_means_off(api: Client, start: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_enable_expand_context="false")
     upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
     start(api, running).say("What is in the log?")
@@ -301,7 +301,7 @@ def test_off_means_off(api: Api, start: Any, proxy: Any, upstream: Any) -> None:
 @pytest.mark.parametrize(("hint", "shown"), [("true", True), ("false", False)])
 @every_api
 def test_the_hint_can_be_left_out(
-    api: Api, hint: str, shown: bool, start: Any, proxy: Any, upstream: Any
+    api: Client, hint: str, shown: bool, start: Any, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_include_expand_hint=hint)
     upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.apis import CLIENTS, Client, both_ways, every_api
 from support.agents.callers import assert_prefix_kept, hidden_results
 from support.agents.model import PHANTOM, Model, expand, log, refs, seen
 from support.upstream import Received, turn
@@ -40,7 +40,7 @@ def tokens(received: Received) -> int:
     return len(json.dumps(received.json, ensure_ascii=False)) // 4
 
 
-def asks(upstream: Any, room: int, api: Api | None = None, *calls: dict[str, Any]) -> Any:
+def asks(upstream: Any, room: int, api: Client | None = None, *calls: dict[str, Any]) -> Any:
     """A turn that asks for the first shadow, after which so many more tokens fit.
 
     `api`: where the turn says what it has taken.
@@ -50,7 +50,7 @@ def asks(upstream: Any, room: int, api: Api | None = None, *calls: dict[str, Any
         upstream.window = upstream.window or tokens(received) + room
         names = api.usage if api is not None else ()
         usage = dict(zip(names, (tokens(received), 40), strict=False))
-        usage |= {"cache_read_input_tokens": 0} if api is APIS[0] else {}
+        usage |= {"cache_read_input_tokens": 0} if api is CLIENTS[0] else {}
         made = (expand(refs(received)[0], **more) for more in calls or ({},))
         return turn("See.", *made, usage=usage)
 
@@ -59,7 +59,7 @@ def asks(upstream: Any, room: int, api: Api | None = None, *calls: dict[str, Any
 
 @both_ways
 @every_api
-def test_less_is_given(api: Api, stream: bool, start: Any, upstream: Any) -> None:
+def test_less_is_given(api: Client, stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 1_500), turn("Done.")))
     caller = start(api, stream=stream)
     assert caller.say("What is in the log?").endswith("Done.")
@@ -78,7 +78,7 @@ def test_less_is_given(api: Api, stream: bool, start: Any, upstream: Any) -> Non
 
 
 @every_api
-def test_nothing_fits(api: Api, start: Any, upstream: Any) -> None:
+def test_nothing_fits(api: Client, start: Any, upstream: Any) -> None:
     """The model is told so, and goes on."""
     upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 180), turn("Then without.")))
     caller = start(api, stream=True)
@@ -92,7 +92,7 @@ def test_nothing_fits(api: Api, start: Any, upstream: Any) -> None:
 def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None:
     upstream.refuses_late = True
     upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 1_500), turn("Done.")))
-    api = next(one for one in APIS if one.name == "responses")
+    api = next(one for one in CLIENTS if one.name == "responses")
     caller = start(api, stream=True)
     assert caller.say("What is in the log?").endswith("Done.")
     assert [bool(request.problem) for request in upstream.asked()] == [False, False, True, True, False]
@@ -101,7 +101,7 @@ def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None
 
 
 @every_api
-def test_only_what_fits_is_given_from_the_start(api: Api, start: Any, upstream: Any) -> None:
+def test_only_what_fits_is_given_from_the_start(api: Client, start: Any, upstream: Any) -> None:
     """What the turn that asked has taken of the window is known, and so is what a refusal has taught."""
     small = [{"lines": f"{n}-{n + 120}"} for n in (1, 130, 260)]
     upstream.script(
@@ -131,7 +131,7 @@ def test_a_known_window_is_kept_to(start: Any, upstream: Any) -> None:
             turn("Done."),
         )
     )
-    caller = start(APIS[0], stream=True)
+    caller = start(CLIENTS[0], stream=True)
     assert caller.say("What is in the log?") == "Done."
     assert {request.status for request in upstream.asked()} == {200}
     (text,) = hidden_results(upstream.asked()[-1])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import bash
-from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.apis import CLIENTS, Client, both_ways, every_api
 from support.agents.model import PHANTOM, Model, expand
 from support.agents.unfinished import kept, user
 from support.mitm import eventually
@@ -32,7 +32,7 @@ FAULTS = {
 @pytest.mark.parametrize("shown", SHOWN)
 @every_api
 def test_the_client_goes_on_from_what_it_has(
-    api: Api, shown: str, clients: Any, api_key: str, running: Any, upstream: Any
+    api: Client, shown: str, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     client = clients.http(running)
     for number, (name, fault) in enumerate(FAULTS.items()):
@@ -71,7 +71,7 @@ def test_prompts_are_compared_with_that_of_the_last_turn(
     stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """A client that wants to know why its prompt was not in the cache names the answer that it got."""
-    api, client = APIS[0], clients.http(running)
+    api, client = CLIENTS[0], clients.http(running)
     body = {**api.body("What is there?", stream), "diagnostics": {"previous_message_id": None}}
     post = {"url": api.host + api.path(stream), "headers": api.headers(api_key)}
     upstream.script(Model(turn(Text("One moment."), expand("shadow_1")), turn("Done.")))

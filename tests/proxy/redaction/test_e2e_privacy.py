@@ -14,7 +14,7 @@ from mitmproxy.io import FlowReader
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import APIS, Api
+from support.agents.apis import CLIENTS, Client
 from support.agents.disk import PATH, Disk, give_tools
 from support.agents.model import CAP, log, refs
 from support.mitm import Mitmdump
@@ -22,7 +22,7 @@ from support.planted import GITHUB, PASSWORD, anthropic
 from support.upstream import ToolCall, turn
 
 NOTE = re.compile(rb"\[\d+ bytes, not kept by Penumbra\]")
-BY_NAME = {api.name: api for api in APIS}
+BY_NAME = {api.name: api for api in CLIENTS}
 COUNTED = "Done."
 
 
@@ -63,7 +63,9 @@ def saved(path: Path) -> list[Any]:
         return list(FlowReader(file).stream())
 
 
-def play(api: Api, running: Any, clients: Any, api_key: str, upstream: Any, disk: Disk, stream: bool) -> None:
+def play(
+    api: Client, running: Any, clients: Any, api_key: str, upstream: Any, disk: Disk, stream: bool
+) -> None:
     session(upstream)
     agent = api.caller(clients, running, api_key, False, stream=stream)
     assert agent.say("Go.") == COUNTED

@@ -9,7 +9,7 @@ import pytest
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import Api, both_ways, every_api
+from support.agents.apis import Client, both_ways, every_api
 from support.agents.callers import assert_prefix_kept
 from support.agents.disk import PATH, Disk, give_tools, made_calls
 from support.planted import PASSWORD
@@ -41,7 +41,7 @@ SESSION = (
 @both_ways
 @every_api
 def test_an_edit_gets_the_value_and_nothing_else_does(
-    api: Api, stream: bool, expand: str, disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Client, stream: bool, expand: str, disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("regular", penumbra_enable_expand_context=expand, **OPTIONS)
     play(upstream, *SESSION, delta=3)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.apis import APIS
+from support.agents.apis import CLIENTS
 from support.agents.model import CAP, COMMANDS, Model, ask
 from support.agents.websocket_caller import Talker
 from support.mitm import eventually
 from support.upstream import Fault, Hangup, turn
 
-API = APIS[0]
+API = CLIENTS[0]
 SCRIPT = """
 from penumbra.flow import splice
 {patch}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from support.agents.apis import APIS
+from support.agents.apis import CLIENTS
 from support.mitm import eventually
 from support.upstream.script import Text, ToolCall, turn
 
@@ -64,9 +64,9 @@ def test_a_stream_arrives_as_it_is_made(own_proxy, clients, api_key, upstream):
     for pause in ("false", "true"):
         proxy.set("penumbra_pause", pause)
         gate = threading.Event()
-        upstream.answers(turn(Text("One. Two.", deltas=("One. ", "Two.")), hold={APIS[0].lead + 1: gate}))
+        upstream.answers(turn(Text("One. Two.", deltas=("One. ", "Two.")), hold={CLIENTS[0].lead + 1: gate}))
         got = b""
-        with APIS[0].opened(clients.http(proxy), api_key) as response:
+        with CLIENTS[0].opened(clients.http(proxy), api_key) as response:
             for chunk in response.iter_raw():
                 got += chunk
                 if b"One. " in got:

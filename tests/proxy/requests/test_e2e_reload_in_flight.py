@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.apis import APIS
+from support.agents.apis import CLIENTS
 from support.agents.callers import assert_prefix_kept, hidden_results
 from support.agents.model import CAP, COMMANDS, Model, ask
 from support.agents.websocket_caller import Talker
 from support.mitm import ADDON, eventually
 from support.upstream import turn
 
-API = APIS[0]
+API = CLIENTS[0]
 LOG = COMMANDS["cat worker.log"]
 QUICK = "how are you"
 OTHERS = {"penumbra_ledger_ttl": "3d", "penumbra_originals_ttl": "2h", "penumbra_max_output_bytes": "3072"}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from support.apis import BY_ID
 from support.upstream import Received, Response, Text, Thinking, ToolCall, turn
 
 GREEN, RED, RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
@@ -115,10 +116,6 @@ THINKING_SESSION: tuple[Response, ...] = (
 )
 
 
-def _schema(key: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
-
-
 @dataclass
 class AnthropicAgent:
     """Talks with the `anthropic` SDK."""
@@ -133,10 +130,7 @@ class AnthropicAgent:
     last_id: str = ""
     """Of the last answer."""
 
-    TOOLS = (
-        {"name": "Bash", "description": "Run a command.", "input_schema": _schema("command")},
-        {"name": "Read", "description": "Read a file.", "input_schema": _schema("file_path")},
-    )
+    TOOLS = BY_ID["anthropic-messages"].rest["tools"]
 
     def prompt(self, words: str) -> dict[str, Any]:
         return {"role": "user", "content": words}
@@ -198,10 +192,7 @@ class OpenAIAgent:
     extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
 
-    TOOLS = tuple(
-        {"type": "function", "function": {"name": name, "parameters": _schema(key)}}
-        for name, key in (("Bash", "command"), ("Read", "file_path"))
-    )
+    TOOLS = BY_ID["openai-chat"].rest["tools"]
 
     def prompt(self, words: str) -> dict[str, Any]:
         return {"role": "user", "content": words}

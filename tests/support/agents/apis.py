@@ -1,50 +1,37 @@
-"""The APIs that the tests of expansions run over: how each is asked, and how its answers are read.
-
-Another API is one entry in `APIS`.
-"""
+"""Clients of the APIs: the official SDKs, and how answers are read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from support.agents.agent import AnthropicAgent, OpenAIAgent
-from support.agents.bedrock_callers import HOST, MODEL, ConverseAgent, boto
-from support.agents.bedrock_callers import TOOLS as CONVERSE_TOOLS
+from support.agents.bedrock_callers import HOST, ConverseAgent, boto
 from support.agents.callers import (
     PHANTOM,
-    TOOLS,
     GeminiAgent,
     GeminiArrayAgent,
     OllamaAgent,
     ResponsesAgent,
-    schema,
 )
+from support.apis import BY_ID, Api
 
 _httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
 
 @dataclass(frozen=True)
-class Api:
-    """One API, as the tests need it."""
+class Client:
+    """A client of an API."""
 
     name: str
-    host: str
-    """Where its clients send their requests, without a path."""
-    path: Callable[[bool], str]
-    """By whether a stream is wanted."""
-    body: Callable[[str, bool], dict[str, Any]]
-    """The first request of an agent, by its prompt and whether a stream is wanted."""
-    headers: Callable[[str], dict[str, str]]
-    """By the credential."""
+    api: Api
     caller: Callable[..., Any]
     """An agent on the official SDK: (clients, proxy, key, http2, fields of the agent)."""
     events: Callable[[bytes], list[Any]]
@@ -63,8 +50,27 @@ class Api:
     """Whether a request forbids calls."""
     usage: tuple[str, ...] = ()
     """Members of the usage: input and output."""
+    stream_path: str = ""
+    """The path of requests for a stream, where it is another one."""
+    more_headers: Mapping[str, str] = field(default_factory=dict)
     gap: str = ""
     """What stands between the texts of two turns where the API has one text for both."""
+
+    @property
+    def host(self) -> str:
+        return f"https://{self.api.host.removesuffix(':443')}"
+
+    def path(self, stream: bool) -> str:
+        return (stream and self.stream_path) or self.api.path
+
+    def headers(self, key: str) -> dict[str, str]:
+        return {**self.api.credential(key), **self.more_headers}
+
+    def body(self, words: str, stream: bool) -> dict[str, Any]:
+        """The first request of an agent."""
+        body: dict[str, Any] = json.loads(self.api.body([("user", words)]))
+        # Of the other APIs the path says it.
+        return body if self.stream_path else {**body, "stream": stream}
 
     def post(self, client: Any, key: str, stream: bool, words: str = "x", base: str = "") -> Any:
         """The answer to an agent's first request."""
@@ -99,22 +105,6 @@ class Api:
         return "".join(map(self.says, self.values(content, stream)))
 
 
-def _functions(**more: Any) -> list[dict[str, Any]]:
-    return [{"name": name, **more, "parameters": schema(key)} for name, key in TOOLS]
-
-
-def _of_type_function() -> list[dict[str, Any]]:
-    return [{"type": "function", "function": one} for one in _functions()]
-
-
-def _messages(words: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": words}]
-
-
-def _bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
-
-
 def _sse(data: bytes) -> list[Any]:
     parts = [part for part in data.replace(b"\r\n", b"\n").split(b"\n\n") if b"data: {" in part]
     return [json.loads(part.split(b"data: ", 1)[1]) for part in parts]
@@ -131,11 +121,6 @@ def _array(data: bytes) -> list[Any]:
 
 
 # -- Anthropic
-
-
-def _anthropic_body(words: str, stream: bool) -> dict[str, Any]:
-    tools = list(AnthropicAgent.TOOLS)
-    return {"model": "m", "max_tokens": 999, "messages": _messages(words), "tools": tools, "stream": stream}
 
 
 def _anthropic_says(value: Any) -> str:
@@ -155,10 +140,6 @@ def _error(value: Any) -> str:
 # -- OpenAI
 
 
-def _chat_body(words: str, stream: bool) -> dict[str, Any]:
-    return {"model": "m", "messages": _messages(words), "tools": _of_type_function(), "stream": stream}
-
-
 def _chat_says(value: Any) -> str:
     choices = value.get("choices", ())
     return "".join((one.get("delta") or one.get("message") or {}).get("content") or "" for one in choices)
@@ -166,11 +147,6 @@ def _chat_says(value: Any) -> str:
 
 def _chat_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
     return OpenAIAgent(clients.openai(proxy, http2=http2), **more)
-
-
-def _responses_body(words: str, stream: bool) -> dict[str, Any]:
-    tools = [{"type": "function", **one} for one in _functions(strict=False)]
-    return {"model": "m", "input": _messages(words), "tools": tools, "stream": stream, "store": False}
 
 
 def _responses_says(value: Any) -> str:
@@ -191,19 +167,6 @@ def _responses_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: A
 
 
 # -- Gemini
-
-
-def _gemini_path(query: str) -> Callable[[bool], str]:
-    def path(stream: bool) -> str:
-        way = f"streamGenerateContent{query}" if stream else "generateContent"
-        return f"/v1beta/models/gemini-2.5-pro:{way}"
-
-    return path
-
-
-def _gemini_body(words: str, stream: bool) -> dict[str, Any]:
-    contents = [{"role": "user", "parts": [{"text": words}]}]
-    return {"contents": contents, "tools": [{"functionDeclarations": _functions()}]}
 
 
 def _gemini_says(value: Any) -> str:
@@ -233,10 +196,6 @@ def _gemini_forbids(body: Any) -> bool:
 # -- Ollama
 
 
-def _ollama_body(words: str, stream: bool) -> dict[str, Any]:
-    return {"model": "m", "messages": _messages(words), "tools": _of_type_function(), "stream": stream}
-
-
 def _ollama_says(value: Any) -> str:
     return str(value.get("message", {}).get("content", ""))
 
@@ -246,20 +205,11 @@ def _ollama_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any)
 
     way = {"verify": proxy.trust(), "proxy": None if proxy.is_reverse else proxy.url, "http2": http2}
     base = clients.base(proxy, "https://ollama.com", http2=http2)
-    client = ollama.Client(host=base, headers=_bearer(key), trust_env=False, **way)
+    client = ollama.Client(host=base, headers={"authorization": f"Bearer {key}"}, trust_env=False, **way)
     return OllamaAgent(client, **more)
 
 
 # -- Bedrock
-
-
-def _converse_path(stream: bool) -> str:
-    return f"/model/{quote(MODEL, safe='')}/converse{'-stream' if stream else ''}"
-
-
-def _converse_body(words: str, stream: bool) -> dict[str, Any]:
-    messages = [{"role": "user", "content": [{"text": words}]}]
-    return {"messages": messages, "toolConfig": {"tools": CONVERSE_TOOLS}}
 
 
 def _messages_of_stream(data: bytes) -> list[Any]:
@@ -280,9 +230,7 @@ def _converse_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: An
 
 
 _GEMINI: dict[str, Any] = {
-    "host": "https://generativelanguage.googleapis.com",
-    "body": _gemini_body,
-    "headers": lambda key: {"x-goog-api-key": key},
+    "api": BY_ID["gemini"],
     "says": _gemini_says,
     "error": _error,
     "ends": b"finishReason",
@@ -292,13 +240,11 @@ _GEMINI: dict[str, Any] = {
     "gap": "\n\n",
 }
 
-APIS = (
-    Api(
+CLIENTS = (
+    Client(
         name="anthropic",
-        host="https://api.anthropic.com",
-        path=lambda stream: "/v1/messages",
-        body=_anthropic_body,
-        headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+        api=BY_ID["anthropic-messages"],
+        more_headers={"anthropic-version": "2023-06-01"},
         caller=_anthropic_caller,
         events=_sse,
         says=_anthropic_says,
@@ -309,12 +255,9 @@ APIS = (
         keep_alive=b"event: ping",
         usage=("input_tokens", "output_tokens"),
     ),
-    Api(
+    Client(
         name="chat",
-        host="https://api.openai.com",
-        path=lambda stream: "/v1/chat/completions",
-        body=_chat_body,
-        headers=_bearer,
+        api=BY_ID["openai-chat"],
         caller=_chat_caller,
         events=_sse,
         says=_chat_says,
@@ -326,12 +269,9 @@ APIS = (
         usage=("prompt_tokens", "completion_tokens"),
         gap="\n\n",
     ),
-    Api(
+    Client(
         name="responses",
-        host="https://api.openai.com",
-        path=lambda stream: "/v1/responses",
-        body=_responses_body,
-        headers=_bearer,
+        api=BY_ID["openai-responses"],
         caller=_responses_caller,
         events=_sse,
         says=_responses_says,
@@ -342,14 +282,23 @@ APIS = (
         keep_alive=b": keep-alive",
         usage=("input_tokens", "output_tokens"),
     ),
-    Api(name="gemini", path=_gemini_path("?alt=sse"), caller=_gemini_caller, events=_sse, **_GEMINI),
-    Api(name="gemini-array", path=_gemini_path(""), caller=_gemini_array_caller, events=_array, **_GEMINI),
-    Api(
+    Client(
+        name="gemini",
+        stream_path="/v1beta/models/m:streamGenerateContent?alt=sse",
+        caller=_gemini_caller,
+        events=_sse,
+        **_GEMINI,
+    ),
+    Client(
+        name="gemini-array",
+        stream_path="/v1beta/models/m:streamGenerateContent",
+        caller=_gemini_array_caller,
+        events=_array,
+        **_GEMINI,
+    ),
+    Client(
         name="ollama",
-        host="https://ollama.com",
-        path=lambda stream: "/api/chat",
-        body=_ollama_body,
-        headers=_bearer,
+        api=BY_ID["ollama-chat"],
         caller=_ollama_caller,
         events=_lines,
         says=_ollama_says,
@@ -361,12 +310,10 @@ APIS = (
         usage=("prompt_eval_count", "eval_count"),
         gap="\n\n",
     ),
-    Api(
+    Client(
         name="converse",
-        host=f"https://{HOST}",
-        path=_converse_path,
-        body=_converse_body,
-        headers=_bearer,
+        api=BY_ID["bedrock-converse"],
+        stream_path="/model/m/converse-stream",
         caller=_converse_caller,
         events=_messages_of_stream,
         says=_converse_says,
@@ -380,5 +327,5 @@ APIS = (
     ),
 )
 
-every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+every_api = pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from support.agents.agent import AnthropicAgent, run_tool
+from support.apis import BY_ID
 from support.upstream import Received, amazon
 
 REGION = "us-east-1"
@@ -21,14 +22,7 @@ SIGNING = {"AWS_ACCESS_KEY_ID": amazon.KEY_ID, "AWS_SECRET_ACCESS_KEY": amazon.S
 """The proxy's environment where it may sign."""
 
 
-def schema(key: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
-
-
-TOOLS = [
-    {"toolSpec": {"name": name, "description": name, "inputSchema": {"json": schema(key)}}}
-    for name, key in (("Bash", "command"), ("Read", "file_path"))
-]
+TOOLS = BY_ID["bedrock-converse"].rest["toolConfig"]["tools"]
 CACHE = {"cachePoint": {"type": "default"}}
 
 

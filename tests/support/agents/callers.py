@@ -9,16 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.agents.agent import AnthropicAgent, run_tool
+from support.apis import TOOLS, schema
 from support.upstream import Received
 
 PHANTOM = "expand_context"
-
-
-def schema(key: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
-
-
-TOOLS = (("Bash", "command"), ("Read", "file_path"))
 
 
 @dataclass

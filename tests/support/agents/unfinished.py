@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from support.agents.apis import Api
+from support.agents.apis import Client
 
 
 def _anthropic(events: list[Any]) -> list[Any]:
@@ -71,7 +71,7 @@ def _message(role: str, key: str, content: Any) -> list[Any]:
     return [{"role": role, key: content}] if content else []
 
 
-def kept(api: Api, content: bytes) -> list[Any]:
+def kept(api: Client, content: bytes) -> list[Any]:
     """The messages that a client would send again."""
     values = api.events(content)
     special: dict[str, Callable[[list[Any]], list[Any]]] = {
@@ -86,7 +86,7 @@ def kept(api: Api, content: bytes) -> list[Any]:
     return _message("assistant", "content", "".join(map(api.says, values)))
 
 
-def user(api: Api, words: str) -> list[Any]:
+def user(api: Client, words: str) -> list[Any]:
     """A prompt."""
     messages: list[Any] = next(
         value for key, value in api.body(words, True).items() if key in ("messages", "input", "contents")

@@ -18,8 +18,8 @@ from functools import partial
 from websockets.exceptions import WebSocketException
 
 from support.agents.websocket_caller import opened
+from support.apis import APIS
 from support.by_hand import LOG, sent
-from support.engines import APIS
 from support.mitm import Mitmdump
 from support.upstream import Raw, Upstream, turn
 

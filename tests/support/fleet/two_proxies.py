@@ -21,7 +21,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.store.shared_store import SECONDS, SharedStore
 from penumbra.wire.document import Document
-from support.engines import APIS
+from support.apis import APIS
 from support.fleet.redis_server import RedisServer
 
 API = APIS[0]

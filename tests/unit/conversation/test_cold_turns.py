@@ -17,7 +17,8 @@ from penumbra.compress.result import Mode
 from penumbra.conversation import late_declaration
 from penumbra.conversation.incoming import Accepted
 from penumbra.metrics.cache_miss import COLD, UNSEEN, WARM, ColdTurn, Prompt, found_cold
-from support.engines import APIS, Api, Callers, Turn, database, shown
+from support.apis import APIS, Api, Turn
+from support.engines import Callers, database, shown
 from support.planted import GITHUB
 
 ANTHROPIC, CHAT, RESPONSES, GEMINI, _, CONVERSE = APIS
@@ -330,7 +331,7 @@ def test_where_a_tool_can_be_declared_later_nothing_but_results_changes(callers:
     assert cold.prepared is not None
     assert cold.prepared.declared_at
     body = json.loads(cold.rewritten.body)
-    assert [tool["name"] for tool in body["tools"]] == ["Bash"]
+    assert [tool["name"] for tool in body["tools"]] == ["Bash", "Read"]
     assert body["messages"][-1]["role"] == "system"
     assert len(set(shown(cold))) == 2
     assert cold.cold_turn is not None

@@ -14,7 +14,8 @@ import pytest
 from penumbra.apis.recognise import apis
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.store import database as store_database
-from support.engines import APIS, Callers, Turn, database
+from support.apis import APIS, Turn
+from support.engines import Callers, database
 from support.planted import GITHUB
 
 API = APIS[0]

@@ -17,7 +17,8 @@ from penumbra.conversation import late_declaration
 from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Request
 from penumbra.store.conversations import ConversationState
-from support.engines import APIS, Api, Callers, Turn, database, shown
+from support.apis import APIS, Api, Turn
+from support.engines import Callers, database, shown
 
 ANTHROPIC, CHAT, RESPONSES = APIS[:3]
 ASK = ("user", "Do the tests pass?")

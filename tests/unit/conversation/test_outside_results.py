@@ -19,8 +19,9 @@ from penumbra.redaction.redact_calls import Redact
 from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
+from support.apis import APIS
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
-from support.engines import APIS, Callers
+from support.engines import Callers
 from support.examples import examples
 from support.planted import PASSWORD, anthropic
 

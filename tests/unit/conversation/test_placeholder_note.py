@@ -18,7 +18,8 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import PLACEHOLDER_NOTE, SCHEMA, Decision, Facts
 from penumbra.store.keyed_values import News
 from penumbra.store.stores import Stores
-from support.engines import APIS, Api, Callers, Turn, database
+from support.apis import APIS, Api, Turn
+from support.engines import Callers, database
 from support.planted import PASSWORD
 
 SHOWN = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"

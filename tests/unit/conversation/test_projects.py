@@ -10,7 +10,8 @@ import re2
 
 from penumbra import rules
 from penumbra.apis.session import find
-from support.engines import APIS, Api, Callers
+from support.apis import APIS, Api
+from support.engines import Callers
 
 KNOWN = rules.load("sessions.yaml")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"

@@ -16,7 +16,8 @@ from penumbra.compress.result import Redacted
 from penumbra.conversation import provider_history
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
-from support.engines import APIS, Callers, shown
+from support.apis import APIS
+from support.engines import Callers, shown
 from support.tenants import LOG
 
 API = APIS[2]

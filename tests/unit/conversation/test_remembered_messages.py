@@ -18,7 +18,8 @@ from penumbra.store.key_file import installation_key
 from penumbra.wire import prefix_memory
 from penumbra.wire.document import Document
 from penumbra.wire.prefix_memory import PrefixMemory
-from support.engines import APIS, Api, Callers, Turn
+from support.apis import APIS, Api, Turn
+from support.engines import Callers
 
 SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
 LOG = "".join(f"12:00:{n:02} INFO worker {n * 7919 % 1000}: took {n * 31 % 97} ms\n" for n in range(60))

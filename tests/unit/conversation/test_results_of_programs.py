@@ -11,7 +11,8 @@ import pytest
 from penumbra.apis.base import MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.summary_requests import bound
-from support.engines import APIS, Api, Callers
+from support.apis import APIS, Api
+from support.engines import Callers
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 ROWS = [{"id": number, "name": f"row {number}", "city": "Wien", "note": "x" * 40} for number in range(400)]

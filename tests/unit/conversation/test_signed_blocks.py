@@ -13,7 +13,8 @@ import pytest
 from penumbra.apis.base import Response
 from penumbra.apis.formats import FORMATS
 from penumbra.expand.reference import NAMES, tool
-from support.engines import APIS, Callers, database
+from support.apis import APIS
+from support.engines import Callers, database
 from support.planted import GITHUB, PASSWORD
 from support.streams.anthropic_streams import PHANTOM, block, call, end, start
 from support.streams.drive import every_cut

@@ -15,7 +15,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
-from support.engines import APIS
+from support.apis import APIS
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
 

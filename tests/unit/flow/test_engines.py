@@ -20,7 +20,8 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.current_settings import Engines, Lease
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded
-from support.engines import APIS, Incoming, apis
+from support.apis import APIS
+from support.engines import Incoming, apis
 
 MEMORY = Settings(database="memory")
 CHANGED: dict[str, dict[str, Any]] = {

@@ -1,0 +1,139 @@
+"""The APIs: how a conversation is written in each. Another API is an entry in `APIS`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Turn = tuple[str, ...]
+"""`("user", text)`, `("call", id, command)`, `("result", id, text)` or `("said", text)`."""
+
+
+def _anthropic(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        block = {"type": "tool_use", "id": rest[0], "name": "Bash", "input": {"command": rest[1]}}
+        return {"role": "assistant", "content": [block]}
+    if kind == "result":
+        block = {"type": "tool_result", "tool_use_id": rest[0], "content": rest[1]}
+        return {"role": "user", "content": [block]}
+    return {"role": "user" if kind == "user" else "assistant", "content": rest[0]}
+
+
+def _chat(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        function = {"name": "Bash", "arguments": json.dumps({"command": rest[1]})}
+        calls = [{"id": rest[0], "type": "function", "function": function}]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+    if kind == "result":
+        return {"role": "tool", "tool_call_id": rest[0], "content": rest[1]}
+    return {"role": "user" if kind == "user" else "assistant", "content": rest[0]}
+
+
+def _ollama(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        calls = [{"function": {"name": "Bash", "arguments": {"command": rest[1]}}}]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+    return _chat(turn) if kind != "result" else {"role": "tool", "tool_name": "Bash", "content": rest[1]}
+
+
+def _responses(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        arguments = json.dumps({"command": rest[1]})
+        return {"type": "function_call", "call_id": rest[0], "name": "Bash", "arguments": arguments}
+    if kind == "result":
+        return {"type": "function_call_output", "call_id": rest[0], "output": rest[1]}
+    if kind == "user":
+        return {"role": "user", "content": [{"type": "input_text", "text": rest[0]}]}
+    text = [{"type": "output_text", "text": rest[0]}]
+    return {"type": "message", "role": "assistant", "content": text}
+
+
+def _gemini(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        part: dict[str, Any] = {"functionCall": {"name": "Bash", "args": {"command": rest[1]}}}
+        return {"role": "model", "parts": [part]}
+    if kind == "result":
+        part = {"functionResponse": {"name": "Bash", "response": {"output": rest[1]}}}
+        return {"role": "user", "parts": [part]}
+    return {"role": "user" if kind == "user" else "model", "parts": [{"text": rest[0]}]}
+
+
+def _converse(turn: Turn) -> dict[str, Any]:
+    kind, *rest = turn
+    if kind == "call":
+        use = {"toolUseId": rest[0], "name": "Bash", "input": {"command": rest[1]}}
+        return {"role": "assistant", "content": [{"toolUse": use}]}
+    if kind == "result":
+        result = {"toolUseId": rest[0], "content": [{"text": rest[1]}]}
+        return {"role": "user", "content": [{"toolResult": result}]}
+    return {"role": "user" if kind == "user" else "assistant", "content": [{"text": rest[0]}]}
+
+
+def schema(key: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+
+
+TOOLS = (("Bash", "command"), ("Read", "file_path"))
+_FUNCTIONS = [{"name": name, "parameters": schema(key)} for name, key in TOOLS]
+_OF_TYPE_FUNCTION = [{"type": "function", "function": one} for one in _FUNCTIONS]
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API: how its requests are written."""
+
+    id: str
+    host: str
+    path: str
+    member: str
+    """The member of a request that holds its conversation."""
+    write: Callable[[Turn], dict[str, Any]]
+    rest: Mapping[str, Any]
+    """The other members of a request."""
+    header: str = "authorization"
+    """The header that holds the credential."""
+
+    def body(self, turns: Sequence[Turn], **more: Any) -> bytes:
+        return json.dumps({**self.rest, self.member: [self.write(one) for one in turns], **more}).encode()
+
+    def credential(self, key: str) -> dict[str, str]:
+        return {self.header: f"Bearer {key}" if self.header == "authorization" else key}
+
+
+APIS = (
+    Api(
+        "anthropic-messages", "api.anthropic.com:443", "/v1/messages", "messages", _anthropic,
+        {"model": "m", "max_tokens": 999, "tools": [{"name": name, "input_schema": schema(key)} for name, key in TOOLS]},
+        "x-api-key",
+    ),
+    Api(
+        "openai-chat", "api.openai.com:443", "/v1/chat/completions", "messages", _chat,
+        {"model": "m", "tools": _OF_TYPE_FUNCTION},
+    ),
+    Api(
+        "openai-responses", "api.openai.com:443", "/v1/responses", "input", _responses,
+        {"model": "m", "store": False, "tools": [{"type": "function", "strict": False, **one} for one in _FUNCTIONS]},
+    ),
+    Api(
+        "gemini", "generativelanguage.googleapis.com:443", "/v1beta/models/m:generateContent", "contents", _gemini,
+        {"tools": [{"functionDeclarations": _FUNCTIONS}]}, "x-goog-api-key",
+    ),
+    Api(
+        "ollama-chat", "ollama.com:443", "/api/chat", "messages", _ollama,
+        {"model": "m", "tools": _OF_TYPE_FUNCTION},
+    ),
+    Api(
+        "bedrock-converse", "bedrock-runtime.us-east-1.amazonaws.com:443", "/model/m/converse", "messages", _converse,
+        {"toolConfig": {"tools": [
+            {"toolSpec": {"name": name, "description": name, "inputSchema": {"json": schema(key)}}} for name, key in TOOLS
+        ]}},
+    ),
+)  # fmt: skip
+BY_ID = {api.id: api for api in APIS}
