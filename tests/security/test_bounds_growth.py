@@ -29,7 +29,7 @@ GROWTH = 9
 """Four times the text takes four times the work, sixteen times where a place is looked at from each other."""
 BOUNDED = {  # Why each one can't take long where it is asked.
     "penumbra.conversation.said_lines:_HEADINGS": "lines of bounded length",
-    "penumbra.compress.stages.titles:_COLUMN": "asked by `match` under another name",
+    "penumbra.compress.stages.headings:_COLUMN": "asked by `match` under another name",
     "penumbra.compress.stages.yaml_table:_FIRST": "asked by `match` under another name",
     "penumbra.compress.stages.yaml_table:_FURTHER": "asked by `match` under another name",
 }

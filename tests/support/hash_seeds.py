@@ -13,7 +13,6 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.families.shorten import apply
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.compress.stages.outline import outline
 from support import examples
 from support import messages_requests as requests
 from support import secret_contexts as contexts
@@ -56,7 +55,8 @@ def outlines() -> Iterator[str]:
     ]
     names = {f"thing_{n}": 0.3 + n / 1_000 for n in range(0, 700, 7)}
     names |= {f"other_{n}": 0.7 for n in range(0, 331, 5)}
-    yield str(outline("\n".join(lines), 9_000, names))
+    output = ToolOutput("\n".join(lines), "Read", {"file_path": "a.py"}, mentioned=lambda: names)
+    yield shorten(output, Policy(lossy=True, max_output_bytes=15_000), Redacted, lambda _: "r").text
 
 
 def redaction() -> Iterator[str]:

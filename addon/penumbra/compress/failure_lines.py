@@ -498,11 +498,6 @@ def ranked(lines: Sequence[str]) -> list[int]:
     return [position for _, position in sorted(first)] + again
 
 
-def firsts(lines: Sequence[str]) -> list[int]:
-    """Positions of the first failure line of each kind, in order."""
-    return [position for _, position in _by_kind(lines)[0]]
-
-
 def _by_kind(lines: Sequence[str]) -> tuple[list[tuple[Severity, int]], list[int]]:
     first: list[tuple[Severity, int]] = []
     again: list[int] = []

@@ -68,7 +68,7 @@ class Told:
     """The texts that a conversation has shown before one of its results."""
 
     facts: Container[bytes]
-    """The facts that earlier results show (see `new_facts`)."""
+    """The facts that earlier results show (see `facts`)."""
     is_line: Callable[[str], bool]
     """True if a line, without the blanks around it, stands in an earlier result, or was given to a call."""
 

@@ -27,12 +27,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from penumbra.compress import reader_numbers, token_estimate
+from penumbra.compress import facts, reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
-from penumbra.compress.stages import folding, line_numbers, new_facts
+from penumbra.compress.stages import folding, line_numbers
 from penumbra.conversation import earlier_lines, said_lines
 from penumbra.conversation.call_names import Name, NamedCalls
 from penumbra.conversation.earlier_lines import LinePlaces, is_telling
@@ -166,7 +166,7 @@ class LineIndex:
     def told(self) -> Told:
         """The facts that the texts so far show."""
         for lines in self._untold:
-            self._told.update(new_facts.facts_of(encode("\n".join(filter(None, lines)))))
+            self._told.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._untold = []
         return Told(self._told, self._said.is_known)
 

@@ -18,7 +18,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.parts import Conversation, ResultText
 from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.recognise import Api
-from penumbra.compress.stages.passages import NAME
+from penumbra.compress.facts import NAME
 from penumbra.config.settings import Settings
 from penumbra.conversation.items import Item, Searched
 from penumbra.errors import one_line

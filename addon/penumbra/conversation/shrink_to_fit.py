@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
+from penumbra.compress import selection
 from penumbra.compress import token_estimate as tokens
-from penumbra.compress import windows
 from penumbra.compress.size import encode, head, size
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
@@ -63,9 +63,8 @@ def _document(text: str) -> Document | None:
 
 def _plain(text: str, limit: int) -> str | None:
     data = encode(text)
-    if limit >= windows.LEAST:
-        spans = windows.choose(data, limit)
-        return windows.assemble(data, spans, lambda start, end: omitted(_characters(data, start, end)))
+    if limit >= selection.LEAST:
+        return selection.ends_in_part(data, limit, lambda start, end: omitted(_characters(data, start, end)))
     marker = omitted(len(text))
     room = limit - len(marker) - 1
     if room < 0:
@@ -96,7 +95,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
         if len(form) <= limit:
             room = limit - len(form) + len(cut[key])
             kept = document.string(members[key])
-            if kept is not None and room >= windows.LEAST:
+            if kept is not None and room >= selection.LEAST:
                 cut[key] = _fitting(kept, room) or cut[key]
             return _written({**sources, **cut}, notes).decode("utf-8")
     return _first_members(sources, notes, limit)
@@ -130,7 +129,7 @@ def _fitting(text: str, room: int) -> bytes | None:
     """The text cut so that its JSON fits: escapes may make it larger than itself."""
     limit = room - 2
     for _ in range(_TRIES):
-        form = _plain(text, limit) if limit >= windows.LEAST else None
+        form = _plain(text, limit) if limit >= selection.LEAST else None
         if form is None or form == text:
             return None
         written = encode_json(form)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
 from penumbra.compress.stages import binary, encoded_data, folding, tables, traces, whitespace
+from penumbra.compress.stages.headings import Headings
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.truncate import truncate
 from support.examples import examples
@@ -264,29 +265,11 @@ def test_repetitions_are_counted_exactly() -> None:
 FOLDED = b"a\nb\n[the line above 4 more times]\nc\n[the 2 lines above 1 more time]\nd"
 
 
-@pytest.mark.parametrize(
-    ("spans", "shown"),
-    [
-        pytest.param(
-            [(0, 69)],
-            b"a\nb\n[the line above 4 more times]\nc\n[the 2 lines above 1 more time]\nd",
-            id="whole",
-        ),
-        pytest.param([(0, 2), (4, 69)], b"a\n|c\n|d", id="without the line"),
-        pytest.param(
-            [(2, 69)],
-            b"b\n[the line above 4 more times]\nc\n[the 2 lines above 1 more time]\nd",
-            id="from it on",
-        ),
-        pytest.param([(3, 69)], b"\n|c\n|d", id="from its end on"),
-        pytest.param([(0, 34), (36, 69)], b"a\nb\n[the line above 4 more times]\n|d", id="without the last"),
-        pytest.param([(4, 34)], b"", id="alone"),
-    ],
-)
-def test_a_marker_is_shown_with_the_lines_that_it_counts(spans: list[tuple[int, int]], shown: bytes) -> None:
-    assert len(FOLDED) == 69
-    kept = folding.supported(FOLDED, spans)
-    assert b"|".join(FOLDED[start:end] for start, end in kept) == shown
+def test_a_marker_is_shown_with_the_lines_that_it_counts() -> None:
+    lines = FOLDED.decode().split("\n")
+    headings = Headings.of(lines, is_search=False, is_page=False, is_diff=False, is_grouped=False)
+    counts = {at: needs for at, needs in headings.needs.items() if lines[at].startswith("[the ")}
+    assert counts == {2: [1], 4: [2, 3]}
 
 
 def test_markers_in_the_text_stop_the_folding() -> None:

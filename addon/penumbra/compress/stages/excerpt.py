@@ -12,33 +12,24 @@ is bounded by the limit, whatever the size of the result. Missing parts are coun
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Container, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import groupby
 
-from penumbra.compress import failure_lines, stated_failures, windows
-from penumbra.compress.calls import envelope, log_files
+from penumbra.compress import facts, failure_lines, selection, stated_failures
+from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
 from penumbra.compress.critical_lines import Severity
+from penumbra.compress.facts import Facts
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
+from penumbra.compress.selection import Needs, Selection, Units, left_out
 from penumbra.compress.size import counted, encode, exceeds, line_count, size
 from penumbra.compress.stage import Shape, Source, is_readable
-from penumbra.compress.stages import (
-    diff_hunks,
-    folding,
-    json_prune,
-    line_numbers,
-    names_left_out,
-    new_facts,
-    row_sample,
-    search_hits,
-    titles,
-    web_hits,
-)
-from penumbra.compress.stages.outline import outline
+from penumbra.compress.stages import headings, json_prune, line_numbers, row_sample, search_hits
+from penumbra.compress.stages.headings import Headings
 
 
 class Kind(StrEnum):
@@ -48,7 +39,6 @@ class Kind(StrEnum):
     SEARCH = "search result"
     LIST = "list"
     WEB = "web page"
-    HITS = "web search result"
     DIFF = "diff"
     JSON = "JSON"
     FILE = "file"
@@ -62,7 +52,6 @@ _LIMITS = {
     Kind.SEARCH: (6_000, 55),
     Kind.LIST: (16_000, 120),
     Kind.WEB: (6_500, 50),
-    Kind.HITS: (8_000, 60),
     Kind.DIFF: (5_000, 25),
     Kind.JSON: (7_000, 55),
     Kind.DATA: (8_000, 40),
@@ -110,8 +99,20 @@ _KEY = re.compile(rb'"[^"\\\n]{1,60}"')
 _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of texts that programs wrote."""
-_HEADINGS = 8
-"""Part of an account, as a divisor, that is set aside for headings where its lines are not compared."""
+_HEAD, _TAIL, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 30, 15, 30, 15
+"""Per cent of the room for the beginning, the end, what failed, what defines something in a file, what other
+lines stand below, and rows that differ from others."""
+_ENDS_OF_FILE = 10, 6
+"""The first two of a file, whose passages tell more."""
+_DIFFERING = 75
+"""Of rows of JSON: what failed, or differs from others."""
+_ENDS = 3
+"""Rows that are shown at each end of a table."""
+_NAMED = 4
+"""Part of the room, as a divisor, for the names of what is left out."""
+_MOST_FAILURES = 64
+_USED = 84
+"""Per cent of the room of a file that is used: in part it costs less than one that just fits."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
@@ -146,23 +147,26 @@ def excerpt(text: str, source: Source) -> str | None:
         return None
     heading = _heading(kind, source)
     room = limit - size(source.policy.overhead) - size(heading) - 1
-    if room < windows.LEAST:
+    if room < selection.LEAST:
         return None
     data = encode(text)
-    found, parts = FailureLines(), _Parts(text, data, kind, source)
+    found, account = FailureLines(), _Account(text, data, kind, source)
     if _tells_failures(kind, text, source):
-        found = _failures(data, kind, source, parts.file_above)
-    body = partial(_body, text, kind, source=source, found=found, parts=parts)
+        found = _failures(data, kind, source, account.file_above)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
-    names = names_left_out.room(room) if kind in (Kind.COMMAND, Kind.OTHER) and is_readable(text) else 0
     written = failure_lines.write(
-        found, room - names, body, weakest, least=windows.LEAST, more=more, share=share
+        found,
+        room,
+        lambda room: account.written(room, found),
+        weakest,
+        least=selection.LEAST,
+        more=more,
+        share=share,
     )
-    named = names_left_out.line(text, written, names, _told(source)) if names else ""
-    return f"{heading}\n{written}{named}"
+    return f"{heading}\n{written}"
 
 
 def is_needed(text: str, source: Source) -> bool:
@@ -175,8 +179,6 @@ def _bounds(text: str, source: Source) -> tuple[Kind, int]:
     kind = kind_of(source)
     if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
         kind = Kind.LIST
-    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
-        kind = Kind.HITS
     return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
@@ -195,15 +197,12 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
         # The excerpt is within any limit, and its text needs no reference.
         return limit
-    if not exceeds(text, _LEAST_NEW) or len(text) > new_facts.LONGEST or (told := source.told()) is None:
+    if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (told := source.told()) is None:
         return limit
-
-    def at(share: float) -> int:
-        return min(limit, max(least, int(limit * (part + (1 - part) * share))))
-
-    whole = size(text)
     # A text within its limit needs no more.
-    return at(new_facts.share_new(text, told, lambda share: at(share) >= whole))
+    enough = ((size(text) + 1) / limit - part) / (1 - part)
+    share = facts.share_new(text, told, min(1.0, enough))
+    return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
@@ -214,24 +213,21 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
     return exceeds(text, min(int(limit / part), policy.max_output_bytes))
 
 
-def _lists_hits(text: str, source: Source) -> bool:
-    """True if a text lists what a search found: a call that names an address fetches a page."""
-    return "://" not in str(source.arguments) and web_hits.is_hits(text)
-
-
 def _is_list(text: str) -> bool:
     """True if nearly every line is a path: a search that was asked for names of files."""
     lines = text[:_LOOKED_AT].split("\n")
     paths = sum(
-        len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.is_hit(line)
-        for line in lines
+        [
+            len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.is_hit(line)
+            for line in lines
+        ]
     )
     return paths * 10 >= 9 * len(lines)
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
     """True if what looks like a failure in this text may be one: in files that someone edits it is code."""
-    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB, Kind.HITS):
+    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB):
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
@@ -300,8 +296,8 @@ def limit_of(kind: Kind, source: Source) -> int:
     if kind is Kind.COMMAND:
         least = excerpt_sizes().get(source.call.family, least)
     told_of = source.original_bytes
-    if told_of > new_facts.LONGEST:
-        told_of = new_facts.LONGEST**2 // told_of
+    if told_of > facts.LONGEST:
+        told_of = facts.LONGEST**2 // told_of
     limit = max(least, min(_MOST, int(growth * told_of**0.5)))
     limit = min(limit, of_file) if kind is Kind.DATA else limit
     if kind is not Kind.FILE:
@@ -337,105 +333,167 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
     return f"{extent}, {lines} lines" if lines > 1 else extent
 
 
-class _Parts:
-    """The parts of a text that is of no form with a sample of its own."""
+class _Account:
+    """The parts of a text that are shown, in whatever room."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
-        self._is_search = kind is Kind.SEARCH
-        self._blind = kind is Kind.DIFF or not is_readable(text)
+        self._is_readable = is_readable(text)
+        self._lines = text.split("\n") if self._is_readable else []
+        self._room_for_names = 0
 
     @cached_property
-    def asked(self) -> frozenset[str]:
-        """The names that a search looks for."""
-        source = self._source
-        return search_hits.asked(source.call, source.arguments) if self._is_search else frozenset()
+    def _headings(self) -> Headings:
+        return Headings.of(
+            self._lines,
+            is_search=self._kind is Kind.SEARCH,
+            is_page=self._kind is Kind.WEB,
+            is_diff=self._kind is Kind.DIFF,
+            is_grouped=self._source.call.family in grouping(),
+        )
 
     @cached_property
-    def _headings(self) -> Mapping[int, int]:
-        text = self._text
-        headings = self._said_once or search_hits.headings(text)
-        headings = headings or titles.above(text) | titles.files_above(text)
-        opened = {} if self._said_once or self._is_search else titles.opened_above(text)
-        return {**headings, **opened, **titles.tables_above(text)}
-
-    @cached_property
-    def _said_once(self) -> Mapping[int, int]:
-        """Lines of what is grouped, and that of their common beginning."""
-        grouped = self._source.call.family in grouping()
-        return titles.said_once_above(self._text) if grouped else {}
-
-    @cached_property
-    def _named(self) -> tuple[Mapping[int, int], list[int]]:
-        """Lines that say only together with another of what they are, and where each line starts."""
-        if self._blind:
-            return {}, []
-        named = self._said_once or titles.files_above(self._text) | titles.located_below(self._text)
-        starts = [0, *(found.end() for found in re.finditer(b"\n", self._data))] if named else []
-        return named, starts
+    def _starts(self) -> list[int]:
+        """Where the lines begin, in bytes."""
+        return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """The heading of the line at a place; empty if the line names its own subject."""
-        named, starts = self._named
-        line = named.get(bisect_right(starts, place) - 1) if named else None
+        """Return what says of what the line at a place is; empty if it says that itself."""
+        named = self._headings.named if self._is_readable else {}
+        line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
             return b""
-        end = starts[line + 1] if line + 1 < len(starts) else len(self._data)
-        name = self._data[starts[line] : end].strip()[:_LONGEST_PATH].removeprefix(b"--> ")
+        name = encode(self._lines[line]).strip()[:_LONGEST_PATH].removeprefix(b"--> ")
         return _SAID_ONCE.sub(rb"\1", name).rstrip(b" :|")
 
     @cached_property
-    def _lines(self) -> new_facts.Lines:
-        source, headings = self._source, self._headings
-        places = titles.places(self._text, headings)
-        return new_facts.Lines.of(self._data, source.mentioned(), headings, self.asked, _told(source), places)
+    def _units(self) -> Units:
+        return Units.of(self._data)
 
     @cached_property
-    def _odd(self) -> list[int]:
-        """Where rows begin that differ from the others, in bytes."""
-        if self._kind not in _OF_ROWS:
-            return []
-        lines = self._data.split(b"\n")
-        starts = [0, *accumulate(len(line) + 1 for line in lines)]
-        return [starts[at] for at in row_sample.odd(self._text.split("\n"))]
+    def _needs(self) -> Needs:
+        """The headings of each unit: of a piece those of its line."""
+        lines = [*self._units.lines, len(self._units)]
+        return {
+            unit: [lines[heading] for heading in headings]
+            for line, headings in self._headings.needs.items()
+            if line < len(self._units.lines)
+            for unit in range(lines[line], lines[line + 1])
+        }
 
-    def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
-        """The parts that fit into `room` bytes, with the markers of the others."""
-        if self._blind:
-            spans = windows.choose(self._data, room, failures)
-        elif len(self._data) <= new_facts.LONGEST:
-            spans = self._lines.choose(room, failures, self._odd)
-        else:
-            aside = room // _HEADINGS if self._headings else 0
-            spans = windows.choose(self._data, max(windows.LEAST, room - aside), failures)
-            spans = windows.headed(self._data, spans, self._headings, room)
-        return windows.assemble(self._data, folding.supported(self._data, spans), partial(_gap, self._data))
+    @cached_property
+    def _facts(self) -> Facts | None:
+        """None of a file, which is quoted from: what stands together stays together."""
+        if len(self._data) > facts.LONGEST or self._kind is Kind.FILE:
+            return None
+        return self._facts_of(self._units)
+
+    def _facts_of(self, units: Units) -> Facts:
+        source = self._source
+        asked = search_hits.asked(source.call, source.arguments) if self._kind is Kind.SEARCH else ()
+        return Facts.of(units.texts(), source.mentioned(), asked, _told(source))
+
+    @cached_property
+    def _numbered(self) -> tuple[Sequence[int], Sequence[str], str]:
+        """The numbers of a file's lines, the lines without them, and what says of what the numbers are."""
+        numbers, contents = line_numbers.split(self._text)
+        if line_numbers.separator_of(self._lines):
+            return numbers, contents, ""
+        begins = self._source.call.first_line
+        numbers = list(range(begins or 1, (begins or 1) + len(self._lines)))
+        return numbers, contents, "" if begins else " of this output"
+
+    def written(self, room: int, failures: FailureLines) -> str:
+        """Return what is shown within `room` bytes, with what is said about the rest."""
+        if not self._is_readable:
+            return selection.ends_in_part(self._data, room, partial(left_out, self._data), failures)
+        places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
+        sample: str | None = None
+        if self._kind is Kind.JSON:
+            sample = self._rows(room)
+            sample = json_prune.prune(self._text, room) if sample is None else sample
+        return self._chosen(room, places) if sample is None else sample
+
+    def _chosen(self, room: int, failures: Sequence[int]) -> str:
+        is_file = self._kind is Kind.FILE
+        self._room_for_names = min(
+            room // _NAMED, sum(size(self._lines[at]) + 2 for at in self._headings.first)
+        )
+        most = (room - self._room_for_names) * (_USED if is_file else 100) // 100
+        chosen = Selection(self._units, most, self._facts, self._needs)
+        chosen.ends(*(_ENDS_OF_FILE if is_file else (_HEAD, _TAIL)))
+        chosen.near(failures, _FAILURES)
+        if is_file:
+            _, contents, _ = self._numbered
+            self._take(chosen, headings.definitions(contents), _DEFINITIONS)
+            self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
+        self._take(chosen, self._headings.first, _FIRST)
+        if self._kind in _OF_ROWS and self._facts is not None:
+            self._take(chosen, row_sample.odd(self._lines), _ODD)
+        chosen.fill()
+        return chosen.written(self._left_out)
+
+    def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:
+        units = self._units.lines
+        chosen.take([units[line] for line in lines if line < len(units)], share)
+
+    def _left_out(self, first: int, behind: int) -> str:
+        """Return the mark for what is missing, with the numbers of a file's lines, or names of files."""
+        mark = left_out(self._data, first, behind)
+        begin, end = (
+            bisect_left(self._starts, first),
+            min(bisect_left(self._starts, behind), len(self._lines)),
+        )
+        if self._kind is not Kind.FILE:
+            heads = self._headings.first[
+                bisect_left(self._headings.first, begin) : bisect_left(self._headings.first, end)
+            ]
+            return f"{mark[:-1]}{self._names(heads)}]"
+        numbers, _, where = self._numbered
+        is_whole = selection.starts_line(self._data, first) and selection.starts_line(self._data, behind)
+        if not is_whole or not 0 < numbers[begin] < numbers[end - 1]:
+            return mark
+        return f"[lines {numbers[begin]} to {numbers[end - 1]}{where} left out]"
+
+    def _names(self, heads: Sequence[int]) -> str:
+        """Return the names that some lines say, by folder, as far as there is room for them."""
+        folders: dict[str, list[str]] = {}
+        for line in heads:
+            name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")
+            folder = name[: name.rfind("/") + 1]
+            self._room_for_names -= size(name) + 2 - (size(folder) if folder in folders else -2)
+            if self._room_for_names < 0:
+                break
+            folders.setdefault(folder, []).append(name[len(folder) :])
+        count = sum(map(len, folders.values()))
+        more = f" and {len(heads) - count} more" if count and count < len(heads) else ""
+        named = [
+            f"{folder}{{{', '.join(names)}}}" if len(names) > 1 else folder + names[0]
+            for folder, names in folders.items()
+        ]
+        return f": {', '.join(named)}{more}" if named else ""
+
+    def _rows(self, room: int) -> str | None:
+        """Return the rows of JSON that are chosen; None if it has none, or there is no room for any."""
+        found = row_sample.rows(self._text, room)
+        if found is None:
+            return None
+        rows, heads = found
+        if size(every := "\n".join(rows)) <= room:
+            return every
+        units = Units.joined([encode(row) for row in rows])
+        needs = {at: [head] for at, head in enumerate(heads) if head != at}
+        chosen = Selection(units, room, self._facts_of(units), needs)
+        chosen.take(sorted(set(heads)) if needs else (), 100)
+        tables = _grouped(heads)
+        chosen.take([*failure_lines.ranked(rows), *row_sample.odd(rows)], _DIFFERING)
+        chosen.take([at for rows in tables for at in (*rows[:_ENDS], *rows[-_ENDS:])], 100)
+        if not any(chosen.shown):
+            return None
+        chosen.fill()
+        return chosen.written(partial(left_out, units.data, noun="row"))
 
 
-def _body(text: str, kind: Kind, room: int, source: Source, found: FailureLines, parts: _Parts) -> str:
-    sample: str | None = None
-    if not is_readable(text):
-        pass
-    elif kind is Kind.FILE:
-        return outline(text, room, source.mentioned(), found.ranked(), source.call.first_line)
-    elif kind is Kind.HITS:
-        return web_hits.sample(text, room)
-    elif kind is Kind.SEARCH:
-        is_cut = envelope.is_cut(source.original)
-        sample = search_hits.sample(text, room, source.mentioned(), parts.asked, is_cut=is_cut)
-    elif kind is Kind.JSON:
-        sample = row_sample.sample(text, room, source.mentioned()) or json_prune.prune(text, room)
-    elif kind is Kind.DIFF:
-        sample = diff_hunks.sample(text, room)
-    elif kind in (Kind.COMMAND, Kind.OTHER, Kind.DATA):
-        sample = row_sample.sample_separated(text, room, source.mentioned())
-    return parts.chosen(room, found.ranked()) if sample is None else sample
-
-
-def _gap(data: bytes, start: int, end: int) -> str:
-    is_unended = end == len(data) and not data.endswith(b"\n")
-    lines = data.count(10, start, end) + is_unended
-    starts_line = start == 0 or data[start - 1 : start] == b"\n"
-    if lines and starts_line and (end == len(data) or data[end - 1 : end] == b"\n"):
-        return f"[{counted(lines, 'line')} left out]"
-    return f"[{counted(end - start, 'byte')} left out]"
+def _grouped(heads: Sequence[int]) -> list[list[int]]:
+    """Return the positions of the rows by their table."""
+    return [list(group) for _, group in groupby(range(len(heads)), key=heads.__getitem__)]

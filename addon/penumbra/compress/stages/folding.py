@@ -10,14 +10,12 @@ marker is shown with the lines that it counts, or not at all.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from penumbra.compress import time_budget
 
 _LONGEST_CYCLE = 8
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 def fold(text: str) -> str | None:
@@ -105,30 +103,6 @@ def _counts(line: str) -> tuple[int, int] | None:
     if len(words) == 7 and words[1].isdecimal() and words[2:4] == ["lines", "above"] and words[4].isdecimal():
         return int(words[1]), int(words[4])
     return None
-
-
-def supported(data: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans of a text in bytes without the markers whose lines no span shows in front of them."""
-    if b" more time" not in data:
-        return [*spans]
-    kept: list[tuple[int, int]] = []
-    for start, end in spans:
-        position = start
-        # The rest of a line is no line.
-        above = 0 if not start or data[start - 1 : start] == b"\n" else -1
-        for line in _LINE.findall(data[start:end]):
-            counts = _counts(line.strip(b"\n").decode("utf-8", "replace"))
-            if counts is not None and counts[0] > above:
-                if start < position:
-                    kept.append((start, position))
-                start = position + len(line)
-                above = 0
-            else:
-                above += counts[0] * counts[1] if counts else 1
-            position += len(line)
-        if start < end:
-            kept.append((start, end))
-    return kept
 
 
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:

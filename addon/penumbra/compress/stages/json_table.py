@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 
@@ -135,7 +136,11 @@ def _row(source: str) -> Row | None:
         return None
     members = _MEMBERS.decode(encode(source))
     row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
-    length = 1 + max(1, len(row)) + sum(len(_quote(key)) + 1 + len(value) for key, value in row.items())
+    length = (
+        1
+        + max(1, len(row))
+        + sum([len(msgspec.json.encode(key).decode()) + 1 + len(value) for key, value in row.items()])
+    )
     return row if length == len(source) else None
 
 
@@ -199,12 +204,12 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
     """The objects of a column that holds nothing else, alike enough to be columns themselves."""
-    if any(value is None or value[0] != "{" or value == "{}" for value in values):
+    if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     rows = [_row(value) for value in values if value is not None]
-    if any(row is None or any("." in key for key in row) for row in rows):
-        return None
     objects = [row for row in rows if row is not None]
+    if len(objects) < len(rows) or "." in "".join(chain.from_iterable(objects)):
+        return None
     keys: set[str] = set()
     for row in objects:
         keys.update(row)
@@ -217,7 +222,7 @@ def _shared_prefix(values: Sequence[str | None]) -> str:
     """The common beginning of all strings of a column; empty if it holds something else, or they share
     little."""
     strings = [value for value in values if value is not None]
-    if len(strings) < len(values) or any(value[0] != '"' or "\\" in value for value in strings):
+    if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""
     low, high = min(strings)[1:-1], max(strings)[1:-1]
     length = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)

@@ -1,121 +1,61 @@
-"""A sample of rows that are too many: JSON tables and lines, and separated values (CSV, TSV).
-
-Each table has rows of its own in it. Rows that differ come first (those that tell of errors, then those with
-a value of another type, a rare one or one far from all others in their column), then the first and the last
-ones, then those that tell most of what is new; the rest is counted where it stood.
-"""
+"""Rows that are too many: JSON as rows with cells cut to their share, and rows that differ from others."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from statistics import median
-from types import MappingProxyType
 
-from penumbra.compress import failure_lines
-from penumbra.compress.size import counted, cut, encode, size
+from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
-from penumbra.compress.stages.new_facts import Facts
 
 _ENDS = 3
-"""Rows that are kept at each end of a table."""
+"""Rows, as a quarter, below which lines are no table."""
 _LONGEST = 400
 """Characters of a row that are shown in any case; where the rows are few, more of each."""
 _FEW = 160
 """Bytes of room for each row with which the rows are few: all of them stay then, in part."""
-_MOST_BYTES = 4
-"""Bytes that a character may have."""
-_NOBODY: Mapping[str, float] = MappingProxyType({})
-"""No name that was said before."""
 _SHORTEST = 20
 """Characters to which no cell is cut down further."""
 _NOTE = 29
-"""Bytes of what is said about rows that are left out in front of one."""
+"""Bytes of what is said about what is cut out of a cell."""
+_HEADS = 3
+"""Part of the room, as a divisor, that what stands above rows may have."""
 _LOOKED_AT = 50
 """Lines whose separators are counted."""
 _COLUMNS = 30
 """Columns in which it is looked what differs."""
-_APART = 0.25
-"""Part of a text that may be no rows."""
-_DIFFERING = 0.75
-"""Part of the room that rows may have because they differ."""
 _FAR = 20
 """Times the usual distance from the middle at which a number is far from all others."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
-@dataclass(slots=True)
-class _Table:
-    """Rows of one table, and which of them are shown."""
-
-    header: list[str]
-    rows: list[str]
-    apart: Sequence[int] = ()
-    """Lines among them that are no rows, each run with the row in front of it; the last ones first."""
-    whole: list[str] = field(default_factory=list)
-    """The rows before long ones were cut."""
-    chosen: set[int] = field(default_factory=set)
-    notes: int = 0
-    """The number of counts of remarks about others."""
-
-    def head(self, longest: int) -> list[str]:
-        """The text before the rows, in lines of about so many characters."""
-        return [_short(line, longest) for line in self.header]
-
-    def cost(self, at: int) -> int:
-        """Bytes of a row, and of what is said about those in front of it."""
-        is_beside = at - 1 in self.chosen or at + 1 in self.chosen
-        return size(self.rows[at]) + 1 + (0 if is_beside else _NOTE)
-
-    def spared(self) -> int:
-        """Bytes that were counted for what is said about others and are not needed."""
-        return _NOTE * (self.notes - sum(at - 1 not in self.chosen for at in self.chosen))
-
-    def take(self, at: int, room: int) -> int:
-        """Show a row if it fits into so many bytes; the bytes that are left."""
-        if not 0 <= at < len(self.rows) or at in self.chosen or (cost := self.cost(at)) > room:
-            return room
-        self.notes += cost > size(self.rows[at]) + 1
-        self.chosen.add(at)
-        return room - cost
-
-    def fill(self, room: int, mentioned: Mapping[str, float]) -> int:
-        """Show the rows that tell most of what is new; the bytes that are left."""
-        others = [at for at in range(len(self.rows)) if at not in self.chosen]
-        facts = Facts.of([encode(self.rows[at]) for at in others], mentioned)
-        costs = [size(self.rows[at]) + 1 + _NOTE for at in others]
-        found = facts.fill(costs, room)
-        self.chosen.update(others[index] for index in found)
-        self.notes += len(found)
-        return room - sum(costs[index] for index in found)
-
-
-def sample(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
-    """The JSON within `room` bytes; None if it is not made of rows."""
+def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
+    """Return the rows of a JSON text, each of a length at which some fit into `room` bytes, and the number of
+    the line that says what the cells of each are (its own where there is none); None if it has no rows."""
     lines = _lines(text)
-    tables = _tables(lines)
-    if len(lines) < 4 * _ENDS and not any(table.header for table in tables):
+    starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
+    if len(lines) < 4 * _ENDS and not starts:
         return None
-    return _sampled(tables, room, mentioned)
-
-
-def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
-    """Values between commas, tabs or bars within `room` bytes; None if the text is not that."""
-    lines = text.rstrip("\n").split("\n")
-    mark = _separator(lines)
-    if not mark or len(lines) < 4 * _ENDS:
-        return None
-    rows = lines[1:]
-    others = [at for at, line in enumerate(rows) if mark not in line]
-    if len(others) > len(rows) * _APART:
-        return None
-    # A program's words among its rows are about the row before: a warning, the way in which the run broke
-    # off.
-    apart = sorted({*others, *(at - 1 for at in others if at)}, reverse=True)
-    return _sampled([_Table([lines[0]], rows, apart)], room, mentioned)
+    starts = starts if starts and starts[0] <= 2 else []
+    heads = {*starts, *range(starts[0] if starts else 0)}
+    above = [
+        starts[max(0, bisect_right(starts, number) - 1)] if starts else number for number in range(len(lines))
+    ]
+    longest = max(2 * _LONGEST, room // _HEADS // max(1, len(heads)))
+    shorter = {number: _short(lines[number], longest) for number in heads}
+    left = room - sum(size(line) + 1 for line in shorter.values())
+    count = max(1, len(lines) - len(heads))
+    for cells in (1, 2, 4, 8, 16) if left // count >= _FEW else ():
+        longest = left // count - cells * (_NOTE + 3)
+        every = [shorter[at] if at in heads else _in_part(line, longest) for at, line in enumerate(lines)]
+        if sum(size(line) + 1 for line in every) <= room:
+            return every, above
+    longest = max(_LONGEST, left // count - 2 * _NOTE - 4)
+    return [shorter[at] if at in heads else _in_part(line, longest) for at, line in enumerate(lines)], above
 
 
 def is_separated(text: str) -> bool:
@@ -123,8 +63,8 @@ def is_separated(text: str) -> bool:
     return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
 
 
-def _separator(lines: list[str]) -> str:
-    """The mark between the cells: nearly all of the first lines have it equally often."""
+def _separator(lines: Sequence[str]) -> str:
+    """What parts the cells: the mark that nearly all of the first lines have equally often."""
     head_lines = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -149,93 +89,6 @@ def _lines(text: str) -> list[str]:
     return []
 
 
-def _tables(lines: list[str]) -> list[_Table]:
-    """The lines by table; what stands in front of the first one belongs to it."""
-    starts = [at for at, line in enumerate(lines) if _HEADER.match(line)]
-    if not starts or starts[0] > 2:
-        return [_Table([], lines)]
-    begins = [0, *starts[1:]]
-    return [
-        _Table(lines[begin : start + 1], lines[start + 1 : end])
-        for begin, start, end in zip(begins, starts, [*starts[1:], len(lines)], strict=True)
-    ]
-
-
-def _sampled(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]) -> str | None:
-    """The tables within `room` bytes; None if there is no room for any row."""
-    longest = 2 * _LONGEST
-    left = room - sum(size(line) + 1 for table in tables for line in table.head(longest))
-    rows = _every_row(tables, left) or _some_rows(tables, left - len(tables) * (_NOTE + 1), mentioned)
-    if rows is None:
-        return None
-    # The space that the rows leave is for the text before them.
-    left -= sum(size(line) + 1 for inside in rows for line in inside)
-    long = sum(len(line) > longest for table in tables for line in table.header)
-    for part in (long, _MOST_BYTES * long) if long else ():
-        wider = _written_out(tables, rows, longest + max(0, left // part - _NOTE))
-        if size(wider) <= room:
-            return wider
-    return _written_out(tables, rows, longest)
-
-
-def _written_out(tables: Sequence[_Table], rows: Sequence[Sequence[str]], longest: int) -> str:
-    """The tables with these lines below what stands in front of them."""
-    parts = ((*table.head(longest), *inside) for table, inside in zip(tables, rows, strict=True))
-    return "\n".join(chain.from_iterable(parts))
-
-
-def _every_row(tables: Sequence[_Table], room: int) -> list[list[str]] | None:
-    """All rows by table, cells cut; None if they are too many, or have too many cells."""
-    each = room // max(1, sum(len(table.rows) for table in tables))
-    for cells in (1, 2, 4, 8, 16) if each >= _FEW else ():
-        longest = each - cells * (_NOTE + 3)
-        rows = [[_in_part(row, _short(row, longest)) for row in table.rows] for table in tables]
-        if sum(size(row) + 1 for inside in rows for row in inside) <= room:
-            return rows
-    return None
-
-
-def _some_rows(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]) -> list[list[str]] | None:
-    """The lines of each table with the rows that are chosen; None if there are none."""
-    longest = _longest(sum(len(table.rows) for table in tables), room)
-    for table in tables:
-        table.whole, table.rows = table.rows, [_short(row, longest) for row in table.rows]
-    differing = (
-        [table.apart for table in tables],
-        [failure_lines.ranked(table.rows) for table in tables],
-        [_odd_rows(table.rows) for table in tables],
-    )
-    ends = [[*range(_ENDS), *range(len(table.rows) - _ENDS, len(table.rows))] for table in tables]
-    spared = room - int(room * _DIFFERING)
-    room = spared + _take(tables, differing, room - spared)
-    room = _take(tables, (ends, *differing), room)
-    for number, table in enumerate(tables):
-        share = room // (len(tables) - number)
-        room -= share - table.fill(share, mentioned)
-    if not any(table.chosen for table in tables):
-        return None
-    # Where rows that are shown stand side by side, nothing is said about others between them.
-    room += sum(table.spared() for table in tables)
-    _take(tables, [[range(len(table.rows)) for table in tables]], room)
-    return [list(_written(table)) for table in tables]
-
-
-def _take(tables: Sequence[_Table], wishes: Iterable[Sequence[Iterable[int]]], room: int) -> int:
-    """Show rows as long as there is room, wish after wish, the tables taking turns. The bytes left."""
-    for wish in wishes:
-        for turn in zip_longest(*wish):
-            for table, at in zip(tables, turn, strict=True):
-                room = table.take(at, room) if at is not None else room
-    return room
-
-
-def _odd_rows(rows: Sequence[str]) -> list[int]:
-    """The positions of the rows of a table that differ from others in a column, in order."""
-    marks = ("\t", "|", "│", ",")
-    cells = [row.split(next((mark for mark in marks if mark in row), None)) for row in rows]
-    return sorted(set(_odd_by_width(cells)))
-
-
 def odd(lines: Sequence[str]) -> list[int]:
     """Return the positions of lines that differ from others like them in a column, the oddest first.
 
@@ -243,9 +96,12 @@ def odd(lines: Sequence[str]) -> list[int]:
     same word at a place.
     """
     found: Counter[int] = Counter()
-    for mark in (_TAB, _BLANKS):
+    marks = {_TAB, _BLANKS}
+    if mark := _separator(lines):
+        marks.add(re.compile(re.escape(mark)))
+    for pattern in marks:
         found.update(
-            _odd_by_width([mark.split(line.strip()) if len(line) <= _LONGEST else [] for line in lines])
+            _odd_by_width([pattern.split(line.strip()) if len(line) <= _LONGEST else [] for line in lines])
         )
     words = [line[:_LONGEST].split(maxsplit=_WORDS)[:_WORDS] for line in lines]
     by_first: dict[tuple[str, ...], list[int]] = {}
@@ -334,21 +190,6 @@ def _far(values: Sequence[str]) -> Iterator[int]:
             yield at
 
 
-def _written(table: _Table) -> Iterator[str]:
-    last = -1
-    for at in (*sorted(table.chosen), len(table.rows)):
-        if at > last + 1:
-            yield f"[{counted(at - last - 1, 'line' if table.apart else 'row')} left out]"
-        if at < len(table.rows):
-            yield _in_part(table.whole[at], table.rows[at])
-        last = at
-
-
-def _longest(rows: int, room: int) -> int:
-    """Characters of a row: its share of the room, or what is shown in any case."""
-    return max(_LONGEST, room // max(1, rows) - 2 * _NOTE - 4)
-
-
 def _short(row: str, longest: int) -> str:
     """A row in about `longest` characters: of its cells the long ones are cut, so that ids and names stay."""
     if len(row) <= longest:
@@ -365,9 +206,10 @@ def _short(row: str, longest: int) -> str:
     return "\t".join(cut(cell, most - most // 4, most // 4) if len(cell) > most else cell for cell in cells)
 
 
-def _in_part(row: str, short: str) -> str:
-    """Return a row that was cut to `short`; its cells of JSON keep their form where there is room for it."""
-    if short == row:
+def _in_part(row: str, longest: int) -> str:
+    """Return a row in about `longest` characters; its cells of JSON keep their form where there is room."""
+    short = _short(row, longest)
+    if short is row:
         return row
     pairs = zip(row.split("\t"), short.split("\t"), strict=True)
     return "\t".join(

@@ -7,11 +7,10 @@ so a capped text is never capped again.
 
 from __future__ import annotations
 
-from penumbra.compress import failure_lines, windows
+from penumbra.compress import failure_lines, selection
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import counted, encode, exceeds, head
-from penumbra.compress.stages import folding
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
@@ -23,17 +22,15 @@ def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     if not exceeds(text, limit):
         return None
     room = max(0, limit - reserve)
-    if room < windows.LEAST:
+    if room < selection.LEAST:
         return head(text, room)
     data = encode(text)
     failures = FailureLines.of(data)
-    telling = failures.ranked()
 
     def body(room: int) -> str:
-        spans = windows.choose(data, room, telling)
-        return windows.assemble(data, folding.supported(data, spans), _marker)
+        return selection.ends_in_part(data, room, _marker, failures)
 
-    return failure_lines.write(failures, room, body, Severity.COMPLAINT, least=windows.LEAST)
+    return failure_lines.write(failures, room, body, Severity.COMPLAINT, least=selection.LEAST)
 
 
 def _marker(start: int, end: int) -> str:

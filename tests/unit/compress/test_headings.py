@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from penumbra.compress import facts
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.compress.stages import new_facts, titles
+from penumbra.compress.stages import headings
 
 
 def shown(tool: str, arguments: dict[str, object], text: str) -> str:
@@ -28,12 +29,12 @@ def shown(tool: str, arguments: dict[str, object], text: str) -> str:
 )
 def test_what_is_a_title(title: str) -> None:
     text = f"first\n\n{title}\nits detail\n\nmore of it"
-    assert titles.above(text) == {3: 2, 5: 2}
+    assert headings.above(text.split("\n")) == {3: 2, 5: 2}
 
 
 @pytest.mark.parametrize("line", ["a **bold** word in it", "# ", "**", "x == y", "-- a b"])
 def test_what_is_none(line: str) -> None:
-    assert titles.above(f"{line}\nbelow") == {}
+    assert headings.above([line, "below"]) == {}
 
 
 def test_a_finding_keeps_its_title() -> None:
@@ -58,7 +59,7 @@ def test_hits_of_a_very_long_output_stand_below_their_file() -> None:
     ]
     files[90] += "\n60:  error: broken_90"
     text = "\n".join(["searched in all of it", *files])
-    assert len(text) > new_facts.LONGEST
+    assert len(text) > facts.LONGEST
     file = ""
     of_hits = set[str]()
     for line in shown("mcp__code__look", {"id": 7}, text).split("\n"):
@@ -90,7 +91,7 @@ def test_a_title_keeps_the_place_that_it_is_about() -> None:
 )
 def test_what_is_a_place(place: str) -> None:
     text = f"## Keys\n\n{place}\nmore"
-    assert titles.places(text, titles.above(text)) == {0: 2}
+    assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {0: 2}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_what_is_a_place(place: str) -> None:
 )
 def test_what_is_no_place(line: str) -> None:
     text = f"## Keys\n{line}\nsrc/a.ts:4 stands further below"
-    assert titles.places(text, titles.above(text)) == {}
+    assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {}
 
 
 def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
@@ -291,13 +292,13 @@ def test_a_failure_whose_place_stands_below_it_is_told_with_that() -> None:
 
 def test_a_log_that_names_a_commit_is_none() -> None:
     log = "commit 1a2b3c4\nbuilding the parts of it\n  cc main.c\nall of it was built\n"
-    assert titles.opened_above(log) == {}
+    assert headings.opened_above(log.split("\n")) == {}
 
 
 def test_behind_a_commit_other_output_is_not_its_own() -> None:
     commit = "commit 1a2b3c4\nAuthor: Ann <ann@a.b>\nDate:   now\n\n    Subject\n\n src/a.py | 2 +-\nsrc/b.py"
     text = f"{commit}\nbuilding the parts of it\n  cc main.c\n"
-    assert titles.opened_above(text) == dict.fromkeys((1, 2, 4, 6, 7), 0)
+    assert headings.opened_above(text.split("\n")) == dict.fromkeys((1, 2, 4, 6, 7), 0)
 
 
 def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
@@ -315,9 +316,9 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
             "  },",
         ]
     )
-    above = titles.opened_above(text)
+    above = headings.opened_above(text.split("\n"))
     assert (above[3], above[5], above[4]) == (1, 4, 1)
-    assert titles.places(text, above) == {1: 2}
+    assert headings.places(text.split("\n"), above) == {1: 2}
 
 
 @pytest.mark.parametrize(
@@ -325,4 +326,4 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
 )
 def test_how_something_ended_stands_above_what_is_told_of_it(verdict: str) -> None:
     text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
-    assert titles.opened_above(text) == {2: 1, 3: 1}
+    assert headings.opened_above(text.split("\n")) == {2: 1, 3: 1}

@@ -10,9 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penumbra.compress.stages import folding, search_hits
 
 _TITLE = re.compile(
     r" {0,3}(?:#{1,6} +\S.*"
+    r"|(?:(?:#{1,6}|[-*•]|[0-9]{1,3}[.)]) {1,4})?\[[^\]\n]{1,200}\]\(https?://[^\s)]{1,200}\).*"
+    r"|(?:(?:[-*•]|[0-9]{1,3}[.)]) {1,4})?(?:\*\*)?(?:Title|URL|Url|Link|Source|title|url|link)(?:\*\*)?"
+    r": {0,4}\S.*"
     r"|(?:[-*>] +|[0-9]{1,3}[.)] +)?(?:\*\*|__)[^*_\n].*(?:\*\*|__)[ :.]{0,3}"
     r"|<summary>.*</summary>"
     r"|={2,} +\S.* +={2,})"
@@ -61,22 +67,110 @@ _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)
 """Beginnings of lines with a place in a file that a line above names."""
 
 
-def above(text: str) -> dict[int, int]:
+_HUNK = re.compile(r"@@+ .*@@|## -[0-9,]+ \+[0-9,]+ ##")
+_FILE_OPENS = re.compile(r"diff -|Index: |(?:Binary files|Files) .* differ")
+_COMMIT = re.compile(r"(?:commit|From|changeset:) +[0-9a-f:]{7}")
+_DEFINITION = re.compile(
+    r"[ \t]{0,8}(?:(?:export|public|private|protected|internal|static|abstract|final|async|default"
+    r"|pub(?:\([a-z]+\))?|unsafe|inline|virtual|override|declare|sealed|partial|open|data|extern)[ \t]+){0,5}"
+    r"(?:(?:def|class|func|fn|function\*?|interface|struct|enum|trait|impl|type|module|namespace|mod|object"
+    r"|record|protocol|extension|macro_rules!|CREATE|resource|describe|it|test)\b[ \t(]*[\"'`\w*(<&]"
+    r"|#{1,6} \S|\[[\w.\" -]+\][ \t]*\Z"
+    r"|(?:const|let|var)[ \t]+\w+[ \t]*(?::[^=\n]{1,80})?=[ \t]*(?:async|function|\()"
+    r"|[A-Z][A-Z0-9_]{2,}[ \t]*=|\w[\w ]*::\w+\()"
+)
+_LONGEST_DEFINITION = 160
+"""Characters of a line that can define something."""
+
+
+def definitions(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that define or head something, the least indented first."""
+    found = [
+        (len(line) - len(line.lstrip()), number)
+        for number, line in enumerate(lines)
+        if len(line) <= _LONGEST_DEFINITION and _DEFINITION.match(line)
+    ]
+    return [number for _, number in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """What the lines of a text are of. Lines are called by their numbers, from 0."""
+
+    needs: Mapping[int, list[int]]
+    """By line, those that it is not read without."""
+    first: Sequence[int]
+    """Lines that are shown before what stands below them: files with hits or changes, titles of a page."""
+    named: Mapping[int, int]
+    """By line, the one that must be told with it to say what it is of."""
+
+    @classmethod
+    def of(
+        cls, lines: Sequence[str], *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
+    ) -> Headings:
+        """Find the headings of a text. `is_grouped`: its command's family says beginnings of lines once."""
+        said_once = said_once_above(lines) if is_grouped else {}
+        named = said_once or files_above(lines) | located_below(lines)
+        needs: dict[int, list[int]] = {}
+        if is_diff:
+            hunks = hunks_above(lines)
+            files = {names[-1] for names in hunks.values() if names and names[-1] not in hunks}
+            return cls(hunks, sorted(files), {})
+        found = search_hits.headings(lines)
+        found = said_once or found or above(lines) | files_above(lines)
+        first = sorted(set(found.values())) if is_search or is_page else []
+        opened = {} if said_once or is_search else opened_above(lines)
+        found = {**found, **opened, **tables_above(lines)}
+        for pairs in (found, places(lines, found)):
+            for number, heading in pairs.items():
+                needs.setdefault(number, []).append(heading)
+        for number, counted in folding.counted_lines(lines).items():
+            needs.setdefault(number, []).extend(range(counted, number))
+        return cls(needs, first, named)
+
+
+def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
+    """By number of a line of a hunk, that of the hunk's head; by that, those of the lines that name its file
+    and its commit."""
+    above: dict[int, list[int]] = {}
+    commit: list[int] = []
+    file: list[int] = []
+    hunk, is_named = -1, True
+    for number, line in enumerate(lines):
+        if _HUNK.match(line):
+            hunk, is_named = number, True
+            above[number] = [*commit, *file]
+        elif _COMMIT.match(line):
+            commit, file, hunk = [number], [], -1
+        elif _FILE_OPENS.match(line) or (
+            line[:4] == "--- " and "".join(lines[number + 1 : number + 2])[:4] == "+++ "
+        ):
+            file = [number] if is_named else [*file, number]
+            hunk, is_named = -1, False
+        elif hunk >= 0:
+            above[number] = [hunk]
+        elif line[:4] == "+++ ":
+            file = [*file, number]
+    return above
+
+
+def above(lines: Sequence[str]) -> dict[int, int]:
     """By number of a line, that of the title that it stands below."""
     titles: dict[int, int] = {}
     title = -_BELOW - 1
-    for number, line in enumerate(text.split("\n")):
+    for number, line in enumerate(lines):
         if len(line) <= _LONGEST and _TITLE.fullmatch(line.rstrip()):
+            if title == number - 1:
+                titles[number] = title
             title = number
         elif line.strip() and number - title <= _BELOW:
             titles[number] = title
     return titles
 
 
-def places(text: str, above: Mapping[int, int]) -> dict[int, int]:
+def places(lines: Sequence[str], above: Mapping[int, int]) -> dict[int, int]:
     """By number of a title, that of the first line below it, if that names a line of a file; by that of a
     commit's head, that of its subject; by that of an item of a list, that of the line with its name."""
-    lines = text.split("\n")
     found: dict[int, int] = {}
     seen: set[int] = set()
     for number, title in sorted(above.items()):
@@ -101,10 +195,9 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
     return -1 if title < 0 or _NAME.match(lines[title]) else title
 
 
-def files_above(text: str) -> dict[int, int]:
+def files_above(lines: Sequence[str]) -> dict[int, int]:
     """By number of an indented line that begins with its place in a file, and of those behind it, that of the
     line that names the file."""
-    lines = text.split("\n")
     files: dict[int, int] = {}
     file = -1
     for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
@@ -116,14 +209,13 @@ def files_above(text: str) -> dict[int, int]:
     return files
 
 
-def opened_above(text: str) -> dict[int, int]:
+def opened_above(lines: Sequence[str]) -> dict[int, int]:
     """By number of a line, that of the one that it stands indented below, where that opens something (a key,
     a bracket, a branch of a tree); of a line that says where in a file something is, that of what is there;
     of what a record or a commit has, that of its head."""
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message = -1, False, -1
-    lines = text.split("\n")
     for number, line in enumerate(lines):
         if not line.strip():
             message = -1
@@ -156,19 +248,13 @@ def opened_above(text: str) -> dict[int, int]:
     return above
 
 
-def located_below(text: str) -> dict[int, int]:
+def located_below(lines: Sequence[str]) -> dict[int, int]:
     """By number of a line, that of the next one, if that says where in a file it is."""
-    if "--> " not in text:
-        return {}
-    lines = text.split("\n")
     return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
 
 
-def tables_above(text: str) -> dict[int, int]:
+def tables_above(lines: Sequence[str]) -> dict[int, int]:
     """By number of a row of a table, that of the table's head."""
-    if "[list of " not in text:
-        return {}
-    lines = text.split("\n")
     above: dict[int, int] = {}
     for number, line in enumerate(lines):
         if found := _TABLE.match(line):
@@ -177,10 +263,9 @@ def tables_above(text: str) -> dict[int, int]:
     return above
 
 
-def said_once_above(text: str) -> dict[int, int]:
+def said_once_above(lines: Sequence[str]) -> dict[int, int]:
     """By number of a line, that of the one with what it has in common with others: with its beginning, where
     they are indented by one more blank, or with its columns, where that says of how many."""
-    lines = text.split("\n")
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False
     for number, line in enumerate(lines):

@@ -2,95 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress import windows
+from penumbra.compress import facts
+from penumbra.compress.facts import Facts
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, Told, ToolOutput
+from penumbra.compress.selection import Selection, Units
 from penumbra.compress.size import encode
-from penumbra.compress.stages import excerpt, new_facts, row_sample, search_hits
 from support.examples import examples
 
 STANDARD = Policy(mode=Mode.STANDARD, lossy=True)
-NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
-
-
-def chosen(lines: list[str], room: int, mentioned: dict[str, float] | None = None) -> str:
-    data = encode("\n".join(lines))
-    spans = new_facts.Lines.of(data, mentioned or {}).choose(room, [])
-    return windows.assemble(data, spans, lambda start, end: f"[{end - start} bytes]")
 
 
 def run(tool: str, arguments: dict[str, object], text: str) -> str:
     output = ToolOutput(text=text, tool=tool, arguments=arguments, call_id="call_7")
     return shorten(output, STANDARD, Redacted, lambda text: "").text
-
-
-def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
-    lines = list(NOISE)
-    lines[173] = "wrote build/out/report-4711.html and cfg.retryLimit=31337"
-    kept = chosen(lines, 2_000)
-    assert "build/out/report-4711.html" in kept
-    assert kept.startswith(NOISE[0])
-    assert kept.endswith(NOISE[-1])
-
-
-def test_near_what_was_named_is_kept() -> None:
-    lines = list(NOISE)
-    lines[211] = "the anemometer answers again"
-    assert "anemometer" in chosen(lines, 2_000, {"anemometer": 1.0})
-
-
-def test_a_fact_is_told_once_before_another_line_tells_it_again() -> None:
-    lines = ["id=4711 name=alpha-7"] * 80 + ["id=4712 name=beta-8"] + ["id=4711 name=alpha-7"] * 80
-    assert "beta-8" in chosen(lines, 900)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(windows.LEAST, 900))
-def test_what_is_kept_fits_and_stands_in_order(lines: list[str], room: int) -> None:
-    data = encode("\n".join(lines))
-    spans = new_facts.Lines.of(data, {}).choose(room, [])
-    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
-    assert sum(end - start for start, end in spans) <= room
-    for start, end in spans:
-        data[start:end].decode()
-
-
-def test_every_file_with_hits_has_its_name() -> None:
-    names = [f"packages/core/src/area{n % 9}/file_{n}.ts" for n in range(150)]
-    text = "\n".join(f"{name}:\n{n}:  return {n}\n{n + 9}:  end" for n, name in enumerate(names))
-    sample = search_hits.sample(text, 6_000)
-    assert sample is not None
-    assert len(encode(sample)) <= 6_000
-    assert all(f"file_{n}.ts" in sample for n in range(150))
-    assert "packages/core/src/area8/{file_" in sample
-
-
-def test_hits_that_tell_something_come_before_those_that_repeat_it() -> None:
-    hits = [f"{n}:    count += 1" for n in range(1, 400)]
-    hits[200] = "201:    count = loadSettings('cfg/limits.json').maxRetries"
-    sample = search_hits.sample("src/a.py:\n" + "\n".join(hits), 1_500)
-    assert sample is not None
-    assert "cfg/limits.json" in sample
-
-
-def test_of_few_long_rows_each_keeps_its_identity_and_its_share() -> None:
-    issues = [{"id": f"av-{n}", "body": f"text {n} " * 400, "state": "open"} for n in range(12)]
-    sample = row_sample.sample(json.dumps(issues), 6_000)
-    assert sample is not None
-    assert len(encode(sample)) <= 6_000
-    assert all(f"av-{n}\t" in sample for n in range(12))
-    assert sample.count("text 11 ") > 20
 
 
 def test_a_long_string_in_json_uses_the_room() -> None:
@@ -113,25 +47,6 @@ def test_a_heading_does_not_name_its_own_call() -> None:
     assert "call_7" not in short
 
 
-def test_the_last_line_stays_where_half_the_room_holds_it() -> None:
-    rows = [f"row {n} of {n * 7919 % 1009}" for n in range(300)]
-    for width in (100, 230):
-        assert chosen([*rows, "e" * width], 600).endswith("e" * width)
-    kept = chosen([*rows, "e" * 390], 600)
-    assert kept.endswith(" bytes]")
-    assert len(kept) <= 600
-
-
-def test_what_is_missing_at_the_end_is_counted() -> None:
-    data = b"a\nb\nc\nd"
-    assert windows.assemble(data, [(0, 2)], partial(excerpt._gap, data)) == "a\n[3 lines left out]"
-    assert windows.assemble(data, [(0, 3)], partial(excerpt._gap, data)) == "a\nb\n[4 bytes left out]"
-    data += b"\n"
-    assert windows.assemble(data, [(2, 4)], partial(excerpt._gap, data)) == (
-        "[1 line left out]\nb\n[2 lines left out]"
-    )
-
-
 def screen(first: int, last: int) -> list[str]:
     words = ("wrote", "reads", "moves", "checks", "drops")
     return [
@@ -141,8 +56,8 @@ def screen(first: int, last: int) -> list[str]:
 
 
 def told_of(lines: list[str]) -> Told:
-    facts = frozenset(new_facts.facts_of(encode("\n".join(lines))))
-    return Told(facts, frozenset(lines).__contains__)
+    shown = frozenset(facts.facts_of(encode("\n".join(lines))))
+    return Told(shown, frozenset(lines).__contains__)
 
 
 def watched(lines: list[str], told: Told | None, command: str = "./watch") -> str:
@@ -153,8 +68,10 @@ def watched(lines: list[str], told: Told | None, command: str = "./watch") -> st
 def test_what_earlier_results_show_comes_behind_what_they_do_not() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
-    facts = new_facts.Lines.of(encode("\n".join(text)), {}, told=told_of(before).facts)
-    kept = windows.assemble(encode("\n".join(text)), facts.choose(2_000, []), lambda start, end: "[…]")
+    units = Units.of(encode("\n".join(text)))
+    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, told=told_of(before).facts))
+    selection.fill()
+    kept = selection.written()
     assert all(line in kept for line in screen(900, 910))
 
 
@@ -172,9 +89,9 @@ def test_the_less_of_an_output_is_new_the_less_is_told_of_it() -> None:
 
 def test_lines_without_facts_are_new_until_they_were_shown() -> None:
     prose = [f"the {word} goes along the river and thinks of nothing" for word in ("fox", "owl", "hen")]
-    assert new_facts.share_new("\n".join(prose), told_of([])) == 1
-    assert new_facts.share_new("\n".join(prose), told_of(prose)) == 0
-    assert 0.3 < new_facts.share_new("\n".join(prose), told_of(prose[:2])) < 0.4
+    assert facts.share_new("\n".join(prose), told_of([])) == 1
+    assert facts.share_new("\n".join(prose), told_of(prose)) == 0
+    assert 0.3 < facts.share_new("\n".join(prose), told_of(prose[:2])) < 0.4
 
 
 def test_a_file_is_told_whatever_was_shown() -> None:
@@ -210,16 +127,16 @@ def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
 @given(st.lists(st.text("aB9_./:-~$ \té\"'=,(\n\\", max_size=60), max_size=8))
 def test_facts_are_what_the_whole_text_has(texts: list[str]) -> None:
     data = [encode(text) for text in texts]
-    facts = [
+    found = [
         [
             word
-            for word in dict.fromkeys(new_facts._FACT.findall(text))
-            if 3 <= len(word) <= 200 and new_facts._TELLING.search(word)
+            for word in dict.fromkeys(facts._FACT.findall(text))
+            if 3 <= len(word) <= 200 and facts._TELLING.search(word)
         ]
         for text in data
     ]
-    assert new_facts._facts_in(data) == facts
-    assert [new_facts.facts_of(text) for text in data] == [set(unit) for unit in facts]
+    assert Facts.of(data, {}).units == found
+    assert [facts.facts_of(text) for text in data] == [set(unit) for unit in found]
 
 
 def test_what_is_new_is_counted_as_far_as_needed() -> None:
@@ -227,11 +144,11 @@ def test_what_is_new_is_counted_as_far_as_needed() -> None:
     told = told_of(lines[:50])
     asked: list[str] = []
     told = Told(told.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
-    share = new_facts.share_new("\n".join(lines), told)
+    share = facts.share_new("\n".join(lines), told)
     assert 0.4 < share < 0.6
     assert len(asked) >= 50
     asked.clear()
-    assert 0.2 <= new_facts.share_new("\n".join(lines), told, lambda part: part >= 0.2) <= share
+    assert 0.2 <= facts.share_new("\n".join(lines), told, 0.2) <= share
     assert len(asked) < 30
 
 

@@ -1,0 +1,287 @@
+"""What is shown of a text that does not fit: what tells most, with what says of what it is, and all else counted."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.compress.facts import Facts
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Policy, Redacted, ToolOutput
+from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
+from penumbra.compress.size import encode, size
+from penumbra.compress.stages.line_numbers import LEGEND
+from support.examples import examples
+
+NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
+MARK = re.compile(r"\[(\d+) (line|row|byte)s? left out(?:: [^\n]*)?\]")
+
+
+def chosen(lines: list[str], room: int, mentioned: Mapping[str, float] | None = None, told: Any = ()) -> str:
+    units = Units.of(encode("\n".join(lines)))
+    selection = Selection(units, room, Facts.of(units.texts(), mentioned or {}, (), told))
+    selection.ends(12, 20)
+    selection.fill()
+    return selection.written()
+
+
+def in_part(tool: str, arguments: dict[str, Any], text: str, **output: Any) -> str:
+    """Return the account of a result, without its heading."""
+    made = shorten(ToolOutput(text, tool, arguments, **output), Policy(lossy=True), Redacted, lambda _: "")
+    heading, _, body = made.text.partition("\n")
+    assert " in part; " in heading
+    return body
+
+
+def missing(text: str) -> int:
+    """Return how many lines or rows the marks in a text count."""
+    return sum(int(found[1]) for line in text.split("\n") if (found := MARK.fullmatch(line)))
+
+
+def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
+    lines = list(NOISE)
+    lines[173] = "wrote build/out/report-4711.html and cfg.retryLimit=31337"
+    kept = chosen(lines, 2_000)
+    assert "build/out/report-4711.html" in kept
+    assert kept.startswith(NOISE[0])
+    assert kept.endswith(NOISE[-1])
+
+
+def test_near_what_was_named_is_kept() -> None:
+    lines = list(NOISE)
+    lines[211] = "the anemometer answers again"
+    assert "anemometer" in chosen(lines, 2_000, {"anemometer": 1.0})
+
+
+def test_a_fact_is_told_once_before_another_line_tells_it_again() -> None:
+    lines = ["id=4711 name=alpha-7"] * 80 + ["id=4712 name=beta-8"] + ["id=4711 name=alpha-7"] * 80
+    assert "beta-8" in chosen(lines, 900)
+
+
+def test_the_last_line_stays_where_half_the_room_holds_it() -> None:
+    rows = [f"row {n} of {n * 7919 % 1009}" for n in range(300)]
+    for width in (100, 200):
+        assert chosen([*rows, "e" * width], 600).endswith("e" * width)
+    kept = chosen([*rows, "e" * 390], 600)
+    assert kept.endswith(" left out]")
+    assert len(kept) <= 600
+
+
+@pytest.mark.parametrize(
+    ("data", "first", "behind", "mark"),
+    [
+        (b"a\nb\nc\nd", 2, 7, "[3 lines left out]"),
+        (b"a\nb\nc\nd", 3, 7, "[4 bytes left out]"),
+        (b"a\nb\nc\nd\n", 0, 2, "[1 line left out]"),
+        (b"a\nb\nc\nd\n", 4, 8, "[2 lines left out]"),
+        (b"abc", 1, 2, "[1 byte left out]"),
+    ],
+)
+def test_a_mark_counts_lines_where_they_are_whole(data: bytes, first: int, behind: int, mark: str) -> None:
+    assert left_out(data, first, behind) == mark
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(LEAST, 900))
+def test_what_is_kept_fits_and_all_else_is_counted(lines: list[str], room: int) -> None:
+    whole = "\n".join(lines)
+    units = Units.of(encode(whole))
+    assert b"".join(units.texts()) == units.data
+    kept = chosen(lines, room)
+    assert size(kept) <= max(room, size(whole)) if kept == whole else size(kept) <= room
+    shown = [line for line in kept.split("\n") if not MARK.fullmatch(line)]
+    rest = iter(whole.split("\n"))
+    assert all(line in rest for line in shown if line), "in order"
+    if "bytes" not in kept:
+        assert missing(kept) + len(shown) in (whole.count("\n") + 1, whole.count("\n") + 2)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.text("ab/_1 é", min_size=1, max_size=60), min_size=1, max_size=60),
+    st.integers(1, 400),
+    st.integers(LEAST, 900),
+)
+def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, room: int) -> None:
+    whole = "\n".join(lines * times) + "\nError: disk full\n" + "\n".join(lines * times)
+    data = encode(whole)
+    shown = ends_in_part(data, room, lambda start, end: f"[{end - start} gone]")
+    if len(data) <= room:
+        return
+    assert size(shown) <= room
+    gone = sum(map(int, re.findall(r"^\[(\d+) gone\]$", shown, re.MULTILINE)))
+    marks = [line for line in shown.split("\n") if re.fullmatch(r"\[\d+ gone\]", line)]
+    # A mark stands on a line of its own.
+    assert gone + size(shown) - sum(map(size, marks)) - 2 * len(marks) <= len(data)
+    assert gone + size(shown) >= len(data)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(st.integers(0, 59), min_size=60, max_size=60),
+    st.lists(st.integers(0, 59), max_size=20),
+    st.integers(LEAST, 1_500),
+)
+def test_no_unit_stands_without_those_it_needs(above: list[int], wish: list[int], room: int) -> None:
+    units = Units.joined([f"line {n} of it: {n * 7919}".encode() for n in range(60)])
+    needs = {unit: [heading] for unit, heading in enumerate(above)}
+    selection = Selection(units, room, None, needs)
+    selection.take(wish, 60)
+    selection.fill()
+    assert all(selection.shown[above[unit]] for unit in range(60) if selection.shown[unit])
+    assert size(selection.written()) <= room
+
+
+def test_hits_stand_below_their_own_file_and_all_files_are_named() -> None:
+    names = [f"packages/core/src/area{n % 9}/file_{n}.ts" for n in range(90)]
+    text = "\n".join(
+        f"{name}:{n + k}:  return compute_{n}_{k}({'x' * 40})"
+        for n, name in enumerate(names)
+        for k in range(4)
+    )
+    shown = in_part("Grep", {"pattern": "return"}, text)
+    assert size(shown) <= 16_000
+    assert all(f"file_{n}.ts" in shown for n in range(90))
+    file = ""
+    for line in shown.split("\n"):
+        file = line if line.endswith(":") else file
+        if hit := re.match(r"\d+:  return compute_(\d+)_", line):
+            assert file == f"{names[int(hit[1])]}:"
+
+
+def test_hits_of_what_was_asked_for_come_before_others() -> None:
+    names = [f"fetchPart{n}" for n in range(200)]
+    hits = [f"{n}:  {name}({n})" for n, name in enumerate(names, 1)]
+    others = [f"{n}:  otherThing{n}.run(cfg{n}.txt)" for n in range(100, 500)]
+    said = dict.fromkeys(names, 1.0)
+    text = "src/a.ts:\n" + "\n".join([*others, *hits])
+    shown = [
+        in_part("Grep", {"pattern": pattern}, text, mentioned=lambda: said).count("  fetchPart")
+        for pattern in ("|".join(names), "otherThing")
+    ]
+    assert shown[0] > shown[1]
+
+
+def test_titles_and_addresses_come_before_texts() -> None:
+    fields = "".join(
+        f"Title: Sails {n}\nURL: https://example.com/{n}\nText: {'wind and cloth ' * 60}\nmore of it\n\n"
+        for n in range(1, 21)
+    )
+    markdown = "".join(
+        f"{n}. [Sails {n}](https://example.com/{n})\nDate: Mar {n}\n\n{'wind and cloth ' * 60}\n\n"
+        for n in range(1, 21)
+    )
+    for text in (fields, markdown):
+        shown = in_part("web_search", {"query": "sails"}, text)
+        assert all(f"https://example.com/{n}" in shown for n in range(1, 21))
+
+
+STYLES = {
+    "git": (["diff --git a/{} b/{}", "index 1..2 100644"], "a/{}", "b/{}"),
+    "diff -ru": (["diff -ru old/{} new/{}"], "old/{}\t2026-11-01", "new/{}\t2026-11-01"),
+    "diff -u": ([], "old/{}\t2026-11-01", "new/{}\t2026-11-01"),
+    "svn": (["Index: {}", "=" * 67], "{}\t(revision 7)", "{}\t(working copy)"),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_is_shown_of_a_diff_stands_below_its_hunk_and_its_file(style: str) -> None:
+    above, before, after = STYLES[style]
+    lines: list[str] = []
+    for number in range(40):
+        old = [f"def f{number}_{n}(): return compute_value({n})" for n in range(90)]
+        new = list(old)
+        for at in (80, 50, 20):
+            new[at : at + 1 + number % 2] = [f"-- changed {number} {at}", f"++ and another {number} {at}"]
+        name = f"src/f{number}.py"
+        names = (before.format(name), after.format(name))
+        lines += [line.format(name, name) for line in above]
+        lines += difflib.unified_diff(old, new, *names, lineterm="")
+    shown = in_part("Bash", {"command": "svn diff" if style == "svn" else "git diff"}, "\n".join(lines))
+    assert all(f"f{number}.py" in shown for number in range(40))
+    file, hunk = "", ""
+    for line in shown.split("\n"):
+        if re.match(r"\+\+\+ (?:b/|new/)?src/", line):
+            file, hunk = line, ""
+        elif line.startswith("@@ "):
+            hunk = line
+        elif found := re.match(r"(?:\+-- changed|\+\+\+ and another) (\d+) (\d+)", line):
+            assert f"f{found[1]}.py" in file
+            start, count = map(int, re.findall(r"\+(\d+),(\d+) @@", hunk)[0])
+            assert start <= int(found[2]) + 3 <= start + count + 3
+
+
+def file(lines: int) -> list[str]:
+    return [
+        f"def step_{n}(state):" if n % 12 == 0 else f"    state.total_{n} += compute_{n}(state)" + " #" * 20
+        for n in range(1, lines + 1)
+    ]
+
+
+@pytest.mark.parametrize("is_numbered", [False, True], ids=["plain", "numbered"])
+def test_a_file_is_told_by_passages_and_marks_say_which_lines_are_missing(is_numbered: bool) -> None:
+    lines = file(1_500)
+    text = "\n".join(f"{n:>6}\t{line}" if is_numbered else line for n, line in enumerate(lines, 1))
+    named = {"compute_703": 1.0}
+    shown = in_part("Read", {"file_path": "/repo/a.py"}, text, mentioned=lambda: named).split("\n")
+    number = 0
+    kept: dict[int, str] = {}
+    for line in shown:
+        if found := re.fullmatch(r"\[lines (\d+) to (\d+)(?: of this output)? left out\]", line):
+            assert int(found[1]) == number + 1
+            number = int(found[2])
+        elif line != LEGEND:
+            number += 1
+            kept[number] = re.sub(r"^ *\d+\t", "", line) if is_numbered else line
+    assert number == len(lines)
+    assert all(lines[at - 1] == line for at, line in kept.items())
+    assert all(at in kept for at in range(697, 717))
+
+
+def jobs(count: int = 120) -> list[dict[str, Any]]:
+    return [
+        {"job": f"j{n:04}", "state": "done", "seconds": n % 13 + 1, "note": f"{n:090}"} for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"error": "quota exceeded"}, r'j0057\t6\t"0+57"\tquota exceeded'),
+        ({"state": None}, r"j0057\tnull\t6"),
+        ({"seconds": "unknown"}, r"j0057\tunknown"),
+        ({"seconds": 99_999}, r"j0057\t99999"),
+        ({"state": "failed"}, r"j0057\tfailed\t6"),
+    ],
+    ids=["failure", "null", "another type", "far off", "rare"],
+)
+def test_the_only_record_that_differs_is_there_whatever_table_it_is_in(
+    change: dict[str, Any], shown: str
+) -> None:
+    users = [
+        {"id": n, "name": f"user {n}", "mail": f"u{n}@example.com", "age": 30 + n % 7} for n in range(120)
+    ]
+    tables = {"users": users, "jobs": jobs()}
+    tables["jobs"][57] |= change
+    text = in_part("Bash", {"command": "./jobs"}, json.dumps(tables))
+    rows = [line for line in text.split("\n") if "\t" in line]
+    assert any(re.match(shown, row) for row in rows), text
+    assert len(rows) + missing(text) == 240
+    # Both ends of both tables.
+    for row in ("0\t", "119\t", "j0000\t", "j0119\t"):
+        assert any(line.startswith(row) for line in rows)
+
+
+def test_few_long_rows_stay_all_of_them() -> None:
+    rows = [{"id": n, "title": f"title {n}", "body": f"{n} words of a body " * 60} for n in range(30)]
+    shown = in_part("mcp__tracker__list", {}, json.dumps(rows))
+    assert all(f"title {n}\t" in shown for n in range(30))
+    assert "rows left out" not in shown
+    assert "characters left out" in shown
