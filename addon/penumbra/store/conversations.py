@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import orjson
@@ -60,7 +60,7 @@ NO_LIMITS = LearnedLimits()
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """The known state of a conversation at its next request."""
+    """The known state of a conversation at its next request. All but `idle` is stored."""
 
     idle: float | None = None
     """Seconds since the last request or response, 0 while the provider was asked to keep its cache; None
@@ -72,28 +72,19 @@ class ConversationState:
     """Changes each time that decisions replace earlier ones."""
     waits: bool = False
     """The conversation has no injected tool yet because it began small."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The stored state of a conversation."""
-
-    seen: float
-    limits: LearnedLimits = NO_LIMITS
-    tool: str = ""
-    written: float = 0.0
-    """Time of the last write to the database."""
-    revision: str = ""
-    waits: bool = False
-    life: float = 0.0
+    seen: float = field(default=0.0, compare=False)
+    """Time of the last request or response."""
+    life: float = field(default=0.0, compare=False)
     """Seconds that the provider may keep its cache."""
+    written: float = field(default=0.0, compare=False)
+    """Time of the last write to the database."""
 
 
 class Conversations:
     """Learned limits and times by conversation."""
 
     def __init__(
-        self, table: KeyedValues[Entry], clock: Clock = time.time, steady: Clock | None = None
+        self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
         """`steady`: clock by which conversations become idle; None: `clock`."""
         self._table = table
@@ -108,7 +99,7 @@ class Conversations:
             return ConversationState()
         pauses = ((max(0.0, self._steady() - each.seen), each.life) for each in entries.values())
         idle = min(pause if pause > life else 0.0 for pause, life in pauses)
-        return ConversationState(idle, entry.limits, entry.tool, entry.revision, entry.waits)
+        return replace(entry, idle=idle)
 
     async def sent(
         self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
@@ -118,12 +109,13 @@ class Conversations:
         while it waits, when that is another than before, and when it is `revised`: decisions took the place
         of earlier ones. When that is safe from a restart, `Stores.written` tells."""
         now = self._clock()
-        entry = await self._entry(key) or Entry(now)
+        entry = await self._entry(key) or ConversationState(seen=now)
         life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
         changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
         due = revised or waits or changed or now - entry.written > _WRITE_SECONDS
         revision = secrets.token_hex(8) if revised else entry.revision
-        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision, waits, life)
+        written = now if due else entry.written
+        entry = ConversationState(None, entry.limits, tool, revision, waits, now, life, written)
         if due:
             await self._table.put({key: entry}, behind=True)
         else:
@@ -137,7 +129,7 @@ class Conversations:
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
         """Store a limit, by which decisions may have changed; return when it is safe from a restart."""
         now = self._clock()
-        entry = await self._entry(key, latest=True) or Entry(now)
+        entry = await self._entry(key, latest=True) or ConversationState(seen=now)
         entry = replace(entry, limits=entry.limits.learned(limits), written=now)
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
@@ -147,27 +139,32 @@ class Conversations:
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))
 
-    async def _entry(self, key: bytes, *, latest: bool = False) -> Entry | None:
+    async def _entry(self, key: bytes, *, latest: bool = False) -> ConversationState | None:
         return (await self._table.get([key], latest=latest)).get(key)
 
 
-def _pack(entry: Entry) -> bytes:
+def _pack(entry: ConversationState) -> bytes:
     lesson = asdict(entry.limits)
     record = {"seen": entry.seen, "lesson": lesson, "tool": entry.tool, "revision": entry.revision}
     record["life"] = entry.life
     return orjson.dumps({**record, "waits": True} if entry.waits else record)
 
 
-def _unpack(record: bytes) -> Entry:
+def _unpack(record: bytes) -> ConversationState:
     """Read an entry of any release: unknown members are ignored, missing ones get defaults."""
     written: Mapping[str, Any] = orjson.loads(record)
-    names = {field.name for field in fields(LearnedLimits)}
+    names = {member.name for member in fields(LearnedLimits)}
     limits = {name: value for name, value in written["lesson"].items() if name in names}
-    seen = float(written["seen"])
-    revision = str(written.get("revision", ""))
-    waits = bool(written.get("waits"))
-    life = float(written.get("life", 0.0))
-    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision, waits, life)
+    return ConversationState(
+        None,
+        LearnedLimits(**limits),
+        str(written["tool"]),
+        str(written.get("revision", "")),
+        bool(written.get("waits")),
+        seen=float(written["seen"]),
+        life=float(written.get("life", 0.0)),
+        written=float(written["seen"]),
+    )
 
 
 SCHEMA = Schema(
