@@ -62,6 +62,12 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
     return repr(val)[:60] if isinstance(val, (tuple, list, dict, frozenset)) else None
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def log_level() -> Iterator[None]:
     """A command that runs in the tests' own process says less from then on; the next test hears all again."""

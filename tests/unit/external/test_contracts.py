@@ -62,15 +62,12 @@ def test_what_the_api_is_asked(service: Service) -> None:
     }
 
 
-def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
-    async def call() -> None:
-        http = Http()
-        await strategies.of_service(
-            ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http
-        ).shorten(Task("a text " * 30))
-        await http.close()
-
-    asyncio.run(call())
+async def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
+    http = Http()
+    await strategies.of_service(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
+        Task("a text " * 30)
+    )
+    await http.close()
     [asked] = service.asked
     assert asked.path == "/v1/shorten"
     assert "x-api-key" not in asked.headers

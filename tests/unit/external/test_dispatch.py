@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,39 +56,34 @@ class Bench:
         return await self.dispatcher.outcomes(self.strategy, asks, deadline, **more)
 
 
-def run(service: Service, work: Callable[[Bench], Coroutine[Any, Any, Any]], **more: Any) -> Any:
-    async def inside() -> Any:
-        bench = Bench(service, **more)
-        try:
-            return await work(bench)
-        finally:
-            bench.dispatcher.cancel()
-            await asyncio.sleep(0)
-            await bench.http.close()
-            bench.database.close()
-
-    return asyncio.run(inside())
+@asynccontextmanager
+async def running(service: Service, **more: Any) -> AsyncIterator[Bench]:
+    bench = Bench(service, **more)
+    try:
+        yield bench
+    finally:
+        bench.dispatcher.cancel()
+        await asyncio.sleep(0)
+        await bench.http.close()
+        bench.database.close()
 
 
 EAGER = getattr(asyncio, "eager_task_factory", None)
 
 
 @pytest.mark.parametrize("factory", [None, EAGER] if EAGER else [None])
-def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> None:
+async def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> None:
     """Newer versions of mitmproxy run tasks eagerly."""
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         asyncio.get_running_loop().set_task_factory(factory)
         outcomes = await bench.outcomes(ask(), ask(), ask(text(1)))
         assert [outcome.how for outcome in outcomes] == ["miss", "miss", "miss"]
         assert (await bench.dispatcher.outcomes(SIMPLE, [ask()], 20))[0].text is not None
-
-    run(service, work)
     assert len(service.asked) == 2
 
 
-def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> None:
-    async def work(bench: Bench) -> None:
+async def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> None:
+    async with running(service) as bench:
         [first] = await bench.outcomes(ask())
         [again] = await bench.outcomes(ask())
         [later] = await bench.another().outcomes(bench.strategy, [ask()], 20)
@@ -96,8 +92,6 @@ def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> No
         assert first.text is not None
         assert "(version " in first.text
         assert (bench.dispatcher.metrics.misses, bench.dispatcher.metrics.hits) == (1, 1)
-
-    run(service, work)
     assert len(service.asked) == 1
 
 
@@ -111,12 +105,10 @@ def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> No
         {"credential": Credential("h", {}, b"someone")},
     ],
 )
-def test_another_question_is_another_answer(change: dict[str, Any], service: Service) -> None:
-    async def work(bench: Bench) -> None:
+async def test_another_question_is_another_answer(change: dict[str, Any], service: Service) -> None:
+    async with running(service) as bench:
         await bench.outcomes(ask())
         assert [outcome.how for outcome in await bench.outcomes(ask(), ask(**change))] == ["hit", "miss"]
-
-    run(service, work)
 
 
 def test_another_model_or_strategy_is_another_answer() -> None:
@@ -136,42 +128,35 @@ def test_another_model_or_strategy_is_another_answer() -> None:
     assert response_key(SECRET, one, task) == response_key(SECRET, replace(one), Task(text()))
 
 
-def test_two_hundred_results_keep_to_the_limits(service: Service) -> None:
+async def test_two_hundred_results_keep_to_the_limits(service: Service) -> None:
     service.does(delay=0.005)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(200)))
         assert {outcome.how for outcome in outcomes} == {"miss"}
         for number, outcome in enumerate(outcomes):
             assert outcome.text is not None
             assert outcome.text.startswith(f"{number} line 0 ")
-
-    run(service, work)
     assert len(service.asked) == 200
     assert 5 <= service.most_at_once <= 10
 
 
-def test_the_limits_are_those_of_the_process(service: Service) -> None:
+async def test_the_limits_are_those_of_the_process(service: Service) -> None:
     """Two dispatchers, as after a change of settings, have no more places than one."""
     service.does(delay=0.01)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         other = bench.another()
         await asyncio.gather(
             bench.outcomes(*(ask(text(n)) for n in range(30))),
             other.outcomes(bench.strategy, [ask(text(n + 100)) for n in range(30)], 20),
         )
-
-    run(service, work)
     assert len(service.asked) == 60
     assert service.most_at_once <= 10
 
 
-def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
+async def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         waiting = [asyncio.create_task(bench.outcomes(ask(), ask())) for _ in range(5)]
         while not service.asked:
             await asyncio.sleep(0.001)
@@ -184,13 +169,11 @@ def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
         texts = {outcome.text for outcomes in found[1:] for outcome in outcomes}
         assert len(texts) == 1
         assert None not in texts
-
-    run(service, work)
     assert len(service.asked) == 1
 
 
-def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Service) -> None:
-    async def work(bench: Bench) -> None:
+async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Service) -> None:
+    async with running(service) as bench:
         stored = bench.dispatcher._compressed
         looked, answered = asyncio.Event(), asyncio.Event()
 
@@ -215,16 +198,13 @@ def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Ser
         [late] = await slow
         assert quick.text == late.text
         assert late.text is not None
-
-    run(service, work)
     assert len(service.asked) == 1
 
 
-def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Service) -> None:
+async def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         # What nobody waits for is never sent: another one does so until it is.
         patient = asyncio.create_task(bench.outcomes(ask()))
         while not service.asked:
@@ -237,30 +217,24 @@ def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Se
             await asyncio.sleep(0.001)
         [now] = await bench.outcomes(ask())
         assert now.how == "hit"
-
-    run(service, work)
     assert len(service.asked) == 1
 
 
-def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(service: Service) -> None:
+async def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(30)), deadline=0.3)
         assert {outcome.how for outcome in outcomes} == {"deadline"}
         hold.set()
         while bench.dispatcher._flights:
             await asyncio.sleep(0.001)
-
-    run(service, work)
     assert len(service.asked) <= 10
 
 
-def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
+async def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
     service.does(status=500)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(100)))
         kinds = {outcome.how for outcome in outcomes}
         assert kinds == {"status", "breaker open"}
@@ -268,22 +242,17 @@ def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
         assert sum(bench.dispatcher.metrics.failures.values()) == 101
         [breaker] = bench.shared.breakers.values()
         assert breaker.times == 1
-
-    run(service, work)
     assert 5 <= len(service.asked) <= 15
 
 
-def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(service: Service) -> None:
+async def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(service: Service) -> None:
     service.does(text="x" * 5_000)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(20)))
         assert outcomes == [Outcome(None, "not smaller")] * 20
         assert not any(breaker.times for breaker in bench.shared.breakers.values())
         # Known too: it is not asked about again.
         assert await bench.outcomes(ask(text(3))) == [Outcome(None, "not smaller")]
-
-    run(service, work)
     assert len(service.asked) == 20
 
 
@@ -300,29 +269,23 @@ def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(servic
         (Does(text="fine \x1b[2K"), "control characters"),
     ],
 )
-def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Service) -> None:
+async def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Service) -> None:
     service.behaviour = lambda asked: does
-
-    async def work(bench: Bench) -> None:
+    async with running(service, timeout=0.3 if does.hang else 20) as bench:
         [outcome] = await bench.outcomes(ask())
         assert outcome == Outcome(None, how)
         assert not bench.dispatcher._flights
 
-    run(service, work, timeout=0.3 if does.hang else 20)
 
-
-def test_a_failure_is_not_kept_and_success_comes_later(service: Service) -> None:
+async def test_a_failure_is_not_kept_and_success_comes_later(service: Service) -> None:
     answers = iter([Does(status=500), Does(text="short")])
     service.behaviour = lambda asked: next(answers)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         assert await bench.outcomes(ask()) == [Outcome(None, "status")]
         assert await bench.outcomes(ask()) == [Outcome("short", "miss")]
 
-    run(service, work)
 
-
-def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
+async def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
     key_line = "AWS key AKIA" + "IOSFODNN7EXAMPLX"
     service.does(text=f"all is well, {key_line}")
     body = text() + "\nERROR the queue is closed"
@@ -330,7 +293,7 @@ def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
     def redact(given: str) -> str:
         return given.replace(key_line, "[REDACTED:aws]")
 
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         asked = replace(ask(body), redact=redact)
         [outcome] = await bench.outcomes(asked)
         assert outcome.text is not None
@@ -343,13 +306,10 @@ def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
         [hit] = await bench.outcomes(asked)
         assert hit == Outcome(outcome.text, "hit")
 
-    run(service, work)
 
-
-def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Service) -> None:
+async def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Service) -> None:
     service.does(text="short " * 10)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         turns: list[Callable[[], Any]] = []
 
         async def turn(piece: Callable[[], Any]) -> Any:
@@ -362,27 +322,22 @@ def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Service) ->
         [outcome] = await bench.outcomes(replace(ask(), work=turn))
         assert (outcome.how, len(turns)) == ("hit", 3)
 
-    run(service, work)
 
-
-def test_an_answer_that_cannot_be_searched_for_secrets_is_none(service: Service) -> None:
+async def test_an_answer_that_cannot_be_searched_for_secrets_is_none(service: Service) -> None:
     def redact(given: str) -> str:
         raise RedactionError("no")
 
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         assert await bench.outcomes(replace(ask(), redact=redact)) == [Outcome(None, "redaction")]
         rows = await bench.database.run(
             lambda connection: connection.execute("SELECT 1 FROM compressed").fetchall()
         )
         assert rows == []
 
-    run(service, work)
 
-
-def test_prefix_and_hint_count(service: Service) -> None:
+async def test_prefix_and_hint_count(service: Service) -> None:
     service.does(text="short " * 10)
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         small = "short " * 14
         bare = Ask(Task(small), small)
         assert [outcome.how for outcome in await bench.outcomes(bare)] == ["miss"]
@@ -392,13 +347,10 @@ def test_prefix_and_hint_count(service: Service) -> None:
         # Of a text that was shortened before, the shorter form is what must be undercut.
         assert await bench.outcomes(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
 
-    run(service, work)
 
-
-def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
+async def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
     dear = replace(ask(), reader=Reader("gpt-5-nano", 0.1, 1.0))
-
-    async def work(bench: Bench) -> None:
+    async with running(service, model="toc_latte_v1") as bench:
         assert await bench.outcomes(dear) == [Outcome(None, "not worth its price")]
         assert service.asked == []
         [outcome] = await bench.outcomes(dear, cost_check=False)
@@ -411,48 +363,37 @@ def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
         assert "1 calls" in lines
         assert "not worth its price 1" in lines
 
-    run(service, work, model="toc_latte_v1")
 
-
-def test_kept_answers_leave_after_their_time() -> None:
+async def test_kept_answers_leave_after_their_time() -> None:
     now = [1_000.0]
-
-    async def work() -> None:
-        database = Database(None, 1 << 26)
-        kept = Table(database, SCHEMA, 100, lambda: now[0])
-        await kept.add({b"a": "text of a"})
-        now[0] += 80
-        assert await kept.get([b"a", b"b"]) == {b"a": "text of a"}
-        now[0] += 80
-        assert await kept.get([b"a"]) == {b"a": "text of a"}
-        await kept.add({b"a": "another text"})
-        assert await kept.get([b"a"]) == {b"a": "text of a"}
-        now[0] += 101
-        assert await kept.get([b"a"]) == {}
-        await kept.add({b"a": "another text"})
-        assert await kept.get([b"a"]) == {b"a": "another text"}
-        assert await kept.get([]) == {}
-        database.close()
-
-    asyncio.run(work())
+    database = Database(None, 1 << 26)
+    kept = Table(database, SCHEMA, 100, lambda: now[0])
+    await kept.add({b"a": "text of a"})
+    now[0] += 80
+    assert await kept.get([b"a", b"b"]) == {b"a": "text of a"}
+    now[0] += 80
+    assert await kept.get([b"a"]) == {b"a": "text of a"}
+    await kept.add({b"a": "another text"})
+    assert await kept.get([b"a"]) == {b"a": "text of a"}
+    now[0] += 101
+    assert await kept.get([b"a"]) == {}
+    await kept.add({b"a": "another text"})
+    assert await kept.get([b"a"]) == {b"a": "another text"}
+    assert await kept.get([]) == {}
+    database.close()
 
 
-def test_simple_needs_nobody(service: Service) -> None:
-    async def work(bench: Bench) -> None:
+async def test_simple_needs_nobody(service: Service) -> None:
+    async with running(service) as bench:
         [outcome] = await bench.dispatcher.outcomes(SIMPLE, [ask("one two three four five " * 40)], 20)
         assert outcome == Outcome("one two three four five " * 9 + "one two three four five...", "miss")
         assert bench.dispatcher.metrics.dollars == 0
-
-    run(service, work)
     assert service.asked == []
 
 
-def test_asked_is_what_was_redacted(service: Service) -> None:
+async def test_asked_is_what_was_redacted(service: Service) -> None:
     """The service sees the task and nothing else."""
     seen: list[Asked] = service.asked
-
-    async def work(bench: Bench) -> None:
+    async with running(service) as bench:
         await bench.outcomes(Ask(Task("words " * 80, "Bash", "command: x", "Why?"), "words " * 80))
-
-    run(service, work)
     assert seen[0].body.keys() == {"tool_output", "tool_name", "compression_model_name", "query"}

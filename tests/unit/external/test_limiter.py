@@ -41,17 +41,14 @@ def test_the_bucket_never_gives_more_than_it_holds_and_gets() -> None:
         assert number < burst + rate * (moment - start + 0.05)
 
 
-def test_a_cancelled_token_is_put_back() -> None:
-    async def run() -> None:
-        limits = Limits(5, rate=0.001, burst=1)
-        await limits.token()
-        waiting = asyncio.create_task(limits.token())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert limits._level == pytest.approx(0, abs=0.01)
-
-    asyncio.run(run())
+async def test_a_cancelled_token_is_put_back() -> None:
+    limits = Limits(5, rate=0.001, burst=1)
+    await limits.token()
+    waiting = asyncio.create_task(limits.token())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert limits._level == pytest.approx(0, abs=0.01)
 
 
 def admitted(breaker: Breaker) -> int:

@@ -55,47 +55,39 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-def test_what_was_not_used_for_long_is_forgotten() -> None:
+async def test_what_was_not_used_for_long_is_forgotten() -> None:
     clock = Clock()
-
-    async def run() -> None:
-        database = Database(None, 1 << 26)
-        known = opened(database, 100, clock)
-        await known.sent(b"old")
-        clock.now += 1000
-        for number in range(250):
-            await known.sent(b"new %d" % number)
-        assert await opened(database, 100, clock).past(b"old") == ConversationState()
-        assert (await opened(database, 100, clock).past(b"new 0")).idle is not None
-        database.close()
-
-    asyncio.run(run())
+    database = Database(None, 1 << 26)
+    known = opened(database, 100, clock)
+    await known.sent(b"old")
+    clock.now += 1000
+    for number in range(250):
+        await known.sent(b"new %d" % number)
+    assert await opened(database, 100, clock).past(b"old") == ConversationState()
+    assert (await opened(database, 100, clock).past(b"new 0")).idle is not None
+    database.close()
 
 
 # First events
 
 
-def test_of_proxies_on_one_file_one_declares_the_tool_for_all(tmp_path: Path) -> None:
+async def test_of_proxies_on_one_file_one_declares_the_tool_for_all(tmp_path: Path) -> None:
     """A tool that comes and goes with each turn costs the provider's cache each time."""
     clock = Clock()
-
-    async def go() -> None:
-        ours, theirs = (Database(tmp_path / "x.sqlite", 1 << 26) for _ in range(2))
-        here, there = (opened(database, 86_400, clock) for database in (ours, theirs))
-        await here.sent(b"a", waits=True)
-        await ours.written()
-        assert (await there.past(b"a")).waits
-        clock.now += 5
-        await there.sent(b"a", "expand_context")
-        await theirs.written()
-        clock.now += 2
-        assert await here.past(b"a") == ConversationState(2.0, tool="expand_context")
-        # What this one has put itself is what it finds, written or not.
-        await here.sent(b"b", waits=True)
-        clock.now += 3
-        await here.sent(b"b", waits=True)
-        assert (await here.past(b"b")).idle == 0.0
-        for database in (ours, theirs):
-            database.close()
-
-    asyncio.run(go())
+    ours, theirs = (Database(tmp_path / "x.sqlite", 1 << 26) for _ in range(2))
+    here, there = (opened(database, 86_400, clock) for database in (ours, theirs))
+    await here.sent(b"a", waits=True)
+    await ours.written()
+    assert (await there.past(b"a")).waits
+    clock.now += 5
+    await there.sent(b"a", "expand_context")
+    await theirs.written()
+    clock.now += 2
+    assert await here.past(b"a") == ConversationState(2.0, tool="expand_context")
+    # What this one has put itself is what it finds, written or not.
+    await here.sent(b"b", waits=True)
+    clock.now += 3
+    await here.sent(b"b", waits=True)
+    assert (await here.past(b"b")).idle == 0.0
+    for database in (ours, theirs):
+        database.close()

@@ -83,57 +83,49 @@ def test_large_exchanges_cost_no_decision_and_the_file_stays_below_the_cap(tmp_p
     run(path, MEGABYTE, read)
 
 
-def test_the_oldest_of_all_tables_leave_first(tmp_path: Path) -> None:
+async def test_the_oldest_of_all_tables_leave_first(tmp_path: Path) -> None:
     path, clock = tmp_path / "p.sqlite", Clock()
-
-    async def go() -> None:
-        database = Database(path, MEGABYTE)
-        kept = Table(database, decisions.SCHEMA, DAY, clock)
-        exchanged = Table(database, exchanges.SCHEMA, DAY, clock)
-        texts = Originals(Table(database, records.ORIGINALS, DAY, clock))
-        answers = Table(database, records.COMPRESSED, DAY, clock)
-        await kept.put(DECISIONS)
-        for number in range(30):
-            clock.now += 10
-            await exchanged.put({b"%d" % number: exchange(20_000)})
-            await texts.put(b"scope", {str(number): os.urandom(10_000).hex()})
-            await answers.add({b"%d" % number: os.urandom(5_000).hex()})
-            assert path.stat().st_size <= MEGABYTE
-        fresh = Table(database, exchanges.SCHEMA, DAY, clock)
-        numbers = {int(key) for key in await fresh.get(b"%d" % number for number in range(30))}
-        with_text = {number for number in range(30) if await texts.get(b"scope", str(number)) is not None}
-        with_answer = {int(key) for key in await answers.get(b"%d" % number for number in range(30))}
-        for left in (numbers, with_text, with_answer):
-            assert left == set(range(min(left), 30))
-            assert 0 < min(left) < 29
-        assert max(map(min, (numbers, with_text, with_answer))) - min(numbers) <= 1
-        assert await Table(database, decisions.SCHEMA, DAY, clock).get(DECISIONS) == DECISIONS
-        database.close()
-
-    asyncio.run(go())
+    database = Database(path, MEGABYTE)
+    kept = Table(database, decisions.SCHEMA, DAY, clock)
+    exchanged = Table(database, exchanges.SCHEMA, DAY, clock)
+    texts = Originals(Table(database, records.ORIGINALS, DAY, clock))
+    answers = Table(database, records.COMPRESSED, DAY, clock)
+    await kept.put(DECISIONS)
+    for number in range(30):
+        clock.now += 10
+        await exchanged.put({b"%d" % number: exchange(20_000)})
+        await texts.put(b"scope", {str(number): os.urandom(10_000).hex()})
+        await answers.add({b"%d" % number: os.urandom(5_000).hex()})
+        assert path.stat().st_size <= MEGABYTE
+    fresh = Table(database, exchanges.SCHEMA, DAY, clock)
+    numbers = {int(key) for key in await fresh.get(b"%d" % number for number in range(30))}
+    with_text = {number for number in range(30) if await texts.get(b"scope", str(number)) is not None}
+    with_answer = {int(key) for key in await answers.get(b"%d" % number for number in range(30))}
+    for left in (numbers, with_text, with_answer):
+        assert left == set(range(min(left), 30))
+        assert 0 < min(left) < 29
+    assert max(map(min, (numbers, with_text, with_answer))) - min(numbers) <= 1
+    assert await Table(database, decisions.SCHEMA, DAY, clock).get(DECISIONS) == DECISIONS
+    database.close()
 
 
-def test_decisions_leave_when_nothing_else_is_left(tmp_path: Path) -> None:
+async def test_decisions_leave_when_nothing_else_is_left(tmp_path: Path) -> None:
     path, clock = tmp_path / "p.sqlite", Clock()
-
-    async def go() -> None:
-        database = Database(path, MEGABYTE)
-        exchanged = Table(database, exchanges.SCHEMA, DAY, clock)
-        book = Table(database, decisions.SCHEMA, DAY, clock)
-        await exchanged.put({b"e": exchange(50_000)})
-        for number in range(100):
-            clock.now += 10
-            await book.put({b"%d" % number: Decision(os.urandom(10_000).hex(), Facts())})
-            assert path.stat().st_size <= MEGABYTE
-        left = {int(key) for key in await Table(database, decisions.SCHEMA, DAY, clock).get(
-            b"%d" % number for number in range(100)
-        )}  # fmt: skip
-        assert left == set(range(min(left), 100))
-        assert 0 < min(left) < 50
-        assert await Table(database, exchanges.SCHEMA, DAY, clock).get([b"e"]) == {}
-        database.close()
-
-    asyncio.run(go())
+    database = Database(path, MEGABYTE)
+    exchanged = Table(database, exchanges.SCHEMA, DAY, clock)
+    book = Table(database, decisions.SCHEMA, DAY, clock)
+    await exchanged.put({b"e": exchange(50_000)})
+    for number in range(100):
+        clock.now += 10
+        await book.put({b"%d" % number: Decision(os.urandom(10_000).hex(), Facts())})
+        assert path.stat().st_size <= MEGABYTE
+    left = {int(key) for key in await Table(database, decisions.SCHEMA, DAY, clock).get(
+        b"%d" % number for number in range(100)
+    )}  # fmt: skip
+    assert left == set(range(min(left), 100))
+    assert 0 < min(left) < 50
+    assert await Table(database, exchanges.SCHEMA, DAY, clock).get([b"e"]) == {}
+    database.close()
 
 
 def test_a_file_that_is_too_large_shrinks_in_steps_between_other_work(tmp_path: Path) -> None:
@@ -195,25 +187,19 @@ def test_tables_that_nobody_uses_now_count_too(tmp_path: Path) -> None:
     run(path, MEGABYTE, grow)
 
 
-def test_what_was_not_used_for_its_time_leaves_with_any_write(tmp_path: Path) -> None:
+async def test_what_was_not_used_for_its_time_leaves_with_any_write(tmp_path: Path) -> None:
     path, clock = tmp_path / "p.sqlite", Clock()
-
-    async def go() -> None:
-        database = Database(path, MEGABYTE)
-        texts = Originals(Table(database, records.ORIGINALS, 100, clock))
-        book = Table(database, decisions.SCHEMA, DAY, clock)
-        await texts.put(b"scope", {"a": "text", "b": "text"})
-        clock.now += 80
-        assert await texts.get(b"scope", "b") == "text"
-        clock.now += 80
-        await book.put(DECISIONS)
-        rows = await database.run(
-            lambda connection: connection.execute("SELECT used FROM originals").fetchall()
-        )
-        assert rows == [(int(clock.now) - 80,)]
-        database.close()
-
-    asyncio.run(go())
+    database = Database(path, MEGABYTE)
+    texts = Originals(Table(database, records.ORIGINALS, 100, clock))
+    book = Table(database, decisions.SCHEMA, DAY, clock)
+    await texts.put(b"scope", {"a": "text", "b": "text"})
+    clock.now += 80
+    assert await texts.get(b"scope", "b") == "text"
+    clock.now += 80
+    await book.put(DECISIONS)
+    rows = await database.run(lambda connection: connection.execute("SELECT used FROM originals").fetchall())
+    assert rows == [(int(clock.now) - 80,)]
+    database.close()
 
 
 @pytest.mark.parametrize("path", [None, "p.sqlite"])

@@ -3,7 +3,6 @@ came meanwhile is found later."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import resource
@@ -98,31 +97,27 @@ async def found(stores: Stores, *wanted: dict[bytes, Decision]) -> bool:
 
 
 @pytest.mark.parametrize("failure", [locked, full, read_only])
-def test_nothing_is_lost_while_it_cannot_be_written(
+async def test_nothing_is_lost_while_it_cannot_be_written(
     failure: Failure, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p"
-
-    async def go() -> None:
-        with opened(path) as stores:
-            await stores.decisions.put(BEFORE)
-            await stores.originals.put(b"s", {"r": "original"})
-        with opened(path) as stores:
-            with failure(stores, path):
-                # What is asked for first is in the file alone.
-                await stores.decisions.put(DURING)
-                assert stores.database.file.failed
-                assert await found(stores, BEFORE, DURING)
-                assert await stores.originals.get(b"s", "r") == "original"
-                assert not await stores.decisions.is_empty()
-            await stores.decisions.put(AFTER)
-            assert not stores.database.file.failed
-            assert await found(stores, BEFORE, DURING, AFTER)
-        with opened(path) as stores:
-            assert await found(stores, BEFORE, DURING, AFTER)
-            assert not stores.database.file.failed
-
-    asyncio.run(go())
+    with opened(path) as stores:
+        await stores.decisions.put(BEFORE)
+        await stores.originals.put(b"s", {"r": "original"})
+    with opened(path) as stores:
+        with failure(stores, path):
+            # What is asked for first is in the file alone.
+            await stores.decisions.put(DURING)
+            assert stores.database.file.failed
+            assert await found(stores, BEFORE, DURING)
+            assert await stores.originals.get(b"s", "r") == "original"
+            assert not await stores.decisions.is_empty()
+        await stores.decisions.put(AFTER)
+        assert not stores.database.file.failed
+        assert await found(stores, BEFORE, DURING, AFTER)
+    with opened(path) as stores:
+        assert await found(stores, BEFORE, DURING, AFTER)
+        assert not stores.database.file.failed
     lines = [one.getMessage() for one in caplog.records]
     assert [line.startswith(f"{WARNING_ID}: {path}: ") for line in lines] == [True, True]
     assert "it can be written again" in lines[1]
@@ -137,51 +132,43 @@ def no_room() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_start_on_a_full_disk_knows_what_is_stored(
+async def test_a_start_on_a_full_disk_knows_what_is_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, killed = tmp_path / "p", tmp_path / "killed"
-
-    async def go() -> None:
-        with opened(path) as stores:
-            await stores.decisions.put(BEFORE)
-            for end in ("", "-wal"):
-                # As a proxy leaves it that is killed.
-                shutil.copy(f"{path}{end}", f"{killed}{end}")
-        for file, knows in ((path, True), (killed, False)):
-            with no_room():
-                started = opened(file)
-                stores = started.__enter__()
-                assert await found(stores, BEFORE) is knows
-                await stores.decisions.put(DURING)
-                assert await found(stores, DURING)
-                assert stores.database.file.failed
-            await stores.decisions.put(AFTER)
-            assert not stores.database.file.failed
+    with opened(path) as stores:
+        await stores.decisions.put(BEFORE)
+        for end in ("", "-wal"):
+            # As a proxy leaves it that is killed.
+            shutil.copy(f"{path}{end}", f"{killed}{end}")
+    for file, knows in ((path, True), (killed, False)):
+        with no_room():
+            started = opened(file)
+            stores = started.__enter__()
+            assert await found(stores, BEFORE) is knows
+            await stores.decisions.put(DURING)
+            assert await found(stores, DURING)
+            assert stores.database.file.failed
+        await stores.decisions.put(AFTER)
+        assert not stores.database.file.failed
+        assert await found(stores, BEFORE, DURING, AFTER)
+        started.__exit__(None, None, None)
+        with opened(file) as stores:
             assert await found(stores, BEFORE, DURING, AFTER)
-            started.__exit__(None, None, None)
-            with opened(file) as stores:
-                assert await found(stores, BEFORE, DURING, AFTER)
-
-    asyncio.run(go())
     lines = [one.getMessage() for one in caplog.records]
     assert len(lines) == 4, "it is said once that it can't be written, and once that it can"
 
 
-def test_what_is_new_is_written_at_the_end_at_the_latest(
+async def test_what_is_new_is_written_at_the_end_at_the_latest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_file, "_FIRST_PAUSE", 3600.0)
-
-    async def go() -> None:
-        with opened(tmp_path / "p") as stores:
-            with locked(stores, tmp_path / "p"):
-                await stores.decisions.put(DURING)
-            assert stores.database.file.failed
-        with opened(tmp_path / "p") as stores:
-            assert await found(stores, DURING)
-
-    asyncio.run(go())
+    with opened(tmp_path / "p") as stores:
+        with locked(stores, tmp_path / "p"):
+            await stores.decisions.put(DURING)
+        assert stores.database.file.failed
+    with opened(tmp_path / "p") as stores:
+        assert await found(stores, DURING)
 
 
 def test_days_add_up_over_a_failure(tmp_path: Path) -> None:
@@ -208,78 +195,67 @@ def test_days_add_up_over_a_failure(tmp_path: Path) -> None:
         assert sums(stores) == told(3)
 
 
-def test_what_is_forgotten_in_a_failure_does_not_come_back(tmp_path: Path) -> None:
-    async def go() -> None:
-        with opened(tmp_path / "p") as stores:
-            await stores.decisions.put(BEFORE)
-        with opened(tmp_path / "p") as stores:
-            with locked(stores, tmp_path / "p"):
-                await stores.decisions.put(DURING)
-                stores.database.forget(())
-                assert await stores.decisions.get(BEFORE) == {}
-            await stores.decisions.put(AFTER)
-            assert not stores.database.file.failed
-        with opened(tmp_path / "p") as stores:
-            assert await stores.decisions.get([*BEFORE, *AFTER]) == AFTER
-
-    asyncio.run(go())
+async def test_what_is_forgotten_in_a_failure_does_not_come_back(tmp_path: Path) -> None:
+    with opened(tmp_path / "p") as stores:
+        await stores.decisions.put(BEFORE)
+    with opened(tmp_path / "p") as stores:
+        with locked(stores, tmp_path / "p"):
+            await stores.decisions.put(DURING)
+            stores.database.forget(())
+            assert await stores.decisions.get(BEFORE) == {}
+        await stores.decisions.put(AFTER)
+        assert not stores.database.file.failed
+    with opened(tmp_path / "p") as stores:
+        assert await stores.decisions.get([*BEFORE, *AFTER]) == AFTER
 
 
-def test_a_file_that_is_removed_is_begun_anew_and_what_is_used_moves_over(
+async def test_a_file_that_is_removed_is_begun_anew_and_what_is_used_moves_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p"
-
-    async def go() -> None:
-        with opened(path) as stores:
-            await stores.decisions.put(BEFORE)
-            await stores.originals.put(b"s", {"used": "original", "unused": "original"})
-        with opened(path) as stores:
-            await stores.decisions.put(DURING)
-            for file in tmp_path.glob("p*"):
-                if file.suffix != ".key":
-                    file.unlink()
-            # Another proxy has begun one already.
-            with opened(path) as other:
-                await other.decisions.put(AFTER)
-                assert await found(stores, BEFORE, DURING, AFTER)
-                assert await stores.originals.get(b"s", "used") == "original"
-                assert await found(stores, DURING)
-                await stores.decisions.put({b"one more": Decision(None, Facts())})
-                assert await found(other, BEFORE, DURING)
-        with opened(path) as stores:
+    with opened(path) as stores:
+        await stores.decisions.put(BEFORE)
+        await stores.originals.put(b"s", {"used": "original", "unused": "original"})
+    with opened(path) as stores:
+        await stores.decisions.put(DURING)
+        for file in tmp_path.glob("p*"):
+            if file.suffix != ".key":
+                file.unlink()
+        # Another proxy has begun one already.
+        with opened(path) as other:
+            await other.decisions.put(AFTER)
             assert await found(stores, BEFORE, DURING, AFTER)
             assert await stores.originals.get(b"s", "used") == "original"
-            assert await stores.originals.get(b"s", "unused") is None
-
-    asyncio.run(go())
+            assert await found(stores, DURING)
+            await stores.decisions.put({b"one more": Decision(None, Facts())})
+            assert await found(other, BEFORE, DURING)
+    with opened(path) as stores:
+        assert await found(stores, BEFORE, DURING, AFTER)
+        assert await stores.originals.get(b"s", "used") == "original"
+        assert await stores.originals.get(b"s", "unused") is None
     (line,) = [one.getMessage() for one in caplog.records]
     assert line == f"{MOVED_ID}: {path}: it was removed; a new one begins"
 
 
-def test_a_folder_that_is_gone_for_a_while_takes_nothing_along(tmp_path: Path) -> None:
+async def test_a_folder_that_is_gone_for_a_while_takes_nothing_along(tmp_path: Path) -> None:
     folder, aside = tmp_path / "folder", tmp_path / "aside"
-
-    async def go() -> None:
-        with opened(folder / "p") as stores:
-            await stores.decisions.put(BEFORE)
-        with opened(folder / "p") as stores:
-            await stores.decisions.put(DURING)
-            folder.rename(aside)
-            # No other one can be made in its place.
-            folder.write_text("")
-            assert await found(stores, BEFORE, DURING)
-            await stores.decisions.put(AFTER)
-            folder.unlink()
-            aside.rename(folder)
-            assert await found(stores, BEFORE, DURING, AFTER)
-        with opened(folder / "p") as stores:
-            assert await found(stores, BEFORE, DURING, AFTER)
-
-    asyncio.run(go())
+    with opened(folder / "p") as stores:
+        await stores.decisions.put(BEFORE)
+    with opened(folder / "p") as stores:
+        await stores.decisions.put(DURING)
+        folder.rename(aside)
+        # No other one can be made in its place.
+        folder.write_text("")
+        assert await found(stores, BEFORE, DURING)
+        await stores.decisions.put(AFTER)
+        folder.unlink()
+        aside.rename(folder)
+        assert await found(stores, BEFORE, DURING, AFTER)
+    with opened(folder / "p") as stores:
+        assert await found(stores, BEFORE, DURING, AFTER)
 
 
-def test_of_a_damaged_file_what_can_be_read_moves_over(
+async def test_of_a_damaged_file_what_can_be_read_moves_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p"
@@ -290,23 +266,20 @@ def test_of_a_damaged_file_what_can_be_read_moves_over(
         data[4096 * 30 : 4096 * 34] = os.urandom(4096 * 4)
         path.write_bytes(data)
 
-    async def go() -> None:
-        with opened(path) as stores:
-            await stores.decisions.put(rows)
-        damage()
-        with opened(path) as stores:
-            there = await stores.decisions.get(rows)
-            assert 350 < len(there) < 400
-            assert there == {key: rows[key] for key in there}
-        with opened(path) as stores:
-            assert await stores.decisions.get(rows) == there
-
-    asyncio.run(go())
+    with opened(path) as stores:
+        await stores.decisions.put(rows)
+    damage()
+    with opened(path) as stores:
+        there = await stores.decisions.get(rows)
+        assert 350 < len(there) < 400
+        assert there == {key: rows[key] for key in there}
+    with opened(path) as stores:
+        assert await stores.decisions.get(rows) == there
     (line,) = [one.getMessage() for one in caplog.records]
     assert line.startswith(f"{MOVED_ID}: {path}: it is damaged")
 
 
-def test_a_clock_that_is_wrong_for_a_while_makes_nothing_old(tmp_path: Path) -> None:
+async def test_a_clock_that_is_wrong_for_a_while_makes_nothing_old(tmp_path: Path) -> None:
     clock, passed = Moving(1_800_000_000.0), Moving(50.0)
     steady = SteadyTime(clock, passed)
 
@@ -316,27 +289,24 @@ def test_a_clock_that_is_wrong_for_a_while_makes_nothing_old(tmp_path: Path) -> 
         states = Conversations(Table(database, conversations.SCHEMA, 30 * DAY, clock, steady), clock, steady)
         return database, table, states
 
-    async def go() -> None:
+    database, table, states = begun()
+    await table.put(BEFORE)
+    await states.sent(b"c")
+    database.close()
+    for jump in (40 * DAY, -400 * DAY, 360 * DAY):
         database, table, states = begun()
-        await table.put(BEFORE)
+        clock.now += jump
+        passed.now += 60
+        # What is written lets go of what is old.
+        await table.put(AFTER)
+        assert await table.get(BEFORE) == BEFORE
+        assert ((await states.past(b"c")).idle or 0.0) <= 60
         await states.sent(b"c")
         database.close()
-        for jump in (40 * DAY, -400 * DAY, 360 * DAY):
-            database, table, states = begun()
-            clock.now += jump
-            passed.now += 60
-            # What is written lets go of what is old.
-            await table.put(AFTER)
-            assert await table.get(BEFORE) == BEFORE
-            assert ((await states.past(b"c")).idle or 0.0) <= 60
-            await states.sent(b"c")
-            database.close()
-        # Behind what was used when the clock was ahead.
-        database, table, _ = begun()
-        for now in (clock, passed):
-            now.now += 71 * DAY
-        await table.put(AFTER)
-        assert await table.get(BEFORE) == {}
-        database.close()
-
-    asyncio.run(go())
+    # Behind what was used when the clock was ahead.
+    database, table, _ = begun()
+    for now in (clock, passed):
+        now.now += 71 * DAY
+    await table.put(AFTER)
+    assert await table.get(BEFORE) == {}
+    database.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -35,107 +34,85 @@ def database(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def test_originals_are_found_in_their_scope_only(database: Database) -> None:
-    async def go() -> None:
-        store = Originals(Table(database, records.ORIGINALS, 60))
-        await store.put(ONE, {"a": "text é\ud800", "b": "other"})
-        assert await store.get(ONE, "a") == "text é\ud800"
-        assert await store.get(TWO, "a") is None
-        assert await store.get(ONE, "c") is None
-        await store.put(ONE, {})
-
-    asyncio.run(go())
+async def test_originals_are_found_in_their_scope_only(database: Database) -> None:
+    store = Originals(Table(database, records.ORIGINALS, 60))
+    await store.put(ONE, {"a": "text é\ud800", "b": "other"})
+    assert await store.get(ONE, "a") == "text é\ud800"
+    assert await store.get(TWO, "a") is None
+    assert await store.get(ONE, "c") is None
+    await store.put(ONE, {})
     assert database.path is not None
     assert database.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_originals_are_renewed_without_being_read(database: Database) -> None:
+async def test_originals_are_renewed_without_being_read(database: Database) -> None:
     clock = Clock()
-
-    async def go() -> None:
-        tables = (Table(database, schema, 60, clock) for schema in (records.ORIGINALS, records.CARRIED))
-        store = Originals(*tables)
-        await store.put(ONE, {"a": "text", "b": "other"}, carried=True)
-        for _ in range(4):
-            clock.now += 50
-            # What was renewed a moment ago is not looked for again.
-            store._renewed.clear()
-            assert await store.renew(ONE, ["a", "c"]) == {"c"}
-            hashed = records._key_again.cache_info().misses
-            assert await store.renew(ONE, ["a", "c"]) == {"c"}
-            assert records._key_again.cache_info().misses == hashed
-        assert await store.get(ONE, "a") == "text"
-        assert await store.get(ONE, "b") is None
-        assert await store.renew(TWO, ["a"]) == {"a"}
-        assert await store.renew(ONE, []) == set()
-
-    asyncio.run(go())
-
-
-def test_originals_expire_after_their_last_use(database: Database) -> None:
-    clock = Clock()
-
-    async def go() -> None:
-        store = Originals(Table(database, records.ORIGINALS, 60, clock))
-        await store.put(ONE, {"a": "text"})
-        for _ in range(4):
-            clock.now += 50
-            assert await store.get(ONE, "a") == "text"
+    tables = (Table(database, schema, 60, clock) for schema in (records.ORIGINALS, records.CARRIED))
+    store = Originals(*tables)
+    await store.put(ONE, {"a": "text", "b": "other"}, carried=True)
+    for _ in range(4):
         clock.now += 50
-        await store.put(ONE, {"a": "text"})
-        clock.now += 59
+        # What was renewed a moment ago is not looked for again.
+        store._renewed.clear()
+        assert await store.renew(ONE, ["a", "c"]) == {"c"}
+        hashed = records._key_again.cache_info().misses
+        assert await store.renew(ONE, ["a", "c"]) == {"c"}
+        assert records._key_again.cache_info().misses == hashed
+    assert await store.get(ONE, "a") == "text"
+    assert await store.get(ONE, "b") is None
+    assert await store.renew(TWO, ["a"]) == {"a"}
+    assert await store.renew(ONE, []) == set()
+
+
+async def test_originals_expire_after_their_last_use(database: Database) -> None:
+    clock = Clock()
+    store = Originals(Table(database, records.ORIGINALS, 60, clock))
+    await store.put(ONE, {"a": "text"})
+    for _ in range(4):
+        clock.now += 50
         assert await store.get(ONE, "a") == "text"
-        clock.now += 61
-        assert await store.get(ONE, "a") is None
-        await Originals(Table(database, records.ORIGINALS, 60, clock)).put(ONE, {"b": "x"})
-        assert await database.run(lambda c: c.execute("SELECT count(*) FROM originals").fetchone()[0]) == 1
+    clock.now += 50
+    await store.put(ONE, {"a": "text"})
+    clock.now += 59
+    assert await store.get(ONE, "a") == "text"
+    clock.now += 61
+    assert await store.get(ONE, "a") is None
+    await Originals(Table(database, records.ORIGINALS, 60, clock)).put(ONE, {"b": "x"})
+    assert await database.run(lambda c: c.execute("SELECT count(*) FROM originals").fetchone()[0]) == 1
 
-    asyncio.run(go())
 
-
-def test_answers_outlive_the_process(database: Database) -> None:
+async def test_answers_outlive_the_process(database: Database) -> None:
     hidden = Hidden((b"{}", b"[]"), None, (b'"x"',), signed=True)
     known = PastResponse("expand_context", exchanges.text_hash("a b"), (b"k" * 16,), hidden)
-
-    async def go() -> None:
-        await Table(database, exchanges.SCHEMA, 60).put({b"1" * 16: known})
-        later = Table(database, exchanges.SCHEMA, 60)
-        assert await later.get([b"1" * 16, b"2" * 16]) == {b"1" * 16: known}
-        assert await later.get([b"1" * 16] * 2) == {b"1" * 16: known}
-        assert await later.get([]) == {}
-
-    asyncio.run(go())
+    await Table(database, exchanges.SCHEMA, 60).put({b"1" * 16: known})
+    later = Table(database, exchanges.SCHEMA, 60)
+    assert await later.get([b"1" * 16, b"2" * 16]) == {b"1" * 16: known}
+    assert await later.get([b"1" * 16] * 2) == {b"1" * 16: known}
+    assert await later.get([]) == {}
 
 
-def test_answers_expire(database: Database) -> None:
+async def test_answers_expire(database: Database) -> None:
     clock = Clock()
-
-    async def go() -> None:
-        store = Table(database, exchanges.SCHEMA, 7200, clock)
-        await store.put({b"1" * 16: PastResponse("t", "")})
-        await store.put({b"3" * 16: PastResponse("t", "")})
-        clock.now += 7000
-        # A look counts as a use.
-        assert await store.get([b"3" * 16])
-        clock.now += 7000
-        later = Table(database, exchanges.SCHEMA, 7200, clock)
-        await later.put({b"2" * 16: PastResponse("t", "")})
-        found = await Table(database, exchanges.SCHEMA, 7200, clock).get([b"1" * 16, b"2" * 16, b"3" * 16])
-        assert set(found) == {b"2" * 16, b"3" * 16}
-
-    asyncio.run(go())
+    store = Table(database, exchanges.SCHEMA, 7200, clock)
+    await store.put({b"1" * 16: PastResponse("t", "")})
+    await store.put({b"3" * 16: PastResponse("t", "")})
+    clock.now += 7000
+    # A look counts as a use.
+    assert await store.get([b"3" * 16])
+    clock.now += 7000
+    later = Table(database, exchanges.SCHEMA, 7200, clock)
+    await later.put({b"2" * 16: PastResponse("t", "")})
+    found = await Table(database, exchanges.SCHEMA, 7200, clock).get([b"1" * 16, b"2" * 16, b"3" * 16])
+    assert set(found) == {b"2" * 16, b"3" * 16}
 
 
-def test_memory_of_answers_has_a_limit(database: Database) -> None:
-    async def go() -> None:
-        store = Table(database, replace(exchanges.SCHEMA, memory=1_500), 60)
-        keys = [bytes([n]) * 16 for n in range(20)]
-        for one in keys:
-            await store.put({one: PastResponse("t", exchanges.text_hash(str(one)))})
-        assert len(store._memory) == 3
-        assert len(await store.get(keys)) == 20
-
-    asyncio.run(go())
+async def test_memory_of_answers_has_a_limit(database: Database) -> None:
+    store = Table(database, replace(exchanges.SCHEMA, memory=1_500), 60)
+    keys = [bytes([n]) * 16 for n in range(20)]
+    for one in keys:
+        await store.put({one: PastResponse("t", exchanges.text_hash(str(one)))})
+    assert len(store._memory) == 3
+    assert len(await store.get(keys)) == 20
 
 
 def visible(
@@ -172,20 +149,16 @@ def test_a_stored_exchange_keeps_its_names() -> None:
     assert SCHEMA.unpack(stored).hidden == hidden
 
 
-def test_what_clients_send_again_is_kept_for_less_and_once_asked_for_as_long_as_the_rest(
+async def test_what_clients_send_again_is_kept_for_less_and_once_asked_for_as_long_as_the_rest(
     database: Database,
 ) -> None:
     clock = Clock()
-
-    async def go() -> None:
-        store = Originals(
-            Table(database, records.ORIGINALS, 100, clock), Table(database, records.CARRIED, 10, clock)
-        )
-        await store.put(ONE, {"held": "h"})
-        await store.put(ONE, {"asked": "a", "left": "l"}, carried=True)
-        clock.now += 5
-        assert await store.get(ONE, "asked") == "a"
-        clock.now += 50
-        assert [await store.get(ONE, ref) for ref in ("held", "asked", "left")] == ["h", "a", None]
-
-    asyncio.run(go())
+    store = Originals(
+        Table(database, records.ORIGINALS, 100, clock), Table(database, records.CARRIED, 10, clock)
+    )
+    await store.put(ONE, {"held": "h"})
+    await store.put(ONE, {"asked": "a", "left": "l"}, carried=True)
+    clock.now += 5
+    assert await store.get(ONE, "asked") == "a"
+    clock.now += 50
+    assert [await store.get(ONE, ref) for ref in ("held", "asked", "left")] == ["h", "a", None]

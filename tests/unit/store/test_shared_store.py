@@ -8,7 +8,7 @@ import itertools
 import logging
 import random
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -78,186 +78,151 @@ async def until(told: Callable[[], Any]) -> None:
     raise AssertionError("it never was so")
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await test()
-
-    asyncio.run(whole())
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
 
 
 def ledger(store: SharedStore, ttl: float = 1000.0) -> SharedTable[Decision]:
     return SharedTable(store, decisions.SCHEMA, ttl)
 
 
-def test_whoever_is_first_is_right(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            first, second = ledger(one), ledger(other)
-            assert await first.settle({b"a": ONE, b"b": KEPT})
-            assert not await second.settle({b"a": OTHER, b"c": OTHER})
-            assert await second.get([b"a", b"c"]) == {b"a": ONE, b"c": OTHER}
-            assert await second.settle({b"b": KEPT}), "the same is no conflict"
-            assert other.figures.conflicts == 1
-            assert await second.settle({b"a": OTHER}, over={b"a"})
-            first.forget([b"a"])
-            assert await first.get([b"a"]) == {b"a": OTHER}
-
-    run(test)
+async def test_whoever_is_first_is_right(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        first, second = ledger(one), ledger(other)
+        assert await first.settle({b"a": ONE, b"b": KEPT})
+        assert not await second.settle({b"a": OTHER, b"c": OTHER})
+        assert await second.get([b"a", b"c"]) == {b"a": ONE, b"c": OTHER}
+        assert await second.settle({b"b": KEPT}), "the same is no conflict"
+        assert other.figures.conflicts == 1
+        assert await second.settle({b"a": OTHER}, over={b"a"})
+        first.forget([b"a"])
+        assert await first.get([b"a"]) == {b"a": OTHER}
 
 
-def test_nothing_can_be_read_or_recognised_without_the_key(redis: RedisServer) -> None:
-    async def test() -> None:
-        secret = b"a key of a conversation"
-        async with proxies(redis, 1) as (one,):
-            await ledger(one).put({secret: ONE})
-            plain = {b"penumbra:key", b"penumbra:probe"}
-            rows = {name: redis.client.get(name) for name in {*redis.client.scan_iter()} - plain}
-            assert redis.client.get("penumbra:key") not in (KEY, KEY[:8])
-            assert len(rows) == 2
-            assert all(name.startswith((b"penumbra:decisions:", b"penumbra:filled:")) for name in rows)
-            assert not any(secret in name or b"first form" in value for name, value in rows.items())
-        async with proxies(redis, 1, b"x" * 32) as (stranger,):
-            assert await ledger(stranger).get([secret]) == {}
-            assert await ledger(stranger).settle({secret: OTHER}), "its rows have other names"
-        async with proxies(redis, 1) as (again,):
-            assert await ledger(again).get([secret]) == {secret: ONE}
-
-    run(test)
+async def test_nothing_can_be_read_or_recognised_without_the_key(redis: RedisServer) -> None:
+    secret = b"a key of a conversation"
+    async with proxies(redis, 1) as (one,):
+        await ledger(one).put({secret: ONE})
+        plain = {b"penumbra:key", b"penumbra:probe"}
+        rows = {name: redis.client.get(name) for name in {*redis.client.scan_iter()} - plain}
+        assert redis.client.get("penumbra:key") not in (KEY, KEY[:8])
+        assert len(rows) == 2
+        assert all(name.startswith((b"penumbra:decisions:", b"penumbra:filled:")) for name in rows)
+        assert not any(secret in name or b"first form" in value for name, value in rows.items())
+    async with proxies(redis, 1, b"x" * 32) as (stranger,):
+        assert await ledger(stranger).get([secret]) == {}
+        assert await ledger(stranger).settle({secret: OTHER}), "its rows have other names"
+    async with proxies(redis, 1) as (again,):
+        assert await ledger(again).get([secret]) == {secret: ONE}
 
 
-def test_a_row_that_was_put_in_anothers_place_is_not_there(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            await ledger(store).put({b"a": ONE, b"b": OTHER})
-            names = [store.name("decisions", key) for key in (b"a", b"b")]
-            redis.client.set(names[0], redis.client.get(names[1]))
-            assert await ledger(store).get([b"a", b"b"]) == {b"b": OTHER}
-
-    run(test)
+async def test_a_row_that_was_put_in_anothers_place_is_not_there(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        await ledger(store).put({b"a": ONE, b"b": OTHER})
+        names = [store.name("decisions", key) for key in (b"a", b"b")]
+        redis.client.set(names[0], redis.client.get(names[1]))
+        assert await ledger(store).get([b"a", b"b"]) == {b"b": OTHER}
 
 
-def test_a_value_of_another_kind_takes_nothing_else_away(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            table = SharedTable(store, decisions.SCHEMA, 60)
-            name = store.name("decisions", b"a")
-            redis.client.lpush(name, "of somebody else")
-            assert await table.get([b"a"]) == {}
-            assert store.is_whole
-            assert await table.settle({b"a": ONE})
-            assert redis.client.type(name) == b"string"
-
-    run(test)
+async def test_a_value_of_another_kind_takes_nothing_else_away(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        table = SharedTable(store, decisions.SCHEMA, 60)
+        name = store.name("decisions", b"a")
+        redis.client.lpush(name, "of somebody else")
+        assert await table.get([b"a"]) == {}
+        assert store.is_whole
+        assert await table.settle({b"a": ONE})
+        assert redis.client.type(name) == b"string"
 
 
-def test_what_others_tell_under_names_that_are_none_is_not_kept(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            name = store.name("decisions", b"a")
-            store.news._take(msgspec.msgpack.encode([(b"x" * 1_000_000, b""), (name, b"")]))
-            assert store.news.record(name) == b""
-            assert sum(map(len, store.news._rows)) == len(name)
-
-    run(test)
+async def test_what_others_tell_under_names_that_are_none_is_not_kept(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        name = store.name("decisions", b"a")
+        store.news._take(msgspec.msgpack.encode([(b"x" * 1_000_000, b""), (name, b"")]))
+        assert store.news.record(name) == b""
+        assert sum(map(len, store.news._rows)) == len(name)
 
 
-def test_rows_stay_for_their_time_since_the_last_use(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            await ledger(store, 1000).put({b"a": ONE})
-            name = store.name("decisions", b"a")
-            assert 990_000 < redis.client.pttl(name) <= 1_000_000
-            redis.client.pexpire(name, 5_000)
-            assert await ledger(store, 1000).touch([b"a", b"b"]) == {b"a"}
-            assert redis.client.pttl(name) > 990_000
-            redis.client.pexpire(name, 5_000)
-            assert await ledger(store, 1000).get([b"a"]) == {b"a": ONE}
-            assert redis.client.pttl(name) > 990_000
-
-    run(test)
+async def test_rows_stay_for_their_time_since_the_last_use(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        await ledger(store, 1000).put({b"a": ONE})
+        name = store.name("decisions", b"a")
+        assert 990_000 < redis.client.pttl(name) <= 1_000_000
+        redis.client.pexpire(name, 5_000)
+        assert await ledger(store, 1000).touch([b"a", b"b"]) == {b"a"}
+        assert redis.client.pttl(name) > 990_000
+        redis.client.pexpire(name, 5_000)
+        assert await ledger(store, 1000).get([b"a"]) == {b"a": ONE}
+        assert redis.client.pttl(name) > 990_000
 
 
-def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            book, known = ledger(store), SharedTable(store, exchanges.SCHEMA, 60)
-            await until(lambda: store.figures.round_trips >= 2)
-            before = store.figures.round_trips
-            keys = [str(number).encode() for number in range(300)]
-            await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": KEPT}))
-            assert store.figures.round_trips == before + 1
-            await book.settle({b"y": ONE, b"z": KEPT})
-            assert store.figures.round_trips == before + 3, "others are told what is known to be there"
-
-    run(test)
+async def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        book, known = ledger(store), SharedTable(store, exchanges.SCHEMA, 60)
+        await until(lambda: store.figures.round_trips >= 2)
+        before = store.figures.round_trips
+        keys = [str(number).encode() for number in range(300)]
+        await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": KEPT}))
+        assert store.figures.round_trips == before + 1
+        await book.settle({b"y": ONE, b"z": KEPT})
+        assert store.figures.round_trips == before + 3, "others are told what is known to be there"
 
 
-def test_learned_limits_are_there_for_all(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            first, second = (
-                Conversations(SharedTable(each, conversations.SCHEMA, 60)) for each in (one, other)
-            )
-            await first.sent(b"c", "expand_context")
-            before = await second.past(b"c")
-            await second.learn(b"c", LearnedLimits(tokens=9))
-            state = await first.past(b"c")
-            assert (state.limits, state.tool) == (LearnedLimits(tokens=9), "expand_context")
-            assert state.revision != before.revision
-
-    run(test)
+async def test_learned_limits_are_there_for_all(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        first, second = (Conversations(SharedTable(each, conversations.SCHEMA, 60)) for each in (one, other))
+        await first.sent(b"c", "expand_context")
+        before = await second.past(b"c")
+        await second.learn(b"c", LearnedLimits(tokens=9))
+        state = await first.past(b"c")
+        assert (state.limits, state.tool) == (LearnedLimits(tokens=9), "expand_context")
+        assert state.revision != before.revision
 
 
-def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later(
+async def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            first = ledger(one)
-            assert await first.settle({b"a": ONE})
-            redis.kill()
-            assert not await first.settle({b"new": ONE}), "nobody knows whether it was written"
-            assert one.outage.reach is Reach.AWAY
-            assert await first.get([b"a", b"new"]) == {b"a": ONE}
-            assert not await first.settle({b"more": ONE}), "it was made for a store that remembers"
-            assert await first.settle({b"new": OTHER, b"more": OTHER}, unasked=True)
-            assert await first.get([b"new", b"more"]) == {b"new": OTHER, b"more": OTHER}
-            redis.start()
-            await until(lambda: one.is_whole)
-            assert not one.outage.is_settled, "others may not know it yet"
-            assert one.owed == 0
-            assert await ledger(other).get([b"a", b"new", b"more"]) == {
-                b"a": ONE,
-                b"new": OTHER,
-                b"more": OTHER,
-            }
-
-    run(test)
+    async with proxies(redis) as (one, other):
+        first = ledger(one)
+        assert await first.settle({b"a": ONE})
+        redis.kill()
+        assert not await first.settle({b"new": ONE}), "nobody knows whether it was written"
+        assert one.outage.reach is Reach.AWAY
+        assert await first.get([b"a", b"new"]) == {b"a": ONE}
+        assert not await first.settle({b"more": ONE}), "it was made for a store that remembers"
+        assert await first.settle({b"new": OTHER, b"more": OTHER}, unasked=True)
+        assert await first.get([b"new", b"more"]) == {b"new": OTHER, b"more": OTHER}
+        redis.start()
+        await until(lambda: one.is_whole)
+        assert not one.outage.is_settled, "others may not know it yet"
+        assert one.owed == 0
+        assert await ledger(other).get([b"a", b"new", b"more"]) == {
+            b"a": ONE,
+            b"new": OTHER,
+            b"more": OTHER,
+        }
     told = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
     assert len([line for line in told if "it is back" in line]) >= 1
     assert len(told) <= 4, "once for each proxy and end"
 
 
-def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            book = ledger(store)
-            assert await book.settle({b"a": ONE})
-            redis.pause()
-            try:
-                # It would never answer.
-                store.patience = SECONDS
-                assert not await asyncio.wait_for(book.settle({b"b": ONE}), PATIENCE)
-                assert await asyncio.wait_for(book.get([b"a", b"c"]), PATIENCE) == {b"a": ONE}
-                assert await book.settle({b"b": OTHER}, unasked=True)
-            finally:
-                store.patience = PATIENCE
-                redis.go_on()
-            await until(lambda: store.is_whole)
-            # What was on its way to it has come first, and was never sent.
-            assert await ledger(store).get([b"b"]) == {b"b": OTHER}
-
-    run(test)
+async def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        book = ledger(store)
+        assert await book.settle({b"a": ONE})
+        redis.pause()
+        try:
+            # It would never answer.
+            store.patience = SECONDS
+            assert not await asyncio.wait_for(book.settle({b"b": ONE}), PATIENCE)
+            assert await asyncio.wait_for(book.get([b"a", b"c"]), PATIENCE) == {b"a": ONE}
+            assert await book.settle({b"b": OTHER}, unasked=True)
+        finally:
+            store.patience = PATIENCE
+            redis.go_on()
+        await until(lambda: store.is_whole)
+        # What was on its way to it has come first, and was never sent.
+        assert await ledger(store).get([b"b"]) == {b"b": OTHER}
 
 
 @asynccontextmanager
@@ -277,34 +242,31 @@ async def far_and_near(redis: RedisServer) -> AsyncIterator[tuple[Relay, SharedS
 
 
 @pytest.mark.parametrize("hinder", [Relay.hold_replies, Relay.cut])
-def test_what_was_written_without_an_answer_is_read_by_nobody(
+async def test_what_was_written_without_an_answer_is_read_by_nobody(
     redis: RedisServer, hinder: Callable[[Relay], None]
 ) -> None:
-    async def test() -> None:
-        async with far_and_near(redis) as (relay, far, near):
-            first, second = ledger(far), ledger(near)
-            assert await first.settle({b"known": ONE})
-            name = far.name("decisions", b"known")
-            far.patience = SECONDS
-            hinder(relay)
-            assert not await first.settle({b"known": OTHER, b"new": ONE}, over={b"known"})
-            assert far.outage.reach is Reach.AWAY
-            if hinder is Relay.cut:
-                relay.mend()
-                await until(lambda: far.is_whole)
-            # Nobody has been told, and no pause of the first one is waited for.
-            await until(lambda: ledger_row(near, redis.client.get(name), b"known") == ONE)
-            assert await second.get([b"known", b"new"]) == {b"known": ONE}
-            await until(lambda: not second.elsewhere([b"new"]))
-            assert not first.elsewhere([b"new"]), "it does not believe its own words either"
-            far.patience = PATIENCE
-            assert await first.settle({b"new": KEPT}, unasked=hinder is Relay.hold_replies)
+    async with far_and_near(redis) as (relay, far, near):
+        first, second = ledger(far), ledger(near)
+        assert await first.settle({b"known": ONE})
+        name = far.name("decisions", b"known")
+        far.patience = SECONDS
+        hinder(relay)
+        assert not await first.settle({b"known": OTHER, b"new": ONE}, over={b"known"})
+        assert far.outage.reach is Reach.AWAY
+        if hinder is Relay.cut:
             relay.mend()
             await until(lambda: far.is_whole)
-            second.forget([b"new"])
-            assert await second.get([b"known", b"new"]) == {b"known": ONE, b"new": KEPT}
-
-    run(test)
+        # Nobody has been told, and no pause of the first one is waited for.
+        await until(lambda: ledger_row(near, redis.client.get(name), b"known") == ONE)
+        assert await second.get([b"known", b"new"]) == {b"known": ONE}
+        await until(lambda: not second.elsewhere([b"new"]))
+        assert not first.elsewhere([b"new"]), "it does not believe its own words either"
+        far.patience = PATIENCE
+        assert await first.settle({b"new": KEPT}, unasked=hinder is Relay.hold_replies)
+        relay.mend()
+        await until(lambda: far.is_whole)
+        second.forget([b"new"])
+        assert await second.get([b"known", b"new"]) == {b"known": ONE, b"new": KEPT}
 
 
 def ledger_row(store: SharedStore, record: bytes, key: bytes) -> Decision | None:
@@ -312,61 +274,52 @@ def ledger_row(store: SharedStore, record: bytes, key: bytes) -> Decision | None
     return None if opened is None else decisions.SCHEMA.unpack(opened)
 
 
-def test_what_another_has_written_since_is_not_taken_back(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with far_and_near(redis) as (relay, far, near):
-            first, second = ledger(far), ledger(near)
-            assert await first.get([b"new"]) == {}
-            far.patience = SECONDS
-            relay.cut()
-            assert not await first.settle({b"new": ONE})
-            assert await second.settle({b"new": OTHER})
-            relay.mend()
-            await until(lambda: far.is_whole)
-            assert await ledger(near).get([b"new"]) == {b"new": OTHER}
-
-    run(test)
+async def test_what_another_has_written_since_is_not_taken_back(redis: RedisServer) -> None:
+    async with far_and_near(redis) as (relay, far, near):
+        first, second = ledger(far), ledger(near)
+        assert await first.get([b"new"]) == {}
+        far.patience = SECONDS
+        relay.cut()
+        assert not await first.settle({b"new": ONE})
+        assert await second.settle({b"new": OTHER})
+        relay.mend()
+        await until(lambda: far.is_whole)
+        assert await ledger(near).get([b"new"]) == {b"new": OTHER}
 
 
-def test_what_was_written_last_is_written_again_where_the_store_has_lost_it(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            first = ledger(one)
-            assert await first.settle({b"a": ONE, b"b": KEPT})
-            assert not await ledger(other).settle({b"a": OTHER})
-            redis.kill()
-            redis.forget()
-            assert await first.get([b"a", b"unknown"]) == {b"a": ONE}, "it is away"
-            redis.start()
-            await until(lambda: one.is_whole)
-            assert await ledger(one).get([b"a", b"b"]) == {b"a": ONE, b"b": KEPT}
-            assert one.samples()["forgotten_rows_total"] == 0
-
-    run(test)
+async def test_what_was_written_last_is_written_again_where_the_store_has_lost_it(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        first = ledger(one)
+        assert await first.settle({b"a": ONE, b"b": KEPT})
+        assert not await ledger(other).settle({b"a": OTHER})
+        redis.kill()
+        redis.forget()
+        assert await first.get([b"a", b"unknown"]) == {b"a": ONE}, "it is away"
+        redis.start()
+        await until(lambda: one.is_whole)
+        assert await ledger(one).get([b"a", b"b"]) == {b"a": ONE, b"b": KEPT}
+        assert one.samples()["forgotten_rows_total"] == 0
 
 
-def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with far_and_near(redis) as (relay, far, near):
-            first, second = ledger(far), ledger(near)
-            far.patience = SECONDS
-            relay.cut()
-            assert not await first.settle({b"x": ONE})
-            for _ in range(8):
-                far.outage.pause()
-            tries = far.outage._tries
-            await until(lambda: far.outage._tries > tries)
-            relay.mend()
-            far.patience = PATIENCE
-            assert await second.settle({b"a": ONE})
-            for _ in range(500):
-                await until(lambda: not far.outage.is_tried_out)
-                if await far.look_again():
-                    break
-            assert far.outage.reach is Reach.WHOLE
-            assert await first.get([b"a"]) == {b"a": ONE}
-
-    run(test)
+async def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis: RedisServer) -> None:
+    async with far_and_near(redis) as (relay, far, near):
+        first, second = ledger(far), ledger(near)
+        far.patience = SECONDS
+        relay.cut()
+        assert not await first.settle({b"x": ONE})
+        for _ in range(8):
+            far.outage.pause()
+        tries = far.outage._tries
+        await until(lambda: far.outage._tries > tries)
+        relay.mend()
+        far.patience = PATIENCE
+        assert await second.settle({b"a": ONE})
+        for _ in range(500):
+            await until(lambda: not far.outage.is_tried_out)
+            if await far.look_again():
+                break
+        assert far.outage.reach is Reach.WHOLE
+        assert await first.get([b"a"]) == {b"a": ONE}
 
 
 def test_a_connection_that_says_nothing_more_is_noticed(
@@ -392,37 +345,31 @@ def test_a_connection_that_says_nothing_more_is_noticed(
     run(test)
 
 
-def test_a_full_store_takes_nothing_by_halves(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            assert await ledger(one).settle({b"a": ONE})
-            large = Decision(random.Random(1).randbytes(3_000_000).hex(), Facts("shortened"))
-            redis.client.config_set("maxmemory", redis.info("memory")["used_memory"] + 1_000_000)
-            assert not await ledger(one).settle({b"small": ONE, b"large": large})
-            assert one.outage.reach is Reach.FULL
-            assert await ledger(other).get([b"a", b"small"]) == {b"a": ONE}
-            assert not await ledger(one).settle({b"more": ONE}), "it is known to be full"
-            assert not ledger(other).elsewhere([b"small", b"large", b"more"])
-
-    run(test)
+async def test_a_full_store_takes_nothing_by_halves(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        assert await ledger(one).settle({b"a": ONE})
+        large = Decision(random.Random(1).randbytes(3_000_000).hex(), Facts("shortened"))
+        redis.client.config_set("maxmemory", redis.info("memory")["used_memory"] + 1_000_000)
+        assert not await ledger(one).settle({b"small": ONE, b"large": large})
+        assert one.outage.reach is Reach.FULL
+        assert await ledger(other).get([b"a", b"small"]) == {b"a": ONE}
+        assert not await ledger(one).settle({b"more": ONE}), "it is known to be full"
+        assert not ledger(other).elsewhere([b"small", b"large", b"more"])
 
 
-def test_a_full_store_reads_and_tells(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            known = PastResponse("expand_context", "", behind=(b"x",))
-            first, second = (SharedTable(each, exchanges.SCHEMA, 60) for each in (one, other))
-            assert await ledger(one).settle({b"a": ONE})
-            redis.fill()
-            await first.put({b"k": known})
-            assert one.outage.reach is Reach.FULL
-            assert not await ledger(other).settle({b"b": ONE})
-            assert await ledger(other).get([b"a"]) == {b"a": ONE}
-            redis.kill()
-            assert await second.get([b"k"]) == {b"k": known}, "it was told"
-            assert ledger(other).elsewhere([b"a", b"zz"]) == {b"a"}
-
-    run(test)
+async def test_a_full_store_reads_and_tells(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        known = PastResponse("expand_context", "", behind=(b"x",))
+        first, second = (SharedTable(each, exchanges.SCHEMA, 60) for each in (one, other))
+        assert await ledger(one).settle({b"a": ONE})
+        redis.fill()
+        await first.put({b"k": known})
+        assert one.outage.reach is Reach.FULL
+        assert not await ledger(other).settle({b"b": ONE})
+        assert await ledger(other).get([b"a"]) == {b"a": ONE}
+        redis.kill()
+        assert await second.get([b"k"]) == {b"k": known}, "it was told"
+        assert ledger(other).elsewhere([b"a", b"zz"]) == {b"a"}
 
 
 def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -439,20 +386,17 @@ def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptu
     assert EVICTION_ID in caplog.text
 
 
-def test_another_key_is_said_and_changes_nothing(
+async def test_another_key_is_said_and_changes_nothing(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (one,):
-            assert await ledger(one).settle({b"a": ONE})
-        assert OTHER_KEY_ID not in caplog.text
-        async with proxies(redis, 1, b"x" * 32) as (stranger,):
-            await until(lambda: OTHER_KEY_ID in caplog.text)
-            assert await ledger(stranger).settle({b"a": OTHER})
-        async with proxies(redis, 1) as (again,):
-            assert await ledger(again).get([b"a"]) == {b"a": ONE}
-
-    run(test)
+    async with proxies(redis, 1) as (one,):
+        assert await ledger(one).settle({b"a": ONE})
+    assert OTHER_KEY_ID not in caplog.text
+    async with proxies(redis, 1, b"x" * 32) as (stranger,):
+        await until(lambda: OTHER_KEY_ID in caplog.text)
+        assert await ledger(stranger).settle({b"a": OTHER})
+    async with proxies(redis, 1) as (again,):
+        assert await ledger(again).get([b"a"]) == {b"a": ONE}
 
 
 UNFIT = {
@@ -520,7 +464,7 @@ def test_a_user_who_may_ask_what_is_asked_has_one(
         ("rediss", "127.0.0.1:{port}/0", "does that port?"),
     ],
 )
-def test_what_an_operator_may_have_meant_is_said(
+async def test_what_an_operator_may_have_meant_is_said(
     redis: RedisServer,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -531,16 +475,12 @@ def test_what_an_operator_may_have_meant_is_said(
     if scheme == "rediss":
         # Without TLS it waits for more of what it takes for a command.
         monkeypatch.setattr(shared_store, "_START_SECONDS", 0.2)
-
-    async def test() -> None:
-        store = SharedStore(SharedPlace(f"{scheme}://{place.format(port=redis.port)}", KEY))
-        store.begin()
-        await until(lambda: WARNING_ID in caplog.text)
-        assert store.outage.reach is Reach.AWAY
-        store.close()
-        await asyncio.sleep(0.01)
-
-    run(test)
+    store = SharedStore(SharedPlace(f"{scheme}://{place.format(port=redis.port)}", KEY))
+    store.begin()
+    await until(lambda: WARNING_ID in caplog.text)
+    assert store.outage.reach is Reach.AWAY
+    store.close()
+    await asyncio.sleep(0.01)
     line = next(record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage())
     assert line.startswith(f"{WARNING_ID}: penumbra_store {scheme}://127.0.0.1:{redis.port}: ")
     assert needed in line
@@ -592,52 +532,40 @@ def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], t
     assert "\n" not in outage.why(error.value)
 
 
-def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            assert await ledger(other).is_empty()
-            await ledger(one).put({b"a": ONE})
-            assert not await ledger(one).is_empty()
-            assert not await ledger(other).is_empty()
-
-    run(test)
+async def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        assert await ledger(other).is_empty()
+        await ledger(one).put({b"a": ONE})
+        assert not await ledger(one).is_empty()
+        assert not await ledger(other).is_empty()
 
 
-def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis) as (one, other):
-            assert await ledger(one).settle({b"a": ONE})
-            assert not await ledger(other).is_empty()
-        redis.client.flushall()
-        async with proxies(redis) as (one, other):
-            redis.fill()
-            await ledger(one).put({b"a": ONE})
-            redis.unfill()
-            await until(lambda: one.is_whole)
-            assert not await ledger(other).is_empty()
-
-    run(test)
+async def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: RedisServer) -> None:
+    async with proxies(redis) as (one, other):
+        assert await ledger(one).settle({b"a": ONE})
+        assert not await ledger(other).is_empty()
+    redis.client.flushall()
+    async with proxies(redis) as (one, other):
+        redis.fill()
+        await ledger(one).put({b"a": ONE})
+        redis.unfill()
+        await until(lambda: one.is_whole)
+        assert not await ledger(other).is_empty()
 
 
-def test_tables_of_engines_that_have_gone_are_not_held(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            gone = weakref.ref(ledger(store))
-            gc.collect()
-            assert gone() is None
-
-    run(test)
+async def test_tables_of_engines_that_have_gone_are_not_held(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        gone = weakref.ref(ledger(store))
+        gc.collect()
+        assert gone() is None
 
 
-def test_its_figures_are_exposed(redis: RedisServer) -> None:
-    async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            await ledger(store).put({b"a": ONE})
-            told = exposition.text(Journal(), store.samples())
-            assert "penumbra_store_up 1.0\n" in told
-            assert "# TYPE penumbra_store_commands_total counter" in told
-
-    run(test)
+async def test_its_figures_are_exposed(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        await ledger(store).put({b"a": ONE})
+        told = exposition.text(Journal(), store.samples())
+        assert "penumbra_store_up 1.0\n" in told
+        assert "# TYPE penumbra_store_commands_total counter" in told
     assert "penumbra_store" not in exposition.text(Journal())
 
 
@@ -653,27 +581,24 @@ def test_pauses_grow_and_differ() -> None:
 pytest.importorskip("redis")
 
 
-def test_an_outage_of_any_length_is_remembered_within_bounds() -> None:
-    async def test() -> None:
-        store = SharedStore(SharedPlace("redis://127.0.0.1:1/0", b"k" * 32))
-        store.outage.worsen(Reach.AWAY)
-        schema: Schema[bytes] = Schema("decisions", bytes, bytes, memory=100)
-        table = SharedTable(store, schema, 3_600.0)
-        most = 0
-        for number in range(0, 6_000, 20):
-            values = {b"%d" % each: b"v" for each in range(number, number + 20)}
-            if number % 40:
-                await table.put(values)
-            else:
-                assert await table.settle(values, unasked=True)
-            most = max(most, len(table._unwritten))
-            assert set(table._memory) <= table._unwritten, "none passes for one that was first"
-        assert most < 1_500
-        latest = [b"%d" % each for each in range(5_900, 6_000)]
-        assert len(await table.get(latest)) == 100
-        table._return()
-        assert not await table.get(latest), "the store is asked what holds"
-        assert not table._unwritten
-        store.close()
-
-    asyncio.run(test())
+async def test_an_outage_of_any_length_is_remembered_within_bounds() -> None:
+    store = SharedStore(SharedPlace("redis://127.0.0.1:1/0", b"k" * 32))
+    store.outage.worsen(Reach.AWAY)
+    schema: Schema[bytes] = Schema("decisions", bytes, bytes, memory=100)
+    table = SharedTable(store, schema, 3_600.0)
+    most = 0
+    for number in range(0, 6_000, 20):
+        values = {b"%d" % each: b"v" for each in range(number, number + 20)}
+        if number % 40:
+            await table.put(values)
+        else:
+            assert await table.settle(values, unasked=True)
+        most = max(most, len(table._unwritten))
+        assert set(table._memory) <= table._unwritten, "none passes for one that was first"
+    assert most < 1_500
+    latest = [b"%d" % each for each in range(5_900, 6_000)]
+    assert len(await table.get(latest)) == 100
+    table._return()
+    assert not await table.get(latest), "the store is asked what holds"
+    assert not table._unwritten
+    store.close()

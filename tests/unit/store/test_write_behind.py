@@ -68,13 +68,10 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
     asyncio.run(go())
 
 
-def test_what_memory_has_no_room_for_is_found_behind_its_writing(database: Database) -> None:
-    async def go() -> None:
-        kept = Originals(Table(database, records.ORIGINALS, 60))
-        await kept.put(b"o" * 32, {"ref": "text"})
-        assert await kept.get(b"o" * 32, "ref") == "text"
-
-    asyncio.run(go())
+async def test_what_memory_has_no_room_for_is_found_behind_its_writing(database: Database) -> None:
+    kept = Originals(Table(database, records.ORIGINALS, 60))
+    await kept.put(b"o" * 32, {"ref": "text"})
+    assert await kept.get(b"o" * 32, "ref") == "text"
 
 
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
