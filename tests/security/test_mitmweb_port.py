@@ -32,7 +32,7 @@ def addresses():
 
 
 HAS_HOLE = metadata.version("mitmproxy") == "11.0.2"
-REFUSAL = "Penumbra leads nobody to mitmweb's own port"
+REFUSAL = "Penumbra lets no client through to mitmweb's own port"
 
 pytestmark = pytest.mark.proxy
 

@@ -21,21 +21,21 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra discover | replay FILE … | local NAME | service | stats | page | pause | resume
        penumbra doctor | ca | forget | rules | secrets
 
-  wrap     run a program (claude, codex …) through Penumbra; `penumbra wrap --help` tells more
+  wrap     run a program (claude, codex …) through Penumbra; see `penumbra wrap --help`
   proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
   web      start mitmweb with Penumbra
-  discover what would have been saved in the sessions that agents have logged here; --html, --json
+  discover project the savings on the sessions that agents have logged here; --html, --json
   replay   the same for recorded requests: mitmproxy's flows, HAR
-  local    read what a desktop app sends, by mitmproxy's local capture
+  local    read a desktop app's requests, by mitmproxy's local capture
   service  print a unit for systemd or launchd that keeps a proxy running
-  stats    what the running proxies have done so far, and the week; --json
-  page     print the link of the page with what was done
+  stats    print the figures of running proxies and of the last week; --json
+  page     print the link of the page with the figures
   pause    have the running proxies change nothing but secrets; `resume` ends that
-  doctor   check what is installed and set, with the fix beside it; --json
+  doctor   check installation and settings, with the fix beside each problem; --json
   ca       show, make or remove the CA certificate, and say how to trust it
-  forget   say what is kept on this disk; --all deletes it
-  rules    try rules on a command's output, and check them; `penumbra rules --help` tells more
-  secrets  show what would be replaced in a text; `penumbra secrets --help` tells more
+  forget   list the data that is kept on this disk; --all deletes it
+  rules    try rules on a command's output, and check them; see `penumbra rules --help`
+  secrets  list the secrets of a text; see `penumbra secrets --help`
 
   --version  of Penumbra, mitmproxy and Python
   -v         mitmproxy's own lines about connections and flows too

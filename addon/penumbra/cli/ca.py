@@ -189,12 +189,12 @@ usage: penumbra ca [show]
        penumbra ca trust
        penumbra ca remove
 
-  show    where it lies, what it signs for, until when, and its fingerprint
+  show    print its place, names, end and fingerprint
   make    make one of Penumbra's own, which can sign for the domains of LLM hosts only
-  trust   say how a system or a client is told to trust it; `penumbra wrap` needs none of that
+  trust   explain how a system or a client trusts it, which `penumbra wrap` does not need
   remove  delete Penumbra's own
 
-  --again      in the place of the one that is there; what trusted that has to trust this one anew
+  --again      replace the present one; its clients have to trust the new one
   --host HOST  it signs for this host, too (globs allowed, as in penumbra_hosts); may be repeated
   --any-host   it signs for all hosts, for penumbra_intercept=all
 
@@ -225,7 +225,7 @@ def _make(wish: Namespace) -> int:
     try:
         make(folder, None if wish.any_host else wish.hosts)
     except TooWide as glob:
-        raise Failure(f"{glob} stands for hosts of everybody: --any-host says so", code=WRONG) from None
+        raise Failure(f"{glob} covers all hosts: --any-host allows that", code=WRONG) from None
     except OSError as error:
         raise Failure(f"no CA can be made in {folder} ({error.strerror or error})") from None
     certificates.with_bundle(certificate_file(folder))
@@ -288,7 +288,7 @@ def _remove() -> int:
         shutil.rmtree(folder)
     except OSError as error:
         raise Failure(f"{folder} can't be removed ({error.strerror or error})") from None
-    print(f"{folder} is gone. Where a system was told to trust it, its own settings end that.")
+    print(f"{folder} is gone. Remove it from the trust store of a system that trusted it.")
     return 0
 
 

@@ -26,7 +26,7 @@ usage: penumbra discover [--since TIME] [--agent NAME] [--json] [--html FILE] [P
 
 Reads the session logs of coding agents and works out what Penumbra would have saved: by tool and command
 family, in tokens and at the prices of prompt caching; which kinds of secrets went out; the largest results.
-Nothing is changed, and nothing is sent. Ctrl-C shows what was worked out up to then.
+Nothing is changed, and nothing is sent. Ctrl-C shows the figures so far.
 
   --since TIME   only requests of the last 7d, 12h, …
   --agent NAME   only {", ".join(agents.NAMES)}

@@ -292,10 +292,10 @@ def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
             told = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
             yield note("environment", told, _undo(name, where))
         elif where and environment.get(name):
-            told = f"{name}{where} comes before what the agent is started with"
+            told = f"{name}{where} overrides the agent's environment"
             yield note("environment", told, _undo(name, where))
     if environment.get("NODE_TLS_REJECT_UNAUTHORIZED", "") == "0":
-        told = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs trust anybody"
+        told = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs accept any certificate"
         yield note("environment", told, "unset NODE_TLS_REJECT_UNAUTHORIZED")
 
 
@@ -396,7 +396,7 @@ usage: penumbra doctor [--json]
 
 Checks versions, clock, settings, rules, store, port, CA certificate, whether clients trust it, and what in
 the environment leads past the proxy; one line each: `ok`, `note` (something should be done) or `BAD` (it
-can't start), and what helps. It changes nothing, and asks nobody over the network.
+can't start), and what helps. It changes nothing, and does not use the network.
 
 Exit code: 0, or 2 if something is BAD.
 """

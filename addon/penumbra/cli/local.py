@@ -22,7 +22,7 @@ Captures the connections of the programs whose name contains NAME (several with 
   Windows  an administrator's shell
 
 The app must trust the CA certificate, and be started after that: `penumbra ca trust` says how. An app that
-pins its certificates can't be read. HTTP/3 is switched off, so that the app takes what can be read.
+pins its certificates can't be read. HTTP/3, which can't be read, is switched off.
 For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` prints the settings of a
 WireGuard client, whose device then trusts the certificate of http://mitm.it.
 """
@@ -34,7 +34,7 @@ _KERNEL = (6, 8)
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. Raises Failure."""
     if arguments[0].startswith("-"):
-        raise Failure("local: which program? penumbra local Claude", code=WRONG)
+        raise Failure("local: no program given, for example: penumbra local Claude", code=WRONG)
     if problem := lacking():
         raise Failure(problem)
     from penumbra.cli import start

@@ -12,9 +12,9 @@ from penumbra.metrics import running
 USAGE = """\
 usage: penumbra page [--help]
 
-Prints the link of the page with what was done, for each proxy that runs here. A link to penumbra.local is
+Prints the link of the page with the figures, for each proxy that runs here. A link to penumbra.local is
 for a browser that goes through the proxy; --set penumbra_page=8765 at the start gives one that every browser
-of this machine can open. Whoever has the link sees the page: it is the same after a restart.
+of this machine can open. The link opens the page for everybody, and is the same after a restart.
 """
 
 

@@ -47,7 +47,7 @@ def main(given: Sequence[str]) -> int:
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
         except OSError as error:
-            raise Failure(f"process {entry['pid']} can't be told: {error.strerror}") from None
+            raise Failure(f"process {entry['pid']} can't get the signal: {error.strerror}") from None
     return max([_told(entry, pauses) for entry in asked])
 
 

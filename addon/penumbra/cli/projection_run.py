@@ -33,7 +33,7 @@ _NAME, _CALL = 38, 50
 def lines(figures: Figures, read: list[str]) -> Iterator[str]:
     """All lines. `read`: lines about the files."""
     results, requests = figures.results, figures.requests
-    yield "A projection of what Penumbra would have saved. Nothing was changed, nothing was sent."
+    yield "A projection of the savings with Penumbra. Nothing was changed, nothing was sent."
     yield ""
     yield from read
     if not requests.count:
@@ -135,7 +135,7 @@ def _text_table(figures: Figures) -> Iterator[str]:
 
 
 def _largest_texts(figures: Figures) -> Iterator[str]:
-    yield "The largest results, and what they would be:"
+    yield "The largest results, and their short forms:"
     for large in figures.largest[:_MOST_LARGEST]:
         sizes = f"{large.facts.tokens_before:>9,} → {large.facts.tokens_after:>8,}"
         yield f"{sizes}  {short(f'{large.tool}: {large.call}', _CALL):<{_CALL}}  {_how(large)}"
@@ -182,7 +182,7 @@ def html_page(figures: Figures, read: Sequence[str]) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>Penumbra: a projection</title><style>{_STYLE}</style></head><body>",
-            "<h1>What Penumbra would have saved</h1>",
+            "<h1>Projected savings</h1>",
             f'<p class="note">A projection: the results as a proxy would have sent them. {_LIMITS}</p>',
             *_listed([*read, *(headline(figures) if figures.requests.count else ())]),
             *_table(figures),
@@ -218,7 +218,7 @@ def _table(figures: Figures) -> Iterator[str]:
 
 def _largest(largest: Sequence[LargeResult]) -> Iterator[str]:
     if largest:
-        yield "<h2>The largest results, and what they would be</h2>"
+        yield "<h2>The largest results, and their short forms</h2>"
     for large in largest:
         facts = large.facts
         head = f"{facts.tokens_before:,} → {facts.tokens_after:,} tokens, {large.tool}: {large.call}"

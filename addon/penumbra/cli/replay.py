@@ -180,5 +180,5 @@ def _told(read: _Counts, is_whole: bool) -> list[str]:
     if read.foreign:
         told.append(f"not read   {_foreign(read.foreign)}")
     if not is_whole:
-        told.append("stopped    what follows is left out")
+        told.append("stopped    later requests are left out")
     return told

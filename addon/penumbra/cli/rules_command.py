@@ -87,7 +87,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
         yield _example(line or tool, call, seen, lossy=policy.lossy)
     elif call.command and not call.mixed and not any(part.read for part in call.parts):
         yield ""
-        yield from _labelled("", "A family to begin with; docs/rules.md says what may stand in it:")
+        yield from _labelled("", "A family to begin with, as docs/rules.md describes it:")
         yield ""
         yield _beginning(line, call, seen)
 

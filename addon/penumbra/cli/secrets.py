@@ -34,8 +34,8 @@ Example:
   cat .env | penumbra secrets try --from .env
 """
 _WHY = {
-    "name": "stands behind a name that says so",
-    "column": "stands in a column whose head says so",
+    "name": "follows a telling name",
+    "column": "is in a column with a telling head",
     "prefixed": "a short prefix and a long random tail",
     "lone": "a random line of its own, where secrets are kept",
     "printed": "printed by a command that prints a secret",
@@ -128,7 +128,7 @@ def _report(
 def _why(identifier: str, known: Mapping[str, Rule]) -> str:
     rule = known.get(identifier)
     if rule is None:
-        return _WHY.get(identifier.split("-")[0], "stands at a place for secrets")
+        return _WHY.get(identifier.split("-")[0], "is at a place for secrets")
     if rule.rank is Rank.TOKEN:
         return "has this form"
-    return "stands at a place for it"
+    return "is at a place for it"

@@ -460,7 +460,7 @@ def _too_open(hole: Hole) -> str:
     return (
         f"mitmweb of {hole.package} {hole.version} has a known hole ({hole.id}: {hole.what}). "
         f"{hole.remedy[0].upper()}{hole.remedy[1:]}; or add {I_KNOW}: "
-        "Penumbra leads nobody to mitmweb's port, but can't vouch for the rest"
+        "Penumbra lets no client through to mitmweb's port, but can't prevent other ways"
     )
 
 

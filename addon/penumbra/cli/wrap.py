@@ -219,9 +219,9 @@ starts itself goes on working: all other connections are tunnelled. No file is c
 ended, all is as it was.
 
   --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
-  --observe         nothing is changed, secrets included: the line says what would have been saved
+  --observe         nothing is changed, secrets included: the line shows the possible savings
   --new             a proxy of its own, also where one of ours runs already
-  --web             with mitmweb, which shows what is sent
+  --web             with mitmweb, which shows all requests
   --i-know          so also where its version shows the flows of all clients to each of them
   --log FILE        where the proxy's log goes (else ~/.local/state/penumbra/wrap.log)
   --quiet           no line at the end
@@ -304,14 +304,14 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
             arguments = replace(arguments, **flag)
         else:
             raise Failure(
-                f"wrap: {name} is no option of `penumbra wrap`; the program's own come behind its name, and "
-                "those of the proxy as --set NAME=VALUE",
+                f"wrap: {name} is no option of `penumbra wrap`; the program's own come after its name, "
+                f"and those of the proxy as --set NAME=VALUE",
                 code=WRONG,
             )
     if rest[:1] == ["--"]:
         rest.pop(0)
     if not rest and not arguments.shell:
-        raise Failure("wrap: which program? penumbra wrap -- claude", code=WRONG)
+        raise Failure("wrap: no program given, for example: penumbra wrap -- claude", code=WRONG)
     return replace(arguments, program=tuple(rest))
 
 

@@ -159,14 +159,14 @@ class Settings:
     pause: bool = row(
         False,
         FLAG,
-        "Change nothing but secrets: requests go through as they come, but for what conversations under way "
-        "need (`penumbra pause`, SIGUSR1 and the header `X-Penumbra: off` do the same).",
+        "Change nothing but secrets, except in conversations under way, which keep their forms "
+        "(`penumbra pause`, SIGUSR1 and the header `X-Penumbra: off` do the same).",
     )
     observe: bool = row(
         False,
         FLAG,
-        "Change nothing at all, secrets included, and show what would have become of each request. It is "
-        "worked out beside it. `X-Penumbra: observe` does so for one request, which goes without secrets.",
+        "Change nothing at all, secrets included, and show the would-be form of each request. "
+        "`X-Penumbra: observe` does so for one request, which goes without secrets.",
     )
     method: str = row(
         "auto",
@@ -178,13 +178,13 @@ class Settings:
     strategy: str = row(
         "pipeline",
         STRATEGY,
-        "Who shortens a result; `pipeline+...`: the pipeline first, then whoever is asked.",
-        group="Others who shorten",
+        "The strategy that shortens results; `pipeline+...`: the pipeline first, then the other one.",
+        group="External compressors",
     )
     fallback_strategy: str = row(
         "pipeline",
         choice("passthrough", "pipeline", "simple"),
-        "Who shortens a result that the strategy is not asked about, or that it gives no answer to in time.",
+        "The strategy for results that are not sent to the first, or get no answer in time.",
     )
     cost_check: bool = row(
         True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
@@ -202,7 +202,7 @@ class Settings:
     min_bytes: int = row(
         512,
         size(0),
-        "Results up to this size get the safe stages only, and lose needless lines of what is around them.",
+        "Results up to this size get the safe stages only, and lose needless lines around their output.",
         group="Sizes, and what may be left out",
     )
     max_bytes: int = row(65_536, size(1), "Results above this size are not sent to a strategy.")
@@ -234,7 +234,9 @@ class Settings:
         "Size of a first request from which the model can ask from the start; in a smaller conversation once "
         "that pays. 0: always from the start.",
     )
-    include_expand_hint: bool = row(True, FLAG, "Add one line to a shortened result that tells how to ask.")
+    include_expand_hint: bool = row(
+        True, FLAG, "Add one line to a shortened result that explains how to ask."
+    )
     skip_tools: frozenset[str] = row(
         frozenset(),
         NAMES,
@@ -266,7 +268,7 @@ class Settings:
     tool_compaction: ToolCompaction = row(
         ToolCompaction(),
         TOOL_COMPACTION,
-        "What counts as the same call: inputTrimBytes, outputTrimBytes, excludedTools, "
+        "Rules for equal calls: inputTrimBytes, outputTrimBytes, excludedTools, "
         "toolIdentifierFields, toolOnly, compactArguments, staleReads.",
     )
     aggregate_budget_bytes: int = row(
@@ -285,8 +287,8 @@ class Settings:
     context_guard: str = row(
         "on",
         choice("on", "off"),
-        "Once a refusal has shown that less fits than the client believes, tell it its input tokens "
-        "in parts of what it believes in, so that it compacts in time: on or off.",
+        "Once a refusal has shown a smaller window than the client assumes, scale its input tokens up "
+        "to that window, so that it compacts in time: on or off.",
     )
     redact_secrets: bool = row(
         True, FLAG, "Take secrets out of tool results.", group="Secrets", per_request=True
@@ -300,8 +302,8 @@ class Settings:
     redaction_failure: str = row(
         "refuse",
         choice("refuse", "mask", "pass"),
-        "What becomes of what can't be searched for secrets: refuse the request, mask the text (a "
-        "body that can't be read is refused), or let it pass as it is.",
+        "A text that can't be searched for secrets: refuse the request, mask the text (an unreadable "
+        "body is refused), or let it pass.",
     )
     redaction_max_bytes: int = row(MAX_BYTES, size(1), "Texts above this size can't be searched for secrets.")
     unknown_paths: str = row(
@@ -327,7 +329,7 @@ class Settings:
     secrets_allow: tuple[str, ...] = row(
         (),
         SECRETS_ALLOW,
-        "What is no secret, separated by commas: id:… of a placeholder, sha256:… of a value, value:… (a "
+        "Harmless values, separated by commas: id:… of a placeholder, sha256:… of a value, value:… (a "
         "pattern), rule:… (globs allowed), path:… of files (globs allowed).",
     )
     gitleaks_config: str = row("", TEXT, "A gitleaks.toml whose rules are searched for beside ours.")
@@ -382,15 +384,15 @@ class Settings:
     store_key: str = row(
         "",
         TEXT,
-        "What the shared store is sealed with, the same at every proxy: a file with 64 hexadecimal digits, "
-        "or the digits.",
+        "The key of the shared store, the same at every proxy: a file with 64 hexadecimal digits, or "
+        "the digits.",
     )
     store_away: str = row(
         "go_on",
         choice("go_on", "refuse"),
-        "Requests while the shared store can't be reached, or the database's disk hangs: go_on (from memory, "
-        "and what is new is only searched for secrets), or refuse (503, so that the next try lands on a "
-        "proxy that reaches it).",
+        "Requests while the shared store can't be reached, or the database's disk hangs: go_on (from "
+        "memory; new results are only redacted), or refuse (503, so that the next try lands on a proxy that "
+        "reaches it).",
     )
     ledger_ttl: float = row(
         30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."
@@ -414,7 +416,7 @@ class Settings:
     page: PagePlace = row(
         PagePlace(),
         PAGE_PLACE,
-        "The page with what was done: off, proxy (at http://penumbra.local/ through the proxy), or also a "
+        "The page with the figures: off, proxy (at http://penumbra.local/ through the proxy), or also a "
         "port of this machine, or HOST:PORT. `penumbra page` prints the link.",
         group="What is shown",
     )

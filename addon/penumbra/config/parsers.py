@@ -73,7 +73,7 @@ def store_problem(text: str) -> str:
         # A value without `=` raises ValueError.
         named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
     except ValueError:
-        return "behind ? it needs NAME=VALUE"
+        return "the query needs NAME=VALUE"
     if parts.scheme not in _STORE_SCHEMES:
         return "it begins with none of them"
     if re.search(r"\s", text) or parts.fragment:
@@ -103,13 +103,13 @@ def _store_place(parts: SplitResult) -> str:
     if not parts.hostname:
         return "it has no host"
     if not re.fullmatch(r"(?:/\d{0,9})?", parts.path, re.ASCII):
-        return "behind the host stands no number of a database"
+        return "the path after the host is no number of a database"
     return ""
 
 
 def _store_parameter(scheme: str, name: str, value: str) -> str:
     if name not in (*_OF_ALL, *_OF_TLS):
-        return f"behind ? it has a name that is none of {', '.join((*_OF_ALL, *_OF_TLS))}"
+        return f"the query has a name that is none of {', '.join((*_OF_ALL, *_OF_TLS))}"
     if name in _OF_TLS and scheme != "rediss":
         return f"{name} needs rediss://"
     if name == "db" and not re.fullmatch(r"\d{1,9}", value, re.ASCII):
@@ -234,8 +234,8 @@ def read_store(value: Any) -> str:
     text = read_text(value)
     if text and (problem := store_problem(text)):
         raise SettingsError(
-            f"{ALLOWED_STORES}; here {problem} (what a password has in it beside letters and digits "
-            "has to be percent-encoded)"
+            f"{ALLOWED_STORES}; here {problem} (other characters of a password than letters and digits "
+            f"have to be percent-encoded)"
         )
     return text
 

@@ -399,7 +399,7 @@ def retired_options(keys: Iterable[str]) -> list[str]:
     """One line for each key that sets an option of an earlier version."""
     names = {key: re.sub(r"^penumbra[._]", "", key.lower()) for key in keys}
     return [
-        f"{key}: this option is no longer read, what applies now: {RETIRED[name]}"
+        f"{key}: this option is no longer read; instead: {RETIRED[name]}"
         for key, name in names.items()
         if name in RETIRED
     ]

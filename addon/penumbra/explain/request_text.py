@@ -467,7 +467,7 @@ def _text(result: _Result, context: RequestContext, search: Search, budget: _Bud
     if facts is None or facts.is_as_it_came or pair is not None or context.originals:
         return _sent(sent)
     lost = "other form" if result.context.is_observed else "original"
-    return [note(f"    its {lost} is not held any more; what was sent:"), *_sent(sent)]
+    return [note(f"    its {lost} is not kept any more; the sent form:"), *_sent(sent)]
 
 
 def _sent(text: str) -> list[Line]:

@@ -25,7 +25,7 @@ _MOST_BRACES = 1_000_000
 """Braces in a body that is read, since objects take time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
-TOO_MUCH = "(not shown: this is longer than what is searched for secrets here)"
+TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
 
 
 class Mark(Enum):

@@ -40,7 +40,7 @@ from penumbra.wire.json_values import NotJson
 if TYPE_CHECKING:
     from mitmproxy.contentviews import Metadata
 
-_NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; here stands what was sent."
+_NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; this is the sent form."
 PRIORITY = 3.0
 """Above the views of JSON (1) and GraphQL (2)."""
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
@@ -81,7 +81,7 @@ class Explainer:
         if not isinstance(message, http.Response):
             return self._made(partial(request_text.lines, api, body, self._request_context(flow)))
         if (wire := _reader(api)) is None:
-            return [note("Penumbra: what this is a response to asks for no message.")]
+            return [note("Penumbra: the request of this response asks for no message.")]
         stream = framing.is_stream(message.headers.get("content-type", ""), flow.request.path)
         return self._made(partial(response_text.lines, wire, body, _response_context(flow), stream=stream))
 
@@ -414,7 +414,7 @@ class FlowCommands:
         if pair is None:
             held = len(self.references())
             where = f"penumbra.references lists the {held:,} that are" if held else _NONE_HELD
-            raise exceptions.CommandError(f"no original is held for {one_line(reference)!r}: {where}")
+            raise exceptions.CommandError(f"no original is kept for {one_line(reference)!r}: {where}")
         return [one_line(line.replace("\t", "    ")) for line in pair[0].split("\n")]
 
     @command.command("penumbra.tables")
@@ -454,7 +454,7 @@ class FlowCommands:
         self._texts.clear()
         self._memory.clear()
         _log.warning(
-            "Penumbra has forgotten what it kept of conversations. One that goes on sends earlier results "
+            "Penumbra has forgotten all conversations. One that goes on sends earlier results "
             "as they come: the provider's cache is written again once, and thinking that is bound to the "
             "earlier forms may be refused."
         )

@@ -13,7 +13,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from penumbra.flow.guarded import Guarded, stop
 from penumbra.wire.request_path import is_loopback, is_this_machine
 
-_REFUSAL = "Penumbra leads nobody to mitmweb's own port, where the flows of all clients are shown."
+_REFUSAL = "Penumbra lets no client through to mitmweb's own port, which shows the flows of all clients."
 _log = logging.getLogger(__name__)
 
 
@@ -27,7 +27,7 @@ class Listening(Guarded):
         if wide:
             places = ", ".join(sorted(wide))
             _log.warning(
-                f"The proxy listens at {places}: whoever reaches this machine can use it. "
+                f"The proxy listens at {places}: everybody who reaches this machine can use it. "
                 "--listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT, keeps it to this machine."
             )
 

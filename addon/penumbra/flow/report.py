@@ -86,7 +86,7 @@ class Reports:
         try:
             self._tell(flow, state, lease, incoming, accepted)
         except Exception as error:
-            _log.error("Penumbra: what was done to a request can't be shown: %s", errors.place(error))
+            _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
 
     def _tell(
         self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
@@ -275,7 +275,7 @@ def _is_step(steps: Iterator[None]) -> bool:
     try:
         return next(steps, steps) is None
     except Exception as error:
-        _log.error("Penumbra: what was done to a request can't be shown: %s", errors.place(error))
+        _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
         return False
 
 
@@ -531,7 +531,9 @@ class Observation:
                 if isinstance(outcome, Accepted):
                     self._reports.observed(flow, incoming, outcome, lease)
             except Exception as error:
-                _log.warning("Penumbra can't say what a request would have become: %s", errors.place(error))
+                _log.warning(
+                    "Penumbra can't work out the would-be form of a request: %s", errors.place(error)
+                )
 
     def forget(self) -> None:
         """Forget all that was worked out."""

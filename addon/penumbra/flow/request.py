@@ -123,7 +123,7 @@ class RequestWay:
             return
         state.is_searched = self.must_search(flow)
         if state.is_searched and flow.request.trailers:
-            raise Unreadable("it has trailers behind its body")
+            raise Unreadable("it has trailers after its body")
         self._check(flow, state, ambiguity.hosts)
         is_switched = SWITCH_HEADER in flow.request.headers
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):

@@ -57,7 +57,7 @@ LATE = "out of time"
 SKIPPED = "its tool is skipped"
 OFF = "switched off"
 SMALL = "small"
-QUOTED = "quoted later: only what loses nothing"
+QUOTED = "quoted later: lossless stages only"
 NOTHING = "nothing to leave out"
 
 

@@ -31,7 +31,7 @@ def text(
 
 
 _STORE = {
-    "up": "Whether the shared store takes what is written.",
+    "up": "1 while the shared store accepts writes.",
     "owed_rows": "Rows that wait to be written to it.",
     "round_trips_total": "Round trips to it.",
     "commands_total": "Commands in them.",
@@ -41,14 +41,14 @@ _STORE = {
     "failures_total": "Times that it failed.",
     "outages_total": "Times that it failed after it had been well.",
     "conflicts_total": "Decisions that another proxy had made first.",
-    "forgotten_rows_total": "Rows that were owed and are lost.",
-    "guessed_results_total": "Results that others had sent in a form that nobody could be asked for.",
+    "forgotten_rows_total": "Delayed rows that are lost.",
+    "guessed_results_total": "Other proxies' results whose form could not be looked up.",
 }
 
 
 _DATABASE = {
     "up": "Whether the database on this machine's disk answers and can be written.",
-    "waiting_bytes": "What waits to be written to it.",
+    "waiting_bytes": "Bytes that wait to be written to it.",
     "failures_total": "Times that it was asked for something and did not answer.",
     "forgotten_rows_total": "Rows that there was no room for while they waited to be written.",
 }
@@ -61,7 +61,7 @@ _COUNTS = {
     "results": ("new_results", "New tool results."),
     "expansions": ("asked", "Originals that the model asked for."),
     "expansions_found": ("found", "Those of them that were there."),
-    "hidden_calls": ("hidden_calls", "Calls behind the client's."),
+    "hidden_calls": ("hidden_calls", "Hidden calls."),
     "expired_tokens": ("expired", "Input tokens of prompts whose cache had expired."),
     "compared_prompts": ("compared", "Prompts that the provider compared with earlier ones."),
     "broken_prefixes": (
@@ -126,7 +126,7 @@ def _families(journal: Journal) -> Iterator[Family]:
         ("expired_caches", "pause", "Prompts read anew after a pause, by its length.", sums.pauses),
         ("cold_turns", "cache", _COLD_TURNS, sums.cold_turns),
         ("secrets_redacted", "rule", "Newly found.", sums.secrets),
-        ("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors),
+        ("errors", "kind", "Statuses from 400 on, and other failures.", sums.errors),
         ("untouched_requests", "reason", "Left alone.", journal.untouched),
         ("stages", "stage", "New results that a stage changed.", journal.stages),
     ]

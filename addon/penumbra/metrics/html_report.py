@@ -32,7 +32,7 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width">
 <title>Penumbra, {period}</title>
 <style>{style}</style>
-<h1>What Penumbra did, {period}</h1>
+<h1>Penumbra, {period}</h1>
 <table>{rows}</table>
 <h2>Tokens of tool results, each day</h2>
 {chart}
@@ -91,7 +91,7 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
     expired = f"{sums.expired:,} tokens read anew after pauses longer than the cache's life"
     yield "Caches that expired", f"{sums.pauses.total():,}", expired
     found = ", ".join(f"{n:,} {name}" for name, n in sums.cold_turns.most_common())
-    found = f"requests that shortened what was sent before; the cache was {found or 'never taken for cold'}"
+    found = f"requests that shortened earlier results; the cache was {found or 'never taken for cold'}"
     yield "Pauses used", f"{sums.cold_turns.total():,}", found
     yield "Originals asked for", f"{sums.asked:,}", f"of {sums.new_results:,} new results"
     yield (

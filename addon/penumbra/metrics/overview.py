@@ -22,11 +22,12 @@ _SLOW = 1.0
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",
-    cache_miss.TOOLS: "The tools stand first in the prompt: declare the same ones from the first request on.",
-    cache_miss.SYSTEM: "The system prompt stands in front of all else: what changes belongs behind it.",
+    cache_miss.TOOLS: "Tools come first in the prompt: declare the same ones from the first request on.",
+    cache_miss.SYSTEM: "The system prompt comes before all else: move changing parts after it.",
     cache_miss.MESSAGES: "The client has edited its history, as compaction does.",
     cache_miss.REWRITTEN: "Older results were made smaller because that pays over the turns to come.",
-    cache_miss.BROKEN: "Penumbra changed what the provider had seen: please report it, with the places.",
+    cache_miss.BROKEN: "Penumbra changed a prefix that the provider had seen: please report it, with "
+    "the places.",
     cache_miss.UNKNOWN: "The prompt was the same: the provider has let it go, or routed it elsewhere.",
 }
 
@@ -63,7 +64,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
             "look",
             "secrets",
             f"{counted(sums.secrets.total(), 'secret')} taken out",
-            f"{top}. They stand where tools print them: whoever has that output has them.",
+            f"{top}. Tools print them: everybody with that output has them.",
         )
     if sums.requests and sums.seconds / sums.requests > _SLOW:
         yield Advice(
@@ -131,8 +132,8 @@ def _troubles(sums: Amounts) -> Iterator[Advice]:
             "act",
             "errors",
             f"{counted(sums.refused, 'request')} not sent",
-            "They could not be searched for secrets. The log says why, and penumbra_redaction_failure what "
-            "becomes of such requests.",
+            "They could not be searched for secrets. The log says why; penumbra_redaction_failure "
+            "decides about such requests.",
         )
     for status, count in sums.errors.most_common(5):
         if status[:1].isdigit():

@@ -53,9 +53,7 @@ def lines(journal: Journal) -> list[str]:
         f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
     ]
     if journal.observed:
-        told = (
-            f"{journal.observed:,} of these requests were not changed: the figures say what would have been"
-        )
+        told = f"{journal.observed:,} of these requests were not changed: the figures are of would-be changes"
         lines.insert(0, f"observed    {told}")
     lines += expiry_lines(sums)
     if sums.compared:

@@ -162,7 +162,7 @@ def _add_sums(total: Sums, other: Sums) -> None:
 
 NOTE = (
     "A projection: the results as a proxy would have sent them. System prompts and declarations of tools are "
-    "in recorded requests, not in session logs; what the model would have asked back is not known."
+    "in recorded requests, not in session logs; requests of the model for originals are not known."
 )
 
 

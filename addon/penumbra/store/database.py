@@ -171,7 +171,9 @@ class Database:
         if self.hangs:
             return
         self._overdue = overdue
-        _log.warning("%s: %s: the disk does not answer; nobody waits for it now", WARNING_ID, self.path)
+        _log.warning(
+            "%s: %s: the disk does not answer; requests no longer wait for it", WARNING_ID, self.path
+        )
         overdue.add_done_callback(self._answers)
 
     def _answers(self, overdue: Future[None]) -> None:

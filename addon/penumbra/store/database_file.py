@@ -523,7 +523,7 @@ class DatabaseFile:
         elif self.older is None and self.path is not None and not unusable(error):
             self.older = OlderRows.lying(self.path)
         _log.warning(
-            "%s: %s: %s; what is new lives in memory until it can be written", WARNING_ID, self.path, error
+            "%s: %s: %s; new rows stay in memory until they can be written", WARNING_ID, self.path, error
         )
 
     def _come_back(self) -> None:

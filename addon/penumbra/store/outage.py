@@ -209,7 +209,11 @@ _ADVICE = (
     ("rediss", "no answer within", "rediss:// speaks TLS: does that port?"),
     ("rediss", "WRONG_VERSION_NUMBER", "rediss:// speaks TLS: does that port?"),
     ("rediss", "CERTIFICATE_VERIFY_FAILED", "?ssl_ca_certs=FILE names a CA of your own"),
-    ("rediss", "CERTIFICATE_REQUIRED", "?ssl_certfile=FILE&ssl_keyfile=FILE names what it asks for"),
+    (
+        "rediss",
+        "CERTIFICATE_REQUIRED",
+        "?ssl_certfile=FILE&ssl_keyfile=FILE names the certificate that it asks for",
+    ),
     (
         "rediss",
         "Connection reset",
@@ -265,13 +269,13 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
     policy = says.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
         lines.append(
-            f"{EVICTION_ID}: maxmemory-policy is {one_line(policy)}, needed: noeviction, since a decision "
-            "that leaves changes what the provider has cached"
+            f"{EVICTION_ID}: maxmemory-policy is {one_line(policy)}, needed: noeviction, since an "
+            f"evicted decision changes a cached prefix"
         )
     if latest_key not in (None, key):
         lines.append(
-            f"{OTHER_KEY_ID}: a proxy with another penumbra_store_key was there: those with different keys "
-            "share nothing, and what one has sent the other sends anew"
+            f"{OTHER_KEY_ID}: a proxy with another penumbra_store_key was there: proxies with different "
+            f"keys share nothing, and send each other's conversations anew"
         )
     return lines
 

@@ -356,8 +356,8 @@ class SharedStore:
         if reach is Reach.AWAY:
             self._owed.owe_recent()
         _log.warning(
-            "%s: penumbra_store %s: %s; known conversations go on from memory, and what is new gets forms "
-            "that can be made again",
+            "%s: penumbra_store %s: %s; known conversations go on from memory, and new results get "
+            "forms that can be made again",
             WARNING_ID,
             self._where,
             why,

@@ -163,10 +163,10 @@ def files_are_shown(web, other):
     assert other.launch().wait(60) == 0
     told = other.log()
     assert told.count("shortened by") == 4, told
-    assert "its original is not held any more" in told
+    assert "its original is not kept any more" in told
     assert "NEW RESULTS" in told
     assert SECRET not in told
 
     web.command("penumbra.forget")
     assert web.command("penumbra.references") == []
-    assert "its original is not held any more" in web.text(flows(web)[1]["id"], "request")[1]
+    assert "its original is not kept any more" in web.text(flows(web)[1]["id"], "request")[1]

@@ -172,5 +172,5 @@ def test_what_local_capture_lacks_is_told(monkeypatch):
     assert "WSL" in local.lacking("Linux", "6.9.0-microsoft-standard-WSL2")
     monkeypatch.setattr(local, "version_of", lambda package: "0.10.7")
     assert "mitmproxy_rs 0.12.11 or later, and this is 0.10.7" in local.lacking("Darwin", "24.0")
-    with pytest.raises(Failure, match="which program"):
+    with pytest.raises(Failure, match="no program given"):
         local.main(["--set", "x=y"])

@@ -100,7 +100,7 @@ def test_why_a_family_does_nothing(line: str, text: str, family: str, tried: Any
 
 def test_a_family_to_begin_with(tried: Any, tmp_path: Path) -> None:
     out = tried("one\ntwo\n", "pants --no-x test ::")
-    begun = yaml.safe_load(out.partition("may stand in it:\n\n")[2])
+    begun = yaml.safe_load(out.partition("describes it:\n\n")[2])
     assert begun["families"][0]["match"] == ["pants test"]
     assert convert(CommandFile, begun, "x").examples[0].text == "one\ntwo\n"
     (tmp_path / "commands").mkdir()
@@ -143,7 +143,7 @@ def test_what_is_said_fits_the_terminal(width: int, tried: Any, monkeypatch: pyt
 )
 def test_any_text(text: bytes, tried: Any) -> None:
     out = tried(text, "pants test")
-    begun = yaml.safe_load(out.partition("may stand in it:\n\n")[2])
+    begun = yaml.safe_load(out.partition("describes it:\n\n")[2])
     assert begun["families"][0]["name"] == "pants"
 
 

@@ -42,7 +42,7 @@ def test_each_replacement_is_named(tried: Any) -> None:
     assert out[0].startswith("line 2: [REDACTED:github-token:")
     assert out[0].endswith("by github-token: has this form (rules/secrets/code-hosts.yaml)")
     assert out[1].startswith("line 3: [REDACTED:password:")
-    assert out[1].endswith("for 11 characters, by name-password: stands behind a name that says so")
+    assert out[1].endswith("for 11 characters, by name-password: follows a telling name")
     assert out[2] == "2 secrets: github-token 1, name-password 1"
     assert TOKEN not in "".join(out)
 

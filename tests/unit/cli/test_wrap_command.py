@@ -32,8 +32,8 @@ def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("--", "which program"),
-        ("--new", "which program"),
+        ("--", "no program given"),
+        ("--new", "no program given"),
         ("--set", "--set needs a value"),
         ("--port 1 x", "--port is no option"),
         ("--new=yes x", "--new is no option"),

@@ -426,7 +426,7 @@ def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_appli
     path = config("penumbra: {calls_at_once: many, min_bytes: 7}")
     read = load({}, {"PENUMBRA_REQUEST_BUDGET": "0"}, path)
     assert read == Settings(min_bytes=7, retired=("penumbra.calls_at_once", "PENUMBRA_REQUEST_BUDGET"))
-    gone = "this option is no longer read, what applies now"
+    gone = "this option is no longer read; instead"
     assert list(remarks(read)) == [
         f"penumbra.calls_at_once: {gone}: 10 calls at once",
         f"PENUMBRA_REQUEST_BUDGET: {gone}: 5 seconds of processor time for the new results of a request",

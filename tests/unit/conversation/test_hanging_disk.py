@@ -136,7 +136,7 @@ def test_nobody_waits_again_and_the_log_says_when_it_is_over(
 
     asyncio.run(go())
     said = [line.getMessage().rpartition(": ")[2] for line in caplog.records]
-    assert said == ["the disk does not answer; nobody waits for it now", "the disk answers again"]
+    assert said == ["the disk does not answer; requests no longer wait for it", "the disk answers again"]
 
 
 def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(

@@ -67,7 +67,7 @@ def test_new_results_stand_first_line_by_line(redact):
 
 
 def test_what_is_not_there_is_said(redact):
-    assert "original is not held any more" in text(told(redact, body("sent"), ResultContext(FACTS, True)))
+    assert "original is not kept any more" in text(told(redact, body("sent"), ResultContext(FACTS, True)))
     found = text(told(redact, body("sent"), ResultContext(FACTS, True), originals="Originals are off."))
     assert "Originals are off." in found
     assert "not held" not in found

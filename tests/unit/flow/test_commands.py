@@ -42,7 +42,7 @@ def test_a_reference_without_an_original_is_named(monkeypatch: pytest.MonkeyPatc
     memory, texts = ResultMemory(), Texts()
     contents = cast(Contents, Figures())
     commands = FlowCommands(cast(Explainer, None), memory, texts, contents, lambda: None)
-    with pytest.raises(exceptions.CommandError, match=r"^no original is held for 'shadow_0': none is, .*=on"):
+    with pytest.raises(exceptions.CommandError, match=r"^no original is kept for 'shadow_0': none is, .*=on"):
         commands.expand("shadow_0")
     monkeypatch.setattr(memory, "references", lambda: {"shadow_1": 1})
     monkeypatch.setattr(texts, "get", {1: ("one\ttwo\nthree", "one")}.get)

@@ -126,7 +126,7 @@ def test_what_a_saved_flow_says_is_told(explainer: Explainer) -> None:
     assert (
         "NEW RESULTS\nBash t1\n    90 -> 4 bytes; about 30 -> 1 tokens (-97%); shortened by terminal" in told
     )
-    assert "its original is not held any more" in told
+    assert "its original is not kept any more" in told
 
     # A later request of the session, whose first one was loaded.
     later = flow_of(penumbra={**said, "new": []})

@@ -174,4 +174,4 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
 def test_what_cannot_be_shown_is_sent_all_the_same(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
     reports, nothing = steps[2], SimpleNamespace()
     reports.accepted(tflow.tflow(), nothing, nothing, nothing, nothing)
-    assert "what was done to a request can't be shown: AttributeError at report.py" in caplog.text
+    assert "the changes of a request can't be shown: AttributeError at report.py" in caplog.text

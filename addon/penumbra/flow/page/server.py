@@ -106,8 +106,8 @@ class PageServer:
         self._server.add_sockets(sockets)
         if listening.is_wide(self._place.host):
             _log.warning(
-                f"The page listens at {self._place}: whoever reaches this machine and has the link sees it, "
-                "and it travels in clear text."
+                f"The page listens at {self._place}: everybody who reaches this machine and has the "
+                f"link sees it, and it travels in clear text."
             )
 
 
