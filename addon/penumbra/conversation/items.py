@@ -8,9 +8,8 @@ remembered, so that a rewritten prefix stays as it was.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import orjson
 from msgspec import Raw
@@ -21,9 +20,9 @@ from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage
 from penumbra.compress.calls.hint import hint
-from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
 from penumbra.redaction import json_text
+from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
 
@@ -90,63 +89,66 @@ def read_items(
             yield item
 
 
-class Searched(Protocol):
-    """A value that is searched for secrets."""
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A text that is searched for secrets and otherwise left alone."""
 
-    @property
-    def key(self) -> bytes:
-        """Hash of caller, call and text: the ledger's key."""
-        ...
+    value: Raw
+    call: ToolCall | None
+    turn: int
+    key: bytes
+    """Hash of caller, call and text: the ledger's key."""
+    text: str
+    command: str | None = None
+    """The command that printed the text; None: the call tells."""
+    part: tuple[int, int] | None = None
+    """The characters of the value that are the text; None: all."""
 
-    @property
-    def call(self) -> ToolCall | None: ...
+    def redacted(self, document: Document, redact: Redact) -> Decision:
+        """Decides about the text. Raises RedactionError."""
+        clean = redact(self.text, self.hint(document))
+        if clean.text == self.text:
+            return Decision(None, Facts())
+        before, after = (len(form.encode("utf-8", "surrogatepass")) for form in (self.text, clean.text))
+        facts = Facts("shortened", bytes_before=before, bytes_after=after, redactions=clean.counts)
+        return Decision(clean.text, facts)
 
-    @property
-    def turn(self) -> int: ...
-
-    @property
-    def value(self) -> Raw: ...
-
-    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        """Decides about the value. Raises RedactionError."""
-        ...
+    def hint(self, document: Document) -> str:
+        """Path or command of the call."""
+        return hint(parts.decoded_arguments(document, self.call)) if self.command is None else self.command
 
     def edit(self, document: Document, decision: Decision) -> None:
         """Gives the value the form that was decided."""
-        ...
+        if decision.text is None:
+            return
+        if self.part is None:
+            document.replace(self.value, decision.text)
+        else:
+            document.replace_part(self.value, *self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         """True if a value without a decision is sent as it came, since the provider has seen it so and what
         follows is bound to it."""
-        ...
+        return self.turn <= conversation.last_response and adoption.keeps_secrets(
+            adopt, self.turn, conversation, format_name
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class Members(Searched):
     """One result's strings, names of members and numbers."""
 
-    block: Block
-    call: ToolCall | None
-    turn: int
-    key: bytes
+    block: Block = field(kw_only=True)
 
-    @property
-    def value(self) -> Raw:
-        return self.block.value
-
-    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        block, place = self.block, hint(parts.decoded_arguments(document, self.call))
+    def redacted(self, document: Document, redact: Redact) -> Decision:
+        block, place = self.block, self.hint(document)
         changed, counts = json_text.scalars(block.text, block.places, lambda text: redact(text, place))
         if not changed:
             return Decision(None, Facts())
         form = {str(index): value.decode("utf-8") for index, value in changed.items()}
-        places = (block.places[index] or (0, 0) for index in changed)
-        facts = Facts(
-            how="shortened",
-            bytes_before=sum(end - start for start, end in places),
-            bytes_after=sum(map(len, changed.values())),
-            redactions=counts,
-        )
+        before = sum(end - start for start, end in (block.places[index] or (0, 0) for index in changed))
+        after = sum(map(len, changed.values()))
+        facts = Facts("shortened", bytes_before=before, bytes_after=after, redactions=counts)
         return Decision(orjson.dumps(form).decode("utf-8"), facts)
 
     def edit(self, document: Document, decision: Decision) -> None:
@@ -159,91 +161,15 @@ class Members:
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
-            # Reasoning of the same message may stand behind it.
+            # Reasoning of the same message may come after it.
             return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
-        return _keeps_secrets(self.turn, adopt, conversation, format_name)
+        return Searched.keeps_secrets(self, adopt, conversation, format_name)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A stretch of the user's text that may be a result."""
-
-    passage: Passage
-    text: str
-    key: bytes
-
-    @property
-    def call(self) -> ToolCall | None:
-        return _call(self.passage)
-
-    @property
-    def turn(self) -> int:
-        return self.passage.turn
-
-    @property
-    def value(self) -> Raw:
-        return self.passage.value
-
-    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        return _redacted(self.text, redact(self.text, self.passage.command))
-
-    def edit(self, document: Document, decision: Decision) -> None:
-        if decision.text is not None:
-            document.replace_part(self.value, self.passage.start, self.passage.end, decision.text)
-
-    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        return _keeps_secrets(self.turn, adopt, conversation, format_name)
-
-
-@dataclass(frozen=True, slots=True)
-class ForProgram:
-    """One text of a result that a program reads, and not the model: it gets placeholders and nothing else."""
-
-    item: Item
-
-    @property
-    def key(self) -> bytes:
-        return self.item.key
-
-    @property
-    def call(self) -> ToolCall | None:
-        return self.item.result.call
-
-    @property
-    def turn(self) -> int:
-        return self.item.result.turn
-
-    @property
-    def value(self) -> Raw:
-        return self.item.result.value
-
-    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        return _redacted(
-            self.item.text, redact(self.item.text, hint(parts.decoded_arguments(document, self.call)))
-        )
-
-    def edit(self, document: Document, decision: Decision) -> None:
-        if decision.text is not None:
-            document.replace(self.value, decision.text)
-
-    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        return _keeps_secrets(self.turn, adopt, conversation, format_name)
-
-
-def _redacted(text: str, clean: Redacted) -> Decision:
-    """Return the decision that gives a text its form without secrets."""
-    if clean.text == text:
-        return Decision(None, Facts())
-    before, after = (len(form.encode("utf-8", "surrogatepass")) for form in (text, clean.text))
-    return Decision(
-        clean.text, Facts(how="shortened", bytes_before=before, bytes_after=after, redactions=clean.counts)
-    )
-
-
-def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_name: str) -> bool:
-    return turn <= conversation.last_response and adoption.keeps_secrets(
-        adopt, turn, conversation, format_name
-    )
+def for_program(item: Item) -> Searched:
+    """The text of a result that a program reads, and not the model: placeholders are all that it gets."""
+    result = item.result
+    return Searched(result.value, result.call, result.turn, item.key, item.text)
 
 
 def _call(passage: Passage) -> ToolCall | None:
@@ -284,10 +210,14 @@ def read_searched(
     for turn, block in blocks:
         call = conversation.calls.get(block.call_id)
         key = _key(scope, block.text, block.call_id, call.name if call else "")
-        searched.append(Members(block, call, turn, key))
+        searched.append(Members(block.value, call, turn, key, block.text, block=block))
     for passage in passages:
         text = (document.string(passage.value) or "")[passage.start : passage.end]
-        searched.append(Said(passage, text, _key(scope, text, passage.tool, passage.command)))
+        key = _key(scope, text, passage.tool, passage.command)
+        place = passage.start, passage.end
+        searched.append(
+            Searched(passage.value, _call(passage), passage.turn, key, text, passage.command, place)
+        )
     return tuple(searched)
 
 

@@ -25,7 +25,7 @@ from penumbra.apis.user_text import Passage, Passages
 from penumbra.config import per_request
 from penumbra.config.settings import Settings
 from penumbra.conversation import items
-from penumbra.conversation.items import ForProgram, Item, Keys, Searched
+from penumbra.conversation.items import Item, Keys, Searched, for_program
 from penumbra.conversation.model import Mentions, Request
 from penumbra.wire.document import Document
 from penumbra.wire.prefix_memory import Fold, PrefixMemory
@@ -74,7 +74,7 @@ def _with_results(request: Request, content: _Read) -> Request:
         others = items.read_searched(
             document, conversation, content.blocks, content.passages, request.possession
         )
-        others += tuple(map(ForProgram, content.for_programs))
+        others += tuple(map(for_program, content.for_programs))
     return replace(
         request,
         conversation=conversation,
@@ -108,7 +108,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     ]
     others = request.searched
     if request.settings.redact_secrets:
-        others += tuple(ForProgram(item) for item in texts if item.result.by_program)
+        others += tuple(for_program(item) for item in texts if item.result.by_program)
     shown = tuple(item for item in texts if not item.result.by_program)
     return replace(request, conversation=conversation, items=shown, searched=others)
 
