@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_tenants import FORGERIES, jwt
 
 from support.apis import APIS, Api
 from support.engines import Callers, shown
-from support.tenants import ASK, LOG, every_api, result
+from support.tenants import ASK, FORGERIES, LOG, every_api, jwt, result
 
 RESPONSES = APIS[2]
 RESPONSE = "resp_0123456789abcdef0123456789"

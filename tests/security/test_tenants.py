@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -13,12 +12,7 @@ import pytest
 from penumbra.apis.base import Hidden
 from support.apis import APIS, Api
 from support.engines import HIDDEN, Callers, database, shown
-from support.tenants import ASK, CALL, DONE, LOG, NEXT, OTHER, begun, every_api, result
-
-
-def jwt(sub: str, signature: str) -> str:
-    claims = base64.urlsafe_b64encode(json.dumps({"iss": "i", "sub": sub}).encode()).rstrip(b"=").decode()
-    return f"Bearer eyJhbGciOiJub25lIn0.{claims}.{signature}"
+from support.tenants import ASK, CALL, DONE, FORGERIES, LOG, NEXT, OTHER, begun, every_api, jwt, result
 
 
 @every_api
@@ -57,32 +51,6 @@ def test_another_key_gets_nothing_of_it(api: Api, callers: Callers) -> None:
     for ref in shown(asked):
         assert callers.stored(asked, ref) == LOG
         assert callers.stored(fresh, ref) is None
-
-
-FORGERIES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "an unsigned token": ({"authorization": jwt("victim", "true")}, {"authorization": jwt("victim", "")}),
-    "a token in x-api-key": ({"authorization": jwt("victim", "true")}, {"x-api-key": jwt("victim", "")}),
-    "beside a key of one's own": (
-        {"authorization": jwt("victim", "true")},
-        {"authorization": jwt("victim", "true"), "x-api-key": "the attacker's own"},
-    ),
-    "beside an api-key of one's own": (
-        {"authorization": jwt("victim", "true")},
-        {"authorization": jwt("victim", "forged"), "api-key": "the attacker's own"},
-    ),
-    "an account id": (
-        {"authorization": jwt("victim", "true"), "chatgpt-account-id": "victim"},
-        {"authorization": jwt("attacker", "true"), "chatgpt-account-id": "victim"},
-    ),
-    "the name of a signing key": (
-        {
-            "authorization": "AWS4-HMAC-SHA256 Credential=AKIAVICTIM/20260101/r/bedrock/aws4_request, Signature=0"
-        },
-        {"x-api-key": "aws AKIAVICTIM"},
-    ),
-    "an address": ({}, {"x-api-key": "peer 10.0.0.1"}),
-    "a header that is not known": ({"x-acme-api-key": "victim"}, {"x-acme-api-key": "attacker"}),
-}
 
 
 @every_api

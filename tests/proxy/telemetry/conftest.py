@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.page.conftest import Page
-from proxy.telemetry.receiver import Receiver
+from support.telemetry_receiver import Receiver
 
 
 @pytest.fixture

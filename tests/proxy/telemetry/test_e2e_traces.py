@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from proxy.page.conftest import SECRET
-from proxy.telemetry.receiver import values
+from support.telemetry_receiver import values
 from support.upstream import Fault
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
