@@ -347,7 +347,7 @@ def test_it_listens_on_loopback_and_is_quiet(home):
         (port,) = ports(running.log(), "HTTP(S) proxy")
         assert f"listening at 127.0.0.1:{port}." in running.log()
         assert f"  export HTTPS_PROXY=http://127.0.0.1:{port}\n" in running.log()
-        assert "whoever reaches this machine" not in running.log()
+        assert "everybody who reaches this machine" not in running.log()
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n")
             assert b"502" in client.recv(100)
@@ -380,7 +380,7 @@ def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):
     modes = ["--mode", "regular", "--mode", "reverse:https://api.anthropic.com@127.0.0.1:0"]
     with Running(home, "-v", "-p0", "--listen-host", "0.0.0.0", *modes) as running:
         (port,) = ports(running.log(), "HTTP(S) proxy")
-        assert eventually(lambda: f"The proxy listens at *:{port}: whoever reaches" in running.log())
+        assert eventually(lambda: f"The proxy listens at *:{port}: everybody who reaches" in running.log())
         assert f"  export HTTPS_PROXY=http://127.0.0.1:{port}\n" in running.log()
         (base,) = ports(running.log(), "reverse proxy to https://api.anthropic.com")
         assert f"export ANTHROPIC_BASE_URL=http://127.0.0.1:{base}\n" in running.log()
