@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from mitmproxy import http
-
 from penumbra.apis import bedrock, upstream_error
 from penumbra.apis.base import Failure
 from penumbra.errors import place
 from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.expand.loop import Done
 from penumbra.flow import destination
+from penumbra.flow.mitm import Flow, HttpRequest, HttpResponse, json_response
 from penumbra.flow.state import FlowState
 from penumbra.wire import content_encoding, framing
 
@@ -32,11 +31,11 @@ class Bound(NamedTuple):
     """Answers the request."""
 
 
-BOUNDS: WeakKeyDictionary[http.HTTPFlow, Bound] = WeakKeyDictionary()
+BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
 """Bounds of requests that are arriving."""
 
 
-async def decoded(request: http.Request, limit: int) -> bytes:
+async def decoded(request: HttpRequest, limit: int) -> bytes:
     """The plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
     coding = request.headers.get("content-encoding", "")
     raw = request.raw_content or b""
@@ -45,7 +44,7 @@ async def decoded(request: http.Request, limit: int) -> bytes:
     return content_encoding.decode(raw, "", limit)
 
 
-async def put(request: http.Request, body: bytes) -> None:
+async def put(request: HttpRequest, body: bytes) -> None:
     """Put a plain body in, in the coding that the headers announce."""
     coding = request.headers.get("content-encoding", "")
     if coding:
@@ -62,13 +61,13 @@ _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
 _log = logging.getLogger(__name__)
 
 
-def ask_for_codings(request: http.Request) -> None:
+def ask_for_codings(request: HttpRequest) -> None:
     """The provider may use no content coding that can't be undone as it arrives."""
     if codings := request.headers.get("accept-encoding"):
         request.headers["accept-encoding"] = content_encoding.acceptable(codings)
 
 
-def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
+def stream_plainly(flow: Flow, response: HttpResponse) -> None:
     """The client gets the stream without content coding and without a length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
@@ -77,7 +76,7 @@ def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
         response.headers["transfer-encoding"] = "chunked"
 
 
-def pass_live(response: http.Response) -> None:
+def pass_live(response: HttpResponse) -> None:
     """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
     copy = bytearray()
 
@@ -91,7 +90,7 @@ def pass_live(response: http.Response) -> None:
     response.stream = take
 
 
-def stream_continuation(response: http.Response, body: bytearray, state: FlowState) -> None:
+def stream_continuation(response: HttpResponse, body: bytearray, state: FlowState) -> None:
     decode = content_encoding.decoder(response.headers.pop("content-encoding", ""))
     decoded = LiveDecoding(decode, state) if decode is not None else None
 
@@ -105,7 +104,7 @@ def stream_continuation(response: http.Response, body: bytearray, state: FlowSta
     response.stream = take
 
 
-def let_go(flow: http.HTTPFlow) -> None:
+def let_go(flow: Flow) -> None:
     """The response has ended: what has read it as it arrived goes, with the request that it knows. Flows may
     be kept for as long as mitmproxy runs."""
     if flow.response is not None and callable(flow.response.stream):
@@ -137,7 +136,7 @@ class LiveDecoding:
         return b"" if self._state.broken else rest()
 
 
-def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
+def plain_body(flow: Flow, body: bytes) -> bytes | None:
     """A response's body without content coding; None if that can't be had."""
     assert flow.response is not None
     try:
@@ -149,12 +148,12 @@ def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
         return None
 
 
-def content(flow: http.HTTPFlow) -> bytes:
+def content(flow: Flow) -> bytes:
     body = flow.response.raw_content if flow.response else None
     return plain_body(flow, body or b"") or b"" if flow.response else b""
 
 
-def replace_document(flow: http.HTTPFlow, done: Done) -> None:
+def replace_document(flow: Flow, done: Done) -> None:
     """Headers for a body that is ours."""
     assert flow.response is not None
     flow.response.headers.pop("content-encoding", None)
@@ -166,7 +165,7 @@ def replace_document(flow: http.HTTPFlow, done: Done) -> None:
     flow.response.headers.update(told)
 
 
-def put_document(flow: http.HTTPFlow, body: bytes) -> None:
+def put_document(flow: Flow, body: bytes) -> None:
     """Another body, without content coding."""
     assert flow.response is not None
     flow.response.headers.pop("content-encoding", None)
@@ -175,23 +174,21 @@ def put_document(flow: http.HTTPFlow, body: bytes) -> None:
         flow.response.headers["content-length"] = str(len(body))
 
 
-def is_stream(flow: http.HTTPFlow) -> bool:
+def is_stream(flow: Flow) -> bool:
     """Return whether the framing of a flow's response is a stream's."""
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
 
 
-def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
+def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
     """Send the client the failure as a response, since nothing has been sent yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502
-    flow.response = http.Response.make(status, body, {"content-type": "application/json"})
+    flow.response = json_response(status, body)
 
 
-def failure(
-    flow: http.HTTPFlow, error: str | None, stream: bool, body: bytes
-) -> tuple[Failure | None, float | None]:
+def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[Failure | None, float | None]:
     """Why a continuation can't be used, and after how many seconds it may be tried again; None: never.
 
     `body`: of its response, without content coding.
@@ -215,7 +212,7 @@ def pause(failure: Failure) -> float | None:
     return wanted if wanted <= _LONGEST_PAUSE else None
 
 
-def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
+def tell_when(flow: Flow, continuation: Flow | None) -> None:
     """The client hears what the provider said of trying again."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
@@ -226,7 +223,7 @@ def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
                 flow.response.headers[name] = refused.headers[name]
 
 
-def _wanted_pause(response: http.Response) -> float | None:
+def _wanted_pause(response: HttpResponse) -> float | None:
     """Seconds that the provider wants to be left alone; None if it does not say that in seconds."""
     try:
         wanted = float(response.headers.get("retry-after", ""))

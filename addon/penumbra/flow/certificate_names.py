@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from cryptography import x509
-from mitmproxy import ctx, tls
+from mitmproxy import tls
 
 from penumbra.flow.guarded import Guarded
+from penumbra.flow.mitm import addon
 
 
 class CertificateNames(Guarded):
@@ -26,8 +27,8 @@ class CertificateNames(Guarded):
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Before a certificate is made."""
-        addon = ctx.master.addons.get("tlsconfig")
-        store = addon.certstore if addon is not None else None
+        tls_config = addon("tlsconfig")
+        store = tls_config.certstore if tls_config is not None else None
         if store is None or store is self._store:
             return
         self._store = self.limited(store)

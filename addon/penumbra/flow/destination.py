@@ -3,10 +3,9 @@ headers say."""
 
 from __future__ import annotations
 
-from mitmproxy import ctx, http
-
 from penumbra.apis import recognise
 from penumbra.errors import one_line
+from penumbra.flow.mitm import Flow, HttpRequest, option
 
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
 """Modes in which clients don't tell the proxy a name, but connect to an address."""
@@ -18,16 +17,16 @@ def mode(client: object) -> str:
     return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
 
 
-def host(flow: http.HTTPFlow) -> str:
+def host(flow: Flow) -> str:
     """The host that the connection leads to: the name that its certificate is checked for, or the address
     that the client or the operator has given."""
     request = flow.request
-    if mode(flow.client_conn) == "reverse" or ctx.options.ssl_insecure:
+    if mode(flow.client_conn) == "reverse" or option("ssl_insecure"):
         return request.host
     return next(filter(None, secured(flow)), request.host)
 
 
-def secured(flow: http.HTTPFlow) -> tuple[str | None, ...]:
+def secured(flow: Flow) -> tuple[str | None, ...]:
     """Return the names in the server's and in the client's TLS, where both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
@@ -35,44 +34,44 @@ def secured(flow: http.HTTPFlow) -> tuple[str | None, ...]:
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
-def shown(flow: http.HTTPFlow) -> str:
+def shown(flow: Flow) -> str:
     """The name that its client gives a host, as it may stand in a log."""
     return one_line(flow.request.pretty_host[:_LONGEST])
 
 
-def claimed(flow: http.HTTPFlow) -> str:
+def claimed(flow: Flow) -> str:
     """The name in the headers, where nothing else could tell one; else empty.
 
     Without TLS, or with an unchecked certificate, the connected host is an address. The address is never
     trusted as the claimed name, but requests to it are searched for secrets if the name is an LLM host's.
     """
-    unchecked = flow.request.scheme != "https" or ctx.options.ssl_insecure
+    unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
         return ""
     return flow.client_conn.sni or flow.request.pretty_host
 
 
-def is_llm_host(flow: http.HTTPFlow, extra: tuple[str, ...]) -> bool:
+def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
     """Return whether LLM calls of a flow are ours to read; `extra` are the operator's own globs."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_llm_host(host, extra) for host in _hosts(flow)
     )
 
 
-def is_provider(flow: http.HTTPFlow, extra: tuple[str, ...]) -> bool:
+def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
     """Return whether the host is there for LLM calls; what is local may be anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )
 
 
-def _hosts(flow: http.HTTPFlow) -> list[str]:
+def _hosts(flow: Flow) -> list[str]:
     """Return all names by which the connection of a request knows its host, and the name in its headers where
     nothing else can tell one."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 
 
-def headers_of(request: http.Request) -> dict[str, str]:
+def headers_of(request: HttpRequest) -> dict[str, str]:
     """By names in lower case."""
     return {name.lower(): value for name, value in request.headers.items()}

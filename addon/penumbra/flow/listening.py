@@ -11,6 +11,7 @@ from mitmproxy import ctx, http
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from penumbra.flow.guarded import Guarded, stop
+from penumbra.flow.mitm import addon
 from penumbra.wire.request_path import is_loopback, is_this_machine
 
 _REFUSAL = "Penumbra lets no client through to mitmweb's own port, which shows the flows of all clients."
@@ -72,7 +73,7 @@ class Listening(Guarded):
 
 def addresses() -> list[tuple[str, int]]:
     """Return what the proxy listens on."""
-    proxyserver = ctx.master.addons.get("proxyserver")
+    proxyserver = addon("proxyserver")
     return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
 
 
@@ -82,7 +83,7 @@ def ports() -> frozenset[int]:
 
 def proxy() -> str:
     """Host and port at which programs of this machine reach the proxy; empty if its modes are others."""
-    proxyserver = ctx.master.addons.get("proxyserver")
+    proxyserver = addon("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
         if instance.mode.type_name in ("regular", "upstream"):
             for host, port, *_ in instance.listen_addrs:

@@ -16,6 +16,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HTTPMode
 
 from penumbra.flow import destination, guarded
+from penumbra.flow.mitm import addon
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
 """Layers that pass bytes on of which no hook for HTTP gets to know."""
@@ -36,7 +37,7 @@ class OnlyHttp:
 
     def next_layer(self, data: layer.NextLayer) -> None:
         """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's own choice."""
-        chooser = ctx.master.addons.get("nextlayer")
+        chooser = addon("nextlayer")
         if data.layer is None and chooser is not None:
             chooser.next_layer(data)
         context, chosen = data.context, data.layer

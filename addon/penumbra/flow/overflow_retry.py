@@ -11,8 +11,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from mitmproxy import http
-
 from penumbra import errors
 from penumbra.apis.parts import is_elsewhere
 from penumbra.conversation import adoption
@@ -20,6 +18,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
+from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.flow.response_edits import UsageScaling
 from penumbra.flow.state import FlowState, Refused, Step
 from penumbra.flow.tool_loop import ToolLoopStep, Turns
@@ -67,7 +66,7 @@ class WatchedRequest:
     restored: bool = False
     events: FirstEvents | None = None
 
-    def first(self, headers: http.Headers, data: bytes) -> bool | None:
+    def first(self, headers: Headers, data: bytes) -> bool | None:
         """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
@@ -87,7 +86,7 @@ class OverflowRetry(Step):
         self.recovered = 0
         """Requests that were refused and then taken."""
 
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """The request may be refused for a reason that can be helped."""
         if not retry.may_help(accepted):
             return
@@ -113,7 +112,7 @@ class OverflowRetry(Step):
             refused.restore = watched.restored = True
             state.session = None
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         watched, state.guard = state.guard, None
         if not isinstance(watched, WatchedRequest):
             return
@@ -122,7 +121,7 @@ class OverflowRetry(Step):
         if watched.count and not watched.restored:
             await self._settle(flow, watched)
 
-    async def _smaller(self, watched: WatchedRequest, response: http.Response, body: bytes) -> Retry | None:
+    async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
         """Return what to send instead; None if the response is no refusal, or nothing would help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
@@ -141,7 +140,7 @@ class OverflowRetry(Step):
             _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
             return None
 
-    def _error_in(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bytes | None:
+    def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
@@ -152,14 +151,12 @@ class OverflowRetry(Step):
         except content_encoding.NotDecodable:
             return None
 
-    def _is_taken(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bool:
+    def _is_taken(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bool:
         """The provider took the request: some say with status 200 that they did not."""
         error = self._error_in(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
-    def _send(
-        self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest, again: Retry
-    ) -> http.HTTPFlow:
+    def _send(self, flow: Flow, state: FlowState, watched: WatchedRequest, again: Retry) -> Flow:
         """The flow of a smaller request, which takes the place of the one that was refused."""
         smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
@@ -177,7 +174,7 @@ class OverflowRetry(Step):
         )
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
-    async def _replace(self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest) -> None:
+    async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
         """Retry where responses can't be held back: by requests of their own, answered in one piece."""
         response = flow.response
         assert response is not None
@@ -197,7 +194,7 @@ class OverflowRetry(Step):
                 return
         watched.restored = watched.count > 0
 
-    async def _settle(self, flow: http.HTTPFlow, watched: WatchedRequest) -> None:
+    async def _settle(self, flow: Flow, watched: WatchedRequest) -> None:
         assert flow.response is not None
         if flow.response.status_code != 200:
             return

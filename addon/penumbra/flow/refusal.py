@@ -5,43 +5,42 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from mitmproxy import http
-
 from penumbra import errors
 from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
 from penumbra.conversation.incoming import Refused, message_of
 from penumbra.flow import destination
+from penumbra.flow.mitm import Flow, HttpResponse, json_response
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError
 
 _log = logging.getLogger(__name__)
 
 
-def refuse(flow: http.HTTPFlow, refused: Refused, journal: Journal) -> None:
+def refuse(flow: Flow, refused: Refused, journal: Journal) -> None:
     """Answer a request here."""
-    flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
+    flow.response = json_response(refused.status, refused.body)
     flow.metadata["penumbra"] = {"refused": refused.status}
     flow.comment = f"Penumbra refused: {refused.reason}"
     count(flow, refused, journal)
 
 
-def count(flow: http.HTTPFlow, refused: Refused, journal: Journal) -> None:
+def count(flow: Flow, refused: Refused, journal: Journal) -> None:
     """A request, or a frame of a WebSocket, is refused."""
     journal.refused()
     _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
 
-def refuse_websocket(flow: http.HTTPFlow) -> None:
+def refuse_websocket(flow: Flow) -> None:
     """Send the client of a WebSocket back to HTTP."""
     content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
     status = recognise.REFUSAL_STATUS
-    flow.response = http.Response.make(status, recognise.upgrade_refusal(), content)
+    flow.response = HttpResponse.make(status, recognise.upgrade_refusal(), content)
     flow.metadata["penumbra"] = {"refused": status}
     flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
 
 
-def of_failure(flow: http.HTTPFlow, api: Api | None, error: BaseException) -> Refused:
+def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
     """Return the refusal of a request, or a frame, that could not be searched for secrets: an error of its
     API, or of its host if it is no call of an API."""
     if not isinstance(error, RedactionError):
@@ -51,6 +50,6 @@ def of_failure(flow: http.HTTPFlow, api: Api | None, error: BaseException) -> Re
     return Refused(error.status, shape(error.status, told), told)
 
 
-def leave(flow: http.HTTPFlow, error: BaseException) -> None:
+def leave(flow: Flow, error: BaseException) -> None:
     """Log that a request, or a frame, goes on as it came although something failed."""
     _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {errors.place(error)}")

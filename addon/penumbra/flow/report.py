@@ -18,7 +18,6 @@ from functools import partial
 from itertools import chain, islice, repeat
 
 from cachetools import LRUCache
-from mitmproxy import http
 from msgspec import Raw
 
 from penumbra import errors
@@ -36,6 +35,7 @@ from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemor
 from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.mitm import Flow
 from penumbra.flow.page.contents import Texts
 from penumbra.flow.state import FlowState, add_note
 from penumbra.metrics import amounts, events
@@ -79,7 +79,7 @@ class Reports:
         self._write = write
 
     def accepted(
-        self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+        self, flow: Flow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
     ) -> None:
         """A request, or a frame of a socket, is sent on. `lease` rewrote the request; that of a socket's flow
         has ended. Never raises: what can't be shown is sent all the same."""
@@ -89,7 +89,7 @@ class Reports:
             _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
 
     def _tell(
-        self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+        self, flow: Flow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
     ) -> None:
         rewritten, prepared = accepted.rewritten, accepted.prepared
         summary = Summary.of(
@@ -113,7 +113,7 @@ class Reports:
 
     def _account(
         self,
-        flow: http.HTTPFlow,
+        flow: Flow,
         state: FlowState,
         lease: Lease,
         incoming: Incoming,
@@ -150,7 +150,7 @@ class Reports:
         if summary.results or summary.secrets or accepted.line:
             self._event(flow, entry, accepted)
 
-    def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
+    def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
         """Report what would have become of a request that was sent on as it came. `lease` made the
         observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
@@ -178,7 +178,7 @@ class Reports:
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(facts)}
         self._event(flow, entry, accepted)
 
-    def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
+    def _await_response(self, flow: Flow, turn: TurnRecord) -> None:
         """True if the provider may have taken a request that has not waited for us."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
@@ -187,7 +187,7 @@ class Reports:
         else:
             self._journal.failed(turn, flow.response.status_code if flow.response else None)
 
-    def _event(self, flow: http.HTTPFlow, entry: SentRequest, accepted: Accepted) -> None:
+    def _event(self, flow: Flow, entry: SentRequest, accepted: Accepted) -> None:
         settings = accepted.request.settings
         shown, mode = accepted.rewritten.shown, str(settings.mode)
         self._write(partial(events.request_event, flow.id, entry, shown, mode, settings.strategy))
@@ -219,7 +219,7 @@ class Reports:
 
     def _show(
         self,
-        flow: http.HTTPFlow,
+        flow: Flow,
         state: FlowState,
         incoming: Incoming,
         accepted: Accepted,
@@ -511,7 +511,7 @@ class Observation:
         self._reports = reports
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, flow: http.HTTPFlow, incoming: Incoming, settings: Settings) -> None:
+    def begin(self, flow: Flow, incoming: Incoming, settings: Settings) -> None:
         """Work it out. The request may be on its way meanwhile."""
         if len(self._tasks) >= _MOST:
             return
@@ -524,7 +524,7 @@ class Observation:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, flow: http.HTTPFlow, incoming: Incoming, lease: Lease) -> None:
+    async def _work(self, flow: Flow, incoming: Incoming, lease: Lease) -> None:
         with lease:
             try:
                 outcome = await lease.engine.process(incoming, lease.settings)

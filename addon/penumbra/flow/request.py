@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from mitmproxy import http
-
 from penumbra import errors
 from penumbra.apis import identity, recognise
 from penumbra.apis.recognise import Api
@@ -37,6 +35,7 @@ from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings, Lease
 from penumbra.flow.destination import headers_of
 from penumbra.flow.hidden_requests import HiddenRequest
+from penumbra.flow.mitm import Flow, Headers, HttpRequest
 from penumbra.flow.refusal import leave
 from penumbra.flow.report import Observation, Reports
 from penumbra.flow.response import ResponseWay
@@ -75,7 +74,7 @@ class RequestWay:
         self._signing = Signing(journal)
         self.others = OtherRequests(lease, self._signing, journal)
 
-    def begins(self, flow: http.HTTPFlow) -> None:
+    def begins(self, flow: Flow) -> None:
         """Have a body thrown away as it arrives once its request is sure to be refused for its size."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
@@ -94,7 +93,7 @@ class RequestWay:
             refuse = partial(refusal.refuse, flow, refused, self.journal)
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
-    async def request(self, flow: http.HTTPFlow) -> None:
+    async def request(self, flow: Flow) -> None:
         """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
             # A strategy's own call, come back to us over some proxy.
@@ -103,7 +102,7 @@ class RequestWay:
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
             sign_now(flow.request, state.lease.settings)
             return
-        before = replace(flow.request.data, headers=http.Headers(flow.request.headers.fields))
+        before = replace(flow.request.data, headers=Headers(flow.request.headers.fields))
         state = states.begin(flow, self._lease())
         try:
             await self._decide(flow, state)
@@ -113,7 +112,7 @@ class RequestWay:
             states.forget(flow)
             raise
 
-    async def _decide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def _decide(self, flow: Flow, state: FlowState) -> None:
         """Send a request on its way by its destination, its head and its path."""
         if not self._is_ours(flow, state.lease.settings):
             return
@@ -135,20 +134,20 @@ class RequestWay:
         if not self._signing.forbids_changes(flow, api, state.lease.settings):
             await self._call(flow, state, api)
 
-    def _is_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+    def _is_ours(self, flow: Flow, settings: Settings) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
         return self._is_at_ours(flow, settings)
 
-    def _is_at_ours(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+    def _is_at_ours(self, flow: Flow, settings: Settings) -> bool:
         return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
 
-    def _check(self, flow: http.HTTPFlow, state: FlowState, read: Read) -> None:
+    def _check(self, flow: Flow, state: FlowState, read: Read) -> None:
         """Raise Unreadable if a request's head can be read in two ways."""
         if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
             raise Unreadable(why)
 
-    def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
+    def _switch(self, flow: Flow, state: FlowState, api: Api | None) -> bool:
         """Apply the request's own switch; return False if it is refused for an unknown word."""
         word = flow.request.headers.pop(SWITCH_HEADER, None)
         if word is None:
@@ -163,7 +162,7 @@ class RequestWay:
             return False
         return True
 
-    def _is_websocket(self, flow: http.HTTPFlow, state: FlowState, is_switched: bool) -> bool:
+    def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
         """Prepare a WebSocket, or send its client back to HTTP; return whether the request is done with."""
         request, settings = flow.request, state.lease.settings
         if settings.websocket == "pass":
@@ -191,7 +190,7 @@ class RequestWay:
         refusal.refuse_websocket(flow)
         return True
 
-    async def _call(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
+    async def _call(self, flow: Flow, state: FlowState, api: Api) -> None:
         """Rewrite a call of an LLM, and refuse it or send it on."""
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
@@ -207,7 +206,7 @@ class RequestWay:
             self.journal.passed("unexpected body")
             await self.others.request(flow, state.lease, api)
 
-    async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | None:
+    async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
         """Return the request without its content coding; None: it can't be decoded, and needs no search.
 
         Raises RedactionError.
@@ -225,9 +224,7 @@ class RequestWay:
             return None
         return described(flow, api, body)
 
-    async def _send(
-        self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted
-    ) -> None:
+    async def _send(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Put the body and headers in that the engine decided on, and report the request."""
         request, body = flow.request, accepted.rewritten.body
         changed = body is not incoming.body
@@ -245,7 +242,7 @@ class RequestWay:
 
     # Requests that go on byte for byte
 
-    async def _observe(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> None:
+    async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
         """Leave a request as it is, and have its changes worked out beside it."""
         settings = state.lease.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
@@ -260,9 +257,7 @@ class RequestWay:
 
     # Frames of a WebSocket
 
-    async def frame(
-        self, flow: http.HTTPFlow, api: Api, frame: bytes, lease: Lease
-    ) -> Accepted | Refused | None:
+    async def frame(self, flow: Flow, api: Api, frame: bytes, lease: Lease) -> Accepted | Refused | None:
         """Return what becomes of a request that is a frame of a WebSocket; None: it is left alone."""
         settings = lease.settings
         outcome: Accepted | Refused | None
@@ -283,13 +278,13 @@ class RequestWay:
             refusal.count(flow, outcome, self.journal)
         return outcome
 
-    async def other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
+    async def other_frame(self, flow: Flow, frame: bytes) -> bytes:
         """Return what goes on of a frame of such a WebSocket that asks for nothing. Raises RedactionError."""
         return await self.others.frame(flow, frame, "", known=True, strict=True)
 
     # Requests that must be searched
 
-    def must_search(self, flow: http.HTTPFlow) -> bool:
+    def must_search(self, flow: Flow) -> bool:
         """Return whether a request may go on only if it was searched for secrets."""
         settings = self._current.settings
         if not settings.must_search or not self._is_at_ours(flow, settings):
@@ -299,13 +294,13 @@ class RequestWay:
             flow, settings
         )
 
-    def must_search_frame(self, flow: http.HTTPFlow) -> bool:
+    def must_search_frame(self, flow: Flow) -> bool:
         """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
         state = states.of(flow)
         is_read = state is not None and websocket_frames.is_read(state)
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
-    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+    def failed(self, flow: Flow, error: BaseException) -> bool:
         """Refuse a request whose hook raised, if it had to be searched; return whether it had to."""
         settings = self._current.settings
         if flow.response is not None or flow.error is not None:
@@ -321,7 +316,7 @@ class RequestWay:
         return True
 
 
-def described(flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
+def described(flow: Flow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
     """Return a request, or a frame of a WebSocket, as the engine reads it."""
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
@@ -354,7 +349,7 @@ class OtherRequests:
         self._journal = journal
         self._warned: set[str] = set()
 
-    async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
+    async def request(self, flow: Flow, lease: Lease, unfit: Api | None = None) -> None:
         """`unfit`: by its path the request is this API's, but its body is no call of it."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = lease.settings
@@ -372,16 +367,14 @@ class OtherRequests:
                 raise
             leave(flow, error)
 
-    def must_search(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+    def must_search(self, flow: Flow, settings: Settings) -> bool:
         """Return whether a request at a host of LLM calls that is none may go on only if it was searched."""
         path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
         return settings.unknown_paths != "pass" and destination.is_provider(flow, settings.hosts)
 
-    async def frame(
-        self, flow: http.HTTPFlow, frame: bytes, kind: str, *, known: bool, strict: bool
-    ) -> bytes:
+    async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
         """A frame of a client's WebSocket as it may be sent. Raises RedactionError.
 
         `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
@@ -390,7 +383,7 @@ class OtherRequests:
             return await self._frame(flow, lease, frame, kind, known=known, strict=strict)
 
     async def _frame(
-        self, flow: http.HTTPFlow, lease: Lease, frame: bytes, kind: str, *, known: bool, strict: bool
+        self, flow: Flow, lease: Lease, frame: bytes, kind: str, *, known: bool, strict: bool
     ) -> bytes:
         settings = lease.settings
         if not settings.redact_secrets:
@@ -415,9 +408,7 @@ class OtherRequests:
         self._report(flow, searched)
         return searched.body
 
-    async def _search(
-        self, flow: http.HTTPFlow, lease: Lease, strict: bool, files: bool, unknown: bool
-    ) -> None:
+    async def _search(self, flow: Flow, lease: Lease, strict: bool, files: bool, unknown: bool) -> None:
         settings = lease.settings
         kind = flow.request.headers.get("content-type", "")
         why = ambiguity.content(flow.request.headers.items(multi=True))
@@ -443,14 +434,14 @@ class OtherRequests:
             sign(flow.request, settings)
             self._report(flow, searched)
 
-    async def _searched(self, flow: http.HTTPFlow, body: Body, lease: Lease) -> Searched:
+    async def _searched(self, flow: Flow, body: Body, lease: Lease) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
         scope = identity.scope(b"", host, address, headers_of(request), request.query)
         caller = workers.Caller(address, scope)
         return await lease.engine.search(body, lease.settings, caller)
 
-    def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
+    def _report(self, flow: Flow, searched: Searched) -> None:
         self._journal.redacted(searched.counts)
         flow.metadata["penumbra"] = {"api": "other", "changed": True}
         flow.comment = "Penumbra: secrets redacted"
@@ -459,7 +450,7 @@ class OtherRequests:
             f"Penumbra: {destination.shown(flow)}: redacted in another request: {counts or 'as before'}"
         )
 
-    def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
+    def _warn(self, flow: Flow, policy: str) -> None:
         """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
@@ -489,7 +480,7 @@ class Signing:
         self._journal = journal
         self._warned: set[str] = set()
 
-    def forbids_changes(self, flow: http.HTTPFlow, api: Api | None, settings: Settings) -> bool:
+    def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
         """Return whether a signature forbids every change, and warn of it once for each host.
 
         Amazon alone reads such signatures: elsewhere, the header that carries one is any other header.
@@ -511,14 +502,14 @@ class Signing:
         return True
 
 
-def sign(request: http.Request, settings: Settings, date: str = "") -> None:
+def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
     """Sign a changed request with the keys that the client has signed its own with. `date`: empty for that
     of the client's signature."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 
 
-def sign_now(request: http.Request, settings: Settings) -> None:
+def sign_now(request: HttpRequest, settings: Settings) -> None:
     """Sign a hidden request: the client's own may have been signed long ago."""
     sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
@@ -530,6 +521,6 @@ def _keys(settings: Settings) -> sigv4.Keys | None:
     return sigv4.Keys(key_id, secret)
 
 
-def _signable(request: http.Request) -> sigv4.Signable:
+def _signable(request: HttpRequest) -> sigv4.Signable:
     headers = {"host": request.pretty_host, **headers_of(request)}
     return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from mitmproxy import http
-
 from penumbra import errors
 from penumbra.apis.base import Response, Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import bodies, destination, guarded, websocket_frames
 from penumbra.flow import state as states
+from penumbra.flow.mitm import Flow, HttpResponse
 from penumbra.flow.overflow_retry import OverflowRetry
 from penumbra.flow.response_edits import RestoredResponse, ScaledResponse, SecretRestoration, UsageScaling
 from penumbra.flow.state import FlowState, Step, add_note
@@ -74,13 +73,13 @@ class ResponseWay:
             self.privacy,
         )
 
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.format = incoming.api.format
         state.has_placeholders = placeholder.stands_in(accepted.rewritten.body)
         for step in self._steps:
             step.sent(flow, state, incoming, accepted)
 
-    async def begins(self, flow: http.HTTPFlow) -> None:
+    async def begins(self, flow: Flow) -> None:
         """A response begins. The decisions about the request are final once the client has any of the
         response."""
         if (state := states.of(flow)) is not None:
@@ -88,14 +87,14 @@ class ResponseWay:
                 await state.lease.engine.written()
         self.headers(flow)
 
-    def headers(self, flow: http.HTTPFlow) -> None:
+    def headers(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None or flow.response is None:
             return
         for step in self._steps:
             with _contained():
                 step.headers(flow, state, flow.response)
 
-    async def complete(self, flow: http.HTTPFlow) -> None:
+    async def complete(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None:
             return
         if state.broken:
@@ -111,7 +110,7 @@ class ResponseWay:
         if flow.websocket is None:
             states.forget(flow)
 
-    async def failed(self, flow: http.HTTPFlow) -> None:
+    async def failed(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None:
             return
         for step in self._steps:
@@ -120,7 +119,7 @@ class ResponseWay:
         bodies.let_go(flow)
         states.forget(flow)
 
-    def abandoned(self, flow: http.HTTPFlow, *, must_search: Callable[[http.HTTPFlow], bool]) -> None:
+    def abandoned(self, flow: Flow, *, must_search: Callable[[Flow], bool]) -> None:
         """Forget a flow whose last hook raised, and end a socket without a reader."""
         state = states.of(flow)
         if websocket_frames.is_unread(flow, state) and must_search(flow):
@@ -129,7 +128,7 @@ class ResponseWay:
         if flow.websocket is None:
             states.forget(flow)
 
-    def _filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+    def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """A stream that the tool loop reads, with what the steps behind it change."""
         for step in self._steps:
             response = step.filtered(flow, state, response)
@@ -151,12 +150,12 @@ class ResponseUsage(Step):
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         asks = incoming.api.kind == "messages"
         state.response_format = incoming.api.format if asks else ""
         state.conversation = accepted.conversation if asks else b""
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete. Usage that the tool loop has read is counted already."""
         if state.conversation:
             await state.lease.engine.answered(state.conversation)
@@ -167,14 +166,14 @@ class ResponseUsage(Step):
         turns = (_read(flow, state),) if is_read else ()
         self._journal.responded(turn, response.status_code, turns)
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         if state.conversation:
             await state.lease.engine.answered(state.conversation)
         if state.turn is not None and flow.websocket is None:
             self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 
 
-def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
+def _read(flow: Flow, state: FlowState) -> Turn:
     """A whole response, with its figures; what its client is told differently counts as the provider said
     it."""
     try:
@@ -196,7 +195,7 @@ def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
 class PlaceholderWarning(Step):
     """Warns of calls with placeholders in them, which only a model that sees some can write. State: none."""
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete; of a stream, the client has got it already."""
         wire = FORMATS.get(state.format) if state.has_placeholders else None
         if wire is None or response.status_code != 200:
@@ -209,7 +208,7 @@ class PlaceholderWarning(Step):
         _warn(flow, count)
 
 
-def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
+def look_at_message(flow: Flow, message: bytes | None) -> None:
     """A response of several on one connection is complete, as the model wrote it."""
     try:
         _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
@@ -217,7 +216,7 @@ def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
         _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
 
 
-def _warn(flow: http.HTTPFlow, count: int) -> None:
+def _warn(flow: Flow, count: int) -> None:
     if not count:
         return
     note = f"{count} calls write a [REDACTED] placeholder instead of a value"
@@ -237,19 +236,19 @@ class FlowPrivacy(Step):
     def __init__(self, blank_flows: Callable[[], str]) -> None:
         self._blank_flows = blank_flows
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete; a stream was sent, a document will be."""
         self._hide(flow, state)
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         self._hide(flow, state)
 
-    def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    def websocket_end(self, flow: Flow, state: FlowState) -> None:
         if self._blank_flows() != "off" and flow.websocket is not None and state.get(Socket) is not None:
             for message in flow.websocket.messages:
                 message.content = _note(message.content)
 
-    def _hide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    def _hide(self, flow: Flow, state: FlowState) -> None:
         blanked = self._is_blanked(flow, state)
         if blanked:
             flow.request.data.content = _note(flow.request.data.content or b"")
@@ -264,7 +263,7 @@ class FlowPrivacy(Step):
         if shown != body and _may_show(flow, state, response, body):
             response.data.content = shown
 
-    def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+    def _is_blanked(self, flow: Flow, state: FlowState) -> bool:
         wanted, summary = self._blank_flows(), flow.metadata.get("penumbra")
         if wanted == "off" or not isinstance(summary, dict):
             return False
@@ -277,7 +276,7 @@ class FlowPrivacy(Step):
         )
 
 
-def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
+def _may_show(flow: Flow, state: FlowState, response: HttpResponse, body: bytes) -> bool:
     """Return whether the flow may have another body than the client gets."""
     if state.spliced:
         state.body_to_send = body

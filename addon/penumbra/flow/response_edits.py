@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mitmproxy import http
-
 from penumbra import errors
 from penumbra.apis.base import Filter, PassedResponse, Response
 from penumbra.apis.formats import FORMATS
@@ -22,6 +20,7 @@ from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import bodies, destination
+from penumbra.flow.mitm import Flow, HttpResponse
 from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.wire import content_encoding
 
@@ -38,7 +37,7 @@ class RestoredResponse:
     """One response that may write placeholders whose values are known."""
 
     restoration: Restoration
-    looped: http.Response | None = None
+    looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None
     """Bytes of a stream that the client has got."""
@@ -52,12 +51,12 @@ class RestoredResponse:
 
 
 class SecretRestoration(Step):
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         if accepted.restoration is not None:
             state.put(RestoredResponse(accepted.restoration))
             bodies.ask_for_codings(flow.request)
 
-    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+    def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, with values in it."""
         restored = state.get(RestoredResponse)
         if restored is None:
@@ -66,7 +65,7 @@ class SecretRestoration(Step):
         response.attach(restored.filter())
         return response
 
-    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Decide how to read a response that no other step reads."""
         if (restored := state.get(RestoredResponse)) is None:
             return
@@ -89,16 +88,16 @@ class SecretRestoration(Step):
         bodies.stream_plainly(flow, response)
         response.stream = take
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete; of a stream, the client has got it already."""
         if (restored := state.get(RestoredResponse)) is not None:
             await self._end(flow, restored)
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         if (restored := state.get(RestoredResponse)) is not None:
             await self._end(flow, restored)
 
-    async def _end(self, flow: http.HTTPFlow, restored: RestoredResponse) -> None:
+    async def _end(self, flow: Flow, restored: RestoredResponse) -> None:
         restoration = restored.restoration
         try:
             self._put_in(flow, restored)
@@ -112,7 +111,7 @@ class SecretRestoration(Step):
         add_note(flow, note)
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
-    def _put_in(self, flow: http.HTTPFlow, restored: RestoredResponse) -> None:
+    def _put_in(self, flow: Flow, restored: RestoredResponse) -> None:
         """An unread response is complete, and none of it was sent."""
         response = flow.response
         if response is None or flow.error is not None:
@@ -146,7 +145,7 @@ class ScaledResponse:
 
 
 class UsageScaling(Step):
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """`accepted` says what its client is to be told of the request."""
         state.drop(ScaledResponse)
         name = accepted.request.api.format
@@ -156,7 +155,7 @@ class UsageScaling(Step):
         state.put(ScaledResponse(scale, name, usage))
         bodies.ask_for_codings(flow.request)
 
-    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+    def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """A stream that is read by the tool loop, told differently."""
         if (scaled := state.get(ScaledResponse)) is None:
             return response
@@ -164,7 +163,7 @@ class UsageScaling(Step):
         response.attach(scaled.usage)
         return response
 
-    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Streams that are passed on as they arrive."""
         scaled = state.get(ScaledResponse)
         if scaled is None or scaled.is_looped or not callable(response.stream):
@@ -175,7 +174,7 @@ class UsageScaling(Step):
             response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
             bodies.stream_plainly(flow, response)
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete; of a stream, the client has got it already."""
         scaled = state.get(ScaledResponse)
         if scaled is None or response.status_code != 200:
@@ -188,7 +187,7 @@ class UsageScaling(Step):
         if scaled.usage.real:
             _report(flow, scaled)
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         scaled = state.get(ScaledResponse)
         if scaled is not None and scaled.usage.real:
             _report(flow, scaled)
@@ -210,7 +209,7 @@ def _edited(
     return take
 
 
-def _report(flow: http.HTTPFlow, scaled: ScaledResponse) -> None:
+def _report(flow: Flow, scaled: ScaledResponse) -> None:
     """Report the scaled figures beside the real ones."""
     scale, real = scaled.scale, scaled.usage.real
     told = {name: [count, scale.count(count)] for name, count in real.items()}

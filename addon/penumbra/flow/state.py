@@ -11,12 +11,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from mitmproxy import http
-
 from penumbra.apis.base import Response
 from penumbra.config.settings import Settings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow.current_settings import Lease
+from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
@@ -55,7 +54,7 @@ class Guard(Protocol):
     patience: float
     """Seconds after which a stream's head and beginning go out, whatever they are; 0: at once."""
 
-    def first(self, headers: http.Headers, data: bytes) -> bool | None:
+    def first(self, headers: Headers, data: bytes) -> bool | None:
         """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
         it goes on its way, None: more has to be seen."""
         ...
@@ -65,10 +64,10 @@ class Guard(Protocol):
 class TurnEnd:
     """Argument of the `penumbra_turn_end` hook."""
 
-    flow: http.HTTPFlow
+    flow: Flow
     """The client's flow."""
     session: Session
-    continuation: http.HTTPFlow | None = None
+    continuation: Flow | None = None
     """The flow that has ended; None at the end of the first response."""
     error: str | None = None
     """The continuation's connection broke."""
@@ -78,7 +77,7 @@ class TurnEnd:
     """The continuation's body, with its content coding, where it could not be read as it came."""
     body: bytes = b""
     """A response that is one document: in, the first response's bytes; out, those for the client."""
-    following: http.HTTPFlow | None = None
+    following: Flow | None = None
     """Out: the request to go on with."""
     out: bytes = b""
     """Out: bytes for the client, where the response is live. Behind them it breaks off, if its flow's state
@@ -89,13 +88,13 @@ class TurnEnd:
 class Refused:
     """Argument of the `penumbra_refused` hook."""
 
-    flow: http.HTTPFlow
+    flow: Flow
     """The client's flow; its response is the one that was looked at."""
     body: bytes
     """With its content coding, or none if the connection broke."""
     error: str | None = None
     """The connection of a request that was sent again broke."""
-    following: http.HTTPFlow | None = None
+    following: Flow | None = None
     """Out: the request to send instead."""
     restore: bool = False
     """Out: the client gets the very first response."""
@@ -158,7 +157,7 @@ _STATES: dict[str, FlowState] = {}
 """By id of the flow, the oldest first."""
 
 
-def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
+def begin(flow: Flow, lease: Lease) -> FlowState:
     """Begin the state of a flow, which owns the lease."""
     forget(flow)
     while len(_STATES) >= MOST_FLOWS and next(iter(_STATES.values())).begun < time.monotonic() - LONGEST:
@@ -167,7 +166,7 @@ def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
     return state
 
 
-def of(flow: http.HTTPFlow) -> FlowState | None:
+def of(flow: Flow) -> FlowState | None:
     """Return what is known of a flow; None: it is none of ours, or has ended."""
     return _STATES.get(flow.id)
 
@@ -182,13 +181,13 @@ def by_id(flow_id: str) -> FlowState | None:
     return _STATES.get(flow_id)
 
 
-def forget(flow: http.HTTPFlow) -> None:
+def forget(flow: Flow) -> None:
     """Drop a flow's state and end its lease."""
     if (state := _STATES.pop(flow.id, None)) is not None:
         state.end()
 
 
-def add_note(flow: http.HTTPFlow, note: str) -> None:
+def add_note(flow: Flow, note: str) -> None:
     """Say more of a flow in its comment."""
     flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
 
@@ -197,18 +196,18 @@ class Step:
     """One step of a response's way: does nothing, unless a step says otherwise. All that a step knows of a
     flow stands in the flow's state."""
 
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """A request is about to be sent; only headers may be changed."""
 
-    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response begins: decide how it is read."""
 
-    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+    def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """A stream that the tool loop reads, as it is to go to the client."""
         return response
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete; of a stream, the client has got it already."""
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         """The flow has ended before its response."""

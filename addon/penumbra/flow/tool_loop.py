@@ -16,9 +16,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from mitmproxy import ctx, http
-from mitmproxy.proxy.layer import NextLayer
-
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, Response
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -30,6 +27,7 @@ from penumbra.flow import bodies, destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.hidden_requests import HiddenRequest
+from penumbra.flow.mitm import Flow, HttpResponse, NextLayer, addon
 from penumbra.flow.state import FlowState, Step, TurnEnd, add_note
 from penumbra.metrics.events import WriteEvent, expansion_event, recovery_event
 from penumbra.metrics.journal import Journal
@@ -126,7 +124,7 @@ class Turns:
         return step
 
     async def smaller(
-        self, flow: http.HTTPFlow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
+        self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
         """The request with less of what was asked for, if a continuation was refused as too large."""
         host, size = destination.shown(flow), len(loop.request) // 4
@@ -145,9 +143,7 @@ class Turns:
         elif done.sound or done.text or done.calls:
             self.later(_remember(looped, done), looped.lease)
 
-    async def give_up(
-        self, flow: http.HTTPFlow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
-    ) -> Done:
+    async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
         """A continuation can't be had: the client hears of an error, and the log what the provider said."""
         said = upstream_error.words(failure)
         try:
@@ -160,13 +156,13 @@ class Turns:
         )
         return loop.failed(failure)
 
-    def interrupted(self, flow: http.HTTPFlow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
+    def interrupted(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
         """The client of a response has gone away: it keeps what it has got."""
         if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
             self.later(_remember(looped, looped.loop.interrupted()), looped.lease)
         self.report(flow, looped, turn)
 
-    def report(self, flow: http.HTTPFlow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
+    def report(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
         """The bill of a response; figures, event and comment where the model asked for originals in it."""
         loop = looped.loop
         if turn is not None and loop is not None:
@@ -204,7 +200,7 @@ class Turns:
         if loop.turns:
             self._journal.responded(turn, 200, loop.turns)
 
-    def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
+    def recovered(self, flow: Flow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None, rule, level)
@@ -240,7 +236,7 @@ async def _remember(looped: LoopedResponse, done: Done) -> None:
         _log.error("penumbra: a response could not be kept: %s", place(error))
 
 
-Filtered = Callable[[http.HTTPFlow, FlowState, Response], Response]
+Filtered = Callable[[Flow, FlowState, Response], Response]
 """A stream as it is to go to the client."""
 
 
@@ -279,20 +275,20 @@ class ToolLoopStep(Step):
         if self._splice is None:
             return
         if data.layer is None:
-            chooser = ctx.master.addons.get("nextlayer")
+            chooser = addon("nextlayer")
             if chooser is not None:
                 chooser.next_layer(data)
         self._splice.install(data.layer)
 
     # The step
 
-    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.session = LoopedResponse.of(accepted, state.lease)
         if state.session is not None:
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)
 
-    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         if (hidden := state.get(HiddenRequest)) is not None:
             hidden_requests.headers(flow, hidden, state)
             return
@@ -315,7 +311,7 @@ class ToolLoopStep(Step):
             decoded = bodies.LiveDecoding(decode, state)
             response.stream = lambda data: (decoded.feed(data, looped.feed) if data else b"") or []
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         if (hidden := state.get(HiddenRequest)) is not None:
             hidden_requests.ended(flow, hidden)
             return
@@ -330,7 +326,7 @@ class ToolLoopStep(Step):
             self._turns.report(flow, looped, state.turn)
             state.session = None
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         if (hidden := state.get(HiddenRequest)) is not None:
             hidden_requests.ended(flow, hidden)
             return
@@ -373,7 +369,7 @@ class ToolLoopStep(Step):
 
     async def _step(
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
-    ) -> Continue | Done | http.HTTPFlow:
+    ) -> Continue | Done | Flow:
         """Return what follows; a flow: the same request once more."""
         if turn.continuation is None:
             if not looped.live:
@@ -404,9 +400,7 @@ class ToolLoopStep(Step):
         loop.again()
         return _continuation(turn.flow, state, loop.request, looped)
 
-    async def _buffered(
-        self, flow: http.HTTPFlow, state: FlowState, looped: LoopedResponse, loop: ToolLoop
-    ) -> None:
+    async def _buffered(self, flow: Flow, state: FlowState, looped: LoopedResponse, loop: ToolLoop) -> None:
         """Run the turns of a response that is complete before any of it is sent."""
         assert flow.response is not None
         plain = bodies.plain_body(flow, flow.response.raw_content or b"")
@@ -441,9 +435,7 @@ class ToolLoopStep(Step):
             bodies.replace_document(flow, step)
 
 
-def _continuation(
-    parent: http.HTTPFlow, state: FlowState, body: bytes, looped: LoopedResponse
-) -> http.HTTPFlow:
+def _continuation(parent: Flow, state: FlowState, body: bytes, looped: LoopedResponse) -> Flow:
     flow = hidden_requests.make(parent, state, body, "continues")
     looped.continuations.append(flow.id)
     return flow

@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mitmproxy import http
-
 from penumbra import __version__, errors
 from penumbra.errors import one_line
+from penumbra.flow.mitm import Flow, HttpResponse
 from penumbra.flow.state import FlowState, Step
 from penumbra.metrics import span_attributes
 from penumbra.metrics.sessions import TurnRecord
@@ -39,10 +38,10 @@ class Tracing(Step):
         self._is_broken = False
         """True if the start failed; the next try is after tracing was switched off."""
 
-    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)
 
-    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+    async def failed(self, flow: Flow, state: FlowState) -> None:
         if state.turn is not None and state.response_format and flow.websocket is None:
             self.ended(state.turn, flow.request.headers)
 

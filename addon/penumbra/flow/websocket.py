@@ -13,9 +13,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from mitmproxy import http
-from mitmproxy.websocket import WebSocketMessage
-
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
@@ -27,6 +24,7 @@ from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests, refusal, websocket_frames
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
+from penumbra.flow.mitm import Flow, WebSocketMessage
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
 from penumbra.flow.tool_loop import MOST_RETRIES, LoopedResponse
@@ -57,7 +55,7 @@ class WebSockets:
         self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
         self._retry = WebSocketRetry(partial(described, socket=True), responses.turns.recovered)
 
-    def start(self, flow: http.HTTPFlow) -> None:
+    def start(self, flow: Flow) -> None:
         state = states.of(flow)
         if state is None or not websocket_frames.is_read(state):
             return
@@ -66,7 +64,7 @@ class WebSockets:
             socket.is_open = True
             hidden_requests.watch(flow.client_conn)
 
-    async def message(self, flow: http.HTTPFlow) -> None:
+    async def message(self, flow: Flow) -> None:
         """Rewrite or search a frame; the next one waits for the end of this hook."""
         state = states.of(flow)
         if state is None and self._requests.must_search(flow):
@@ -83,7 +81,7 @@ class WebSockets:
             if frame is not message.content:
                 websocket_frames.put(message, frame)
 
-    def failed(self, flow: http.HTTPFlow, error: BaseException) -> bool:
+    def failed(self, flow: Flow, error: BaseException) -> bool:
         """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
         assert flow.websocket is not None
         message = flow.websocket.messages[-1]
@@ -107,7 +105,7 @@ class WebSockets:
         inject(flow, told, to_client=True)
         return True
 
-    def end(self, flow: http.HTTPFlow) -> None:
+    def end(self, flow: Flow) -> None:
         """A WebSocket is closed: what the client has got of a response, it keeps."""
         if (state := states.of(flow)) is None:
             return
@@ -121,7 +119,7 @@ class WebSockets:
                 waiting.lease.end()
         states.forget(flow)
 
-    async def _message(self, flow: http.HTTPFlow, socket: Socket, message: WebSocketMessage) -> None:
+    async def _message(self, flow: Flow, socket: Socket, message: WebSocketMessage) -> None:
         """Rewrite a frame of a Responses socket."""
         envelope = responses_socket.envelope(message.content)
         if envelope is None and not message.from_client:
@@ -133,14 +131,14 @@ class WebSockets:
             frame = await self.received(flow, socket, message.content, envelope)
         websocket_frames.put(message, frame)
 
-    def _trace(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
+    def _trace(self, flow: Flow, waiting: Waiting) -> None:
         if waiting.turn is not None:
             self._tracing.ended(waiting.turn, flow.request.headers)
 
     # From the client
 
     async def _sent(
-        self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
+        self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
         """Return what goes to the provider; empty: nothing."""
         stream = socket.streams.setdefault(envelope.stream, SocketStream())
@@ -151,7 +149,7 @@ class WebSockets:
             return await self._request(flow, socket, stream, frame, envelope)
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
-    async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
+    async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """Return what goes to the provider of a frame that is none of its requests; empty if it is
         refused."""
         try:
@@ -162,7 +160,7 @@ class WebSockets:
             return b""
 
     async def _request(
-        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
+        self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
         """Return what goes to the provider for words of the client; empty if they are refused."""
         said = stream.history.asked(frame)
@@ -193,7 +191,7 @@ class WebSockets:
     def _renamed(self, socket: Socket, frame: bytes) -> bytes:
         return responses_socket.renamed(frame, socket.ids) if socket.ids else frame
 
-    def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, envelope: Envelope) -> None:
+    def _refuse(self, flow: Flow, status: int, body: bytes, envelope: Envelope) -> None:
         inject(flow, responses_socket.refusal(status, body, envelope.stream), to_client=True)
 
     def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
@@ -208,7 +206,7 @@ class WebSockets:
 
     # From the provider
 
-    async def received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
+    async def received(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """Return what goes to the client; empty: nothing."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
@@ -254,9 +252,7 @@ class WebSockets:
                 stream.waiting[0].begun = True
         return stream.waiting[0] if stream.waiting else None
 
-    async def _ended(
-        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting
-    ) -> bytes:
+    async def _ended(self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting) -> bytes:
         """A turn has ended: go on, or let the client go on. The bytes still to be sent to the client."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
@@ -293,7 +289,7 @@ class WebSockets:
         return step.out
 
     async def _step(
-        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting
+        self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> Continue | Done | None:
         """Return what follows; None: the same request once more, a moment later."""
         loop, looped = waiting.loop, waiting.looped
@@ -319,7 +315,7 @@ class WebSockets:
 
     async def _asked_for_less(
         self,
-        flow: http.HTTPFlow,
+        flow: Flow,
         stream: SocketStream,
         looped: LoopedResponse,
         loop: ToolLoop,
@@ -335,7 +331,7 @@ class WebSockets:
         return True
 
     async def _resent(
-        self, flow: http.HTTPFlow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
+        self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
         """Send something smaller instead of a request that was refused before anything was said."""
         if sending.says or waiting.loop.rounds:
@@ -354,7 +350,7 @@ class WebSockets:
         return True
 
     def _again(
-        self, flow: http.HTTPFlow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
+        self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
         """Ask for a continuation once more, if that may help."""
         pause = bodies.pause(broken.failure)
@@ -369,7 +365,7 @@ class WebSockets:
         self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.lease)
         return True
 
-    async def _remember(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
+    async def _remember(self, flow: Flow, waiting: Waiting) -> None:
         """Remember what later frames do not say again."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.caller
@@ -404,7 +400,7 @@ def _steering() -> Api:
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 
-async def _inject_later(flow: http.HTTPFlow, socket: Socket, frame: bytes, pause: float) -> None:
+async def _inject_later(flow: Flow, socket: Socket, frame: bytes, pause: float) -> None:
     await asyncio.sleep(pause)
     if socket.is_open:
         inject(flow, frame, to_client=False)

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mitmproxy import http
-
 from penumbra.apis import recognise
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, SocketKind
 from penumbra.apis.responses_socket import ITEM_DONE, Envelope, Said, SocketHistory, Transcript, item_done
@@ -22,6 +20,7 @@ from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import destination
 from penumbra.flow.current_settings import Lease
+from penumbra.flow.mitm import Flow
 from penumbra.flow.tool_loop import LoopedResponse
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.retry import refusals, retry
@@ -29,7 +28,7 @@ from penumbra.retry.refusals import Kind, Refusal
 from penumbra.retry.retry import Retry
 from penumbra.wire.document import Document
 
-Describe = Callable[[http.HTTPFlow, Api, bytes], Incoming]
+Describe = Callable[[Flow, Api, bytes], Incoming]
 """A frame as a request."""
 _BAD_REQUEST = 400
 _log = logging.getLogger(__name__)
@@ -64,12 +63,12 @@ class Sending:
 
 
 class WebSocketRetry:
-    def __init__(self, describe: Describe, recovered: Callable[[http.HTTPFlow, str, int], None]) -> None:
+    def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
         """`recovered` is told of a request that was refused and then taken: by which rule, in which form."""
         self._describe = describe
         self._recovered = recovered
 
-    async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
+    async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
         """Return whether another request is to be sent instead, which is then `sending.accepted`.
 
         `refusal`: the frame that ended the response before it said anything.
@@ -91,7 +90,7 @@ class WebSocketRetry:
         )
         return True
 
-    async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Retry | None:
+    async def _made(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> Retry | None:
         status = _status(refusal)
         host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
         refused = refusals.classify(status, refusal, host, size)
@@ -113,7 +112,7 @@ class WebSocketRetry:
             sent = outcome
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
-    async def settle(self, flow: http.HTTPFlow, sending: Sending) -> None:
+    async def settle(self, flow: Flow, sending: Sending) -> None:
         """The provider has answered what was sent: the form of its results is the one that they keep."""
         if sending.refusal is None or sending.settled:
             return

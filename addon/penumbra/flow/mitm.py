@@ -1,0 +1,34 @@
+"""The part of mitmproxy that a response's and a request's way know: flows, their messages, options, addons.
+
+What takes part in mitmproxy's connections knows more of it, each module its own part: `splice.py`,
+`guarded.py`, `only_http.py`, `hidden_requests.py`, `websocket_frames.py` and the child addons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mitmproxy import ctx, http, websocket
+from mitmproxy.proxy import layer
+
+Flow = http.HTTPFlow
+HttpRequest = http.Request
+HttpResponse = http.Response
+Headers = http.Headers
+WebSocketMessage = websocket.WebSocketMessage
+NextLayer = layer.NextLayer
+
+
+def json_response(status: int, body: bytes) -> HttpResponse:
+    """Return a response of ours."""
+    return HttpResponse.make(status, body, {"content-type": "application/json"})
+
+
+def option(name: str) -> Any:
+    """Return the value of one of mitmproxy's options."""
+    return getattr(ctx.options, name)
+
+
+def addon(name: str) -> Any:
+    """Return an addon of mitmproxy's by its name; None if this program does not have it."""
+    return ctx.master.addons.get(name)
