@@ -103,6 +103,18 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
     assert size(PREFIX) + size(cut.text) <= 5_000
 
 
+@pytest.mark.parametrize(("mode", "part"), [(Mode.STANDARD, 1.0), (Mode.AGGRESSIVE, 0.6)])
+def test_a_file_is_outlined_in_aggressive_mode_alone(mode: Mode, part: float) -> None:
+    text = "\n\n".join(f"def step_{n}(value):\n    return compute(value, {n * n})" for n in range(400))
+    policy = Policy(mode=mode, lossy=True, overhead=PREFIX)
+    made = shorten(ToolOutput(text, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text
+    assert (made == text) is (mode is Mode.STANDARD)
+    assert size(made) <= part * size(text)
+    # What a turn would cost is not worth the last of a file.
+    short = text[:9_500]
+    assert shorten(ToolOutput(short, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text == short
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
 @pytest.mark.parametrize("limit", [700, 2_000, 20_000])

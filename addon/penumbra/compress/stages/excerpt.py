@@ -61,6 +61,8 @@ _LIMITS = {
 """Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
 bytes is multiplied by. A text four times as large may have an excerpt twice as large. Where it is too large
 for its lines to be compared, room is taken blindly, so that it falls again."""
+_FILE_IN_AGGRESSIVE = (9_000, 75)
+"""The same for a file in aggressive mode; in standard mode it is shown up to a part of the hard limit."""
 _LEAST_NEW = 1_000
 """Bytes of a text below which it is not asked how much of it is new."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
@@ -207,7 +209,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
     """True if a small excerpt saves enough for what it may cost to ask for the rest."""
-    if kind is Kind.FILE or policy.target_ratio is not None:
+    if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
     return exceeds(text, min(int(limit / part), policy.max_output_bytes))
@@ -292,7 +294,8 @@ def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
-    least, growth = _LIMITS.get(kind, (of_file, 0))
+    is_aggressive = policy.mode is Mode.AGGRESSIVE
+    least, growth = _LIMITS.get(kind, _FILE_IN_AGGRESSIVE if is_aggressive else (of_file, 0))
     if kind is Kind.COMMAND:
         least = excerpt_sizes().get(source.call.family, least)
     told_of = source.original_bytes
@@ -301,7 +304,7 @@ def limit_of(kind: Kind, source: Source) -> int:
     limit = max(least, min(_MOST, int(growth * told_of**0.5)))
     limit = min(limit, of_file) if kind is Kind.DATA else limit
     if kind is not Kind.FILE:
-        limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
+        limit = limit // 2 if is_aggressive else limit
         limit = limit * 2 if source.is_error else limit
         if policy.target_ratio is not None:
             limit = min(limit, max(_LEAST, int(source.original_bytes * policy.target_ratio)))
