@@ -307,7 +307,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     planned = replace(inputs, planned=plan.decisions) if plan.decisions else inputs
     rewritten = rewrite(planned, line_indexes, edited_calls)
     if first:
-        smaller = shrunk_request.plan(inputs, {**past, **rewritten.decisions}, rewritten.body, state)
+        smaller = shrunk_request.plan(inputs, {**past, **rewritten.decisions}, rewritten.body)
         if smaller.decisions:
             request.document.restore(saved)
             line = f"shortened {len(smaller.decisions)} results to fit"

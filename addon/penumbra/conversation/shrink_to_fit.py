@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from msgspec import Raw
 
@@ -180,33 +181,6 @@ def _array_of(first: list[str], missing: list[str], tail: list[str]) -> str:
     return "[" + ",".join([*first, marker, *tail]) + "]"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One result text, as far as its rank goes. Sizes in the unit of the limit."""
-
-    index: int
-    """Index among the request's texts."""
-    size: int
-    unread: bool = False
-    superseded: bool = False
-    referred: bool = False
-    """A later result says what it says by referring to this one."""
-
-
-def order(parts: Iterable[Part]) -> list[Part]:
-    """The parts, those that make room first in front."""
-    return sorted(
-        parts,
-        key=lambda part: (
-            part.unread,
-            not part.superseded,
-            part.referred and not part.superseded,
-            -part.size,
-            part.index,
-        ),
-    )
-
-
 def excess(sizes: Iterable[int], limit: int) -> int:
     """The bytes by which the results have to shrink together; 0 while they are within the limit, or without
     one."""
@@ -230,13 +204,24 @@ class Need:
 class Text:
     """One result text of the request."""
 
-    part: Part
+    index: int
+    """Index among the request's texts."""
     original: str
     """The whole text, without secrets."""
     forwarded: str
     """The form that was sent."""
     prefix: str = ""
     """Beginning of every form that leaves something out."""
+    unread: bool = False
+    superseded: bool = False
+    referred: bool = False
+    """A later result refers to this one."""
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, int, int]:
+        """Key that sorts texts by how early they are shortened."""
+        referred = self.referred and not self.superseded
+        return self.unread, not self.superseded, referred, -len(self.forwarded), self.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,17 +249,20 @@ def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
         return _capped(texts, needed.most)
     measure: Callable[[str], int] = size if needed.bytes else tokens.estimate
     missing = needed.bytes or needed.tokens
-    reasons: dict[int, str] = {}
+    forms: dict[int, str] = {}
+    ranked = sorted(texts, key=attrgetter("rank"))
     for step in _STEPS:
-        for text in _ranked(texts, step):
+        for text in ranked:
+            if text.unread != step.unread or (step.only_superseded and not text.superseded):
+                continue
             if missing <= 0:
-                return reasons
-            current = reasons.get(text.part.index, text.forwarded)
+                return forms
+            current = forms.get(text.index, text.forwarded)
             form = shortened(text, step.limit)
             if form is not None and size(form) < size(current) and measure(form) < measure(current):
                 missing -= measure(current) - measure(form)
-                reasons[text.part.index] = form
-    return reasons
+                forms[text.index] = form
+    return forms
 
 
 def shortened(text: Text, limit: int) -> str | None:
@@ -283,22 +271,12 @@ def shortened(text: Text, limit: int) -> str | None:
     return None if form is None else text.prefix + form
 
 
-def _ranked(texts: Sequence[Text], step: _Step) -> list[Text]:
-    by_index = {text.part.index: text for text in texts}
-    parts = [
-        text.part
-        for text in texts
-        if text.part.unread == step.unread and (text.part.superseded or not step.only_superseded)
-    ]
-    return [by_index[part.index] for part in order(parts)]
-
-
 def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:
     """Every text that has more than `most` characters, in at most so many bytes."""
-    reasons: dict[int, str] = {}
+    forms: dict[int, str] = {}
     for text in texts:
         if len(text.forwarded) > most:
             form = shortened(text, most)
             if form is not None and size(form) < size(text.forwarded):
-                reasons[text.part.index] = form
-    return reasons
+                forms[text.index] = form
+    return forms

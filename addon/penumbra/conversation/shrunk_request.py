@@ -23,7 +23,7 @@ from penumbra.conversation.model import Plan, Request
 from penumbra.conversation.shrink_to_fit import SLACK, Need
 from penumbra.expand.reference import References
 from penumbra.redaction import RedactionError
-from penumbra.store.conversations import ConversationState
+from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 _SMALL = 300
@@ -38,7 +38,6 @@ def smaller(
     needed: shrink_to_fit.Need,
     redact: Callable[[str, str], Redacted],
     references: References | None,
-    parameters: ToolCompaction,
 ) -> Plan:
     """Smaller forms for as many results as it takes, old ones first.
 
@@ -46,13 +45,9 @@ def smaller(
     Raises RedactionError.
     """
     reader = _Reader(request, decided, redact, references)
-    texts = _texts(reader, parameters, needed.most)
+    texts = _texts(reader, needed.most)
     planned = shrink_to_fit.plan(texts, needed)
-    chosen = {
-        text.part.index: (text.original, planned[text.part.index])
-        for text in texts
-        if text.part.index in planned
-    }
+    chosen = {text.index: (text.original, planned[text.index]) for text in texts if text.index in planned}
     chosen |= _followers(reader, chosen)
     decisions: dict[bytes, Decision] = {}
     originals: dict[str, str] = {}
@@ -160,8 +155,8 @@ def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Resul
     ]
 
 
-def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrink_to_fit.Text]:
-    request = reader.request
+def _texts(reader: _Reader, most: int) -> list[shrink_to_fit.Text]:
+    request, parameters = reader.request, reader.request.settings.tool_compaction
     given_up = superseded.find(calls(request, parameters), parameters)
     referred = referents(reader.decided)
     last = request.conversation.last_response
@@ -175,14 +170,17 @@ def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrin
             continue
         seen.add(item.key)
         original = reader.original(item)
-        part = shrink_to_fit.Part(
-            index=index,
-            size=len(forwarded),
-            unread=item.result.turn > last,
-            superseded=index in given_up,
-            referred=item.key in referred,
+        texts.append(
+            shrink_to_fit.Text(
+                index,
+                original,
+                forwarded,
+                reader.prefix(original),
+                unread=item.result.turn > last,
+                superseded=index in given_up,
+                referred=item.key in referred,
+            )
         )
-        texts.append(shrink_to_fit.Text(part, original, forwarded, reader.prefix(original)))
     return texts
 
 
@@ -191,7 +189,7 @@ def may_shorten(settings: Settings) -> bool:
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
-def plan(inputs: Inputs, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState) -> Plan:
+def plan(inputs: Inputs, decided: Mapping[bytes, Decision], body: bytes) -> Plan:
     """The smaller forms; nothing if the request fits.
 
     `decided`: the form of every text; `body`: as it would be sent. Raises RedactionError.
@@ -200,20 +198,16 @@ def plan(inputs: Inputs, decided: Mapping[bytes, Decision], body: bytes, state: 
     if not request.items or not may_shorten(request.settings):
         return Plan()
     planned = Plan()
-    for needed in _needs(request, decided, body, state):
+    for needed in _needs(request, decided, body, inputs.state.limits):
         current = {**decided, **planned.decisions}
-        parameters = request.settings.tool_compaction
-        planned = planned.plus(
-            smaller(request, current, needed, inputs.redact, inputs.references, parameters)
-        )
+        planned = planned.plus(smaller(request, current, needed, inputs.redact, inputs.references))
     return planned
 
 
 def _needs(
-    request: Request, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState
+    request: Request, decided: Mapping[bytes, Decision], body: bytes, limits: LearnedLimits
 ) -> list[Need]:
     needs: list[Need] = []
-    limits = state.limits
     if limits.most:
         needs.append(Need(most=limits.most))
     if limits.bytes and len(body) > limits.bytes:

@@ -104,8 +104,7 @@ def _change(
     ):
         return bounded
     references = sent.prepared.references if sent.prepared else None
-    parameters = request.settings.tool_compaction
-    plan = shrunk_request.smaller(request, sent.decided, needed, redact, references, parameters)
+    plan = shrunk_request.smaller(request, sent.decided, needed, redact, references)
     if not plan.decisions:
         return None
     return plan.plus(Plan(limits=learned_from(refusal, 0 if elsewhere else estimated)))

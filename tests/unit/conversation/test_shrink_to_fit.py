@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress import token_estimate
 from penumbra.conversation import shrink_to_fit
-from penumbra.conversation.shrink_to_fit import Need, Part, Text, excess, order
+from penumbra.conversation.shrink_to_fit import Need, Text, excess
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal
 from support.examples import examples
@@ -139,15 +140,15 @@ def test_a_form_fits_and_shrinks_and_json_objects_stay_json(text, limit):
 
 
 def test_superseded_then_fattest_then_those_referred_to_then_the_tail():
-    parts = [
-        Part(0, 10),
-        Part(1, 99, unread=True),
-        Part(2, 50, referred=True),
-        Part(3, 5, superseded=True),
-        Part(4, 40),
-        Part(5, 40),
+    texts = [
+        text(0, "x" * 10),
+        text(1, "x" * 99, unread=True),
+        text(2, "x" * 50, referred=True),
+        text(3, "x" * 5, superseded=True),
+        text(4, "x" * 40),
+        text(5, "x" * 40),
     ]
-    assert [part.index for part in order(parts)] == [3, 4, 5, 0, 2, 1]
+    assert [each.index for each in sorted(texts, key=attrgetter("rank"))] == [3, 4, 5, 0, 2, 1]
 
 
 def test_a_budget_is_left_in_batches():
@@ -157,7 +158,7 @@ def test_a_budget_is_left_in_batches():
 
 
 def text(index, original, **part):
-    return Text(Part(index, len(original), **part), original, original)
+    return Text(index, original, original, **part)
 
 
 def test_the_fattest_old_result_goes_first_and_no_more_than_needed():
@@ -180,7 +181,7 @@ def test_superseded_results_go_before_a_fatter_one():
 
 
 def test_the_prefix_counts():
-    one = Text(Part(0, 0), LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 18 + ">>>\n")
+    one = Text(0, LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 18 + ">>>\n")
     form = shrink_to_fit.plan([one], Need(most=512))[0]
     assert form.startswith(one.prefix)
     assert len(form) <= 512

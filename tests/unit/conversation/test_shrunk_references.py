@@ -9,7 +9,6 @@ import pytest
 
 from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
-from penumbra.config.parsers import ToolCompaction
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite, shrunk_request
 from penumbra.conversation.back_references import LineIndexes
@@ -61,7 +60,7 @@ def written(*texts: str, known: Any = None, given: Any = None) -> tuple[dict[byt
 
 def smaller(decided: Any, needed: Need, *texts: str) -> Any:
     return shrunk_request.smaller(
-        request(*texts), decided, needed, lambda text, hint: Redacted(text), REFERENCES, ToolCompaction()
+        request(*texts), decided, needed, lambda text, hint: Redacted(text), REFERENCES
     )
 
 
