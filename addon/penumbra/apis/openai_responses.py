@@ -2,8 +2,8 @@
 
 The input is a string or a list of items. Results of the client's tools are items of their own; results of the
 provider's tools, reasoning, compaction and everything encrypted are never touched. With
-`previous_response_id` the history is at the provider and only new items travel: the request names the last
-response by the id that the client has got, and may have to go on from another.
+`previous_response_id` the provider has the history and only new items travel: the request names the last
+response by the id that the client has got, which may not be the provider's id.
 
 A response is a list of output items. Events of a stream name their item by its place; the injected tool's
 items are taken out, and the other items and the sequence of events are numbered anew. The last event repeats
@@ -55,7 +55,8 @@ _RESULTS = {
     "apply_patch_call_output",
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
-"""Items that answer others without a text that may be shortened, and what names the other."""
+"""Items that answer others without a text that may be shortened, each with the member that names the other
+item."""
 # The client's items other than messages and results.
 _FROM_CLIENT = {
     "additional_tools",
@@ -103,7 +104,7 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """The request's own, and those of items that declare tools, as Codex sends them."""
+        """The request's own tools, and those of items that declare tools, as Codex sends them."""
         top = document.members(document.root)
         yield top.get("tools")
         for value in document.items(top.get("input")):
@@ -184,7 +185,7 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # A reference does not say which call it stands for; the results behind it do.
+            # A reference does not name the call that it stands for; the results after it do.
             behind = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in behind for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
@@ -202,7 +203,7 @@ class ResponsesFormat(ApiFormat):
             return True
         run = next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
-        # A response that goes on from what is left of another is one run with it in later requests.
+        # In later requests, a response that continues the remainder of another is one run with it.
         if request.is_edited(start, end) or (hidden.broken and visible.open):
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -224,7 +225,7 @@ class ResponsesFormat(ApiFormat):
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
             behind = place + 1 < len(bounds)
-            # With the comma in front of it, and at the beginning with the one behind it.
+            # The comma before the item goes too, or for the first item the one after it.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
             else:
@@ -289,7 +290,7 @@ def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) ->
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Token of reasoning, whatever else a client leaves out of it."""
+    """The identity of a reasoning item, whatever else a client leaves out of it."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.string(item.get("id")) or ""
 
@@ -320,7 +321,7 @@ def _is_reasoning(item: Message) -> bool:
 
 
 def _reference(document: Document, item: Message) -> str:
-    """The id of an item that the request has no more of."""
+    """The id of an item that the request refers to without its content."""
     members = document.members(item.value)
     return document.string(members.get("id")) or "" if kind(document, members) == "item_reference" else ""
 
@@ -343,7 +344,8 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Items as this request may send them: what was not stored can't be referred to by its id alone."""
+    """The items that this request may send: an item that the provider did not store can't be referred to by
+    its id alone."""
     if request.plain(request.members(request.root).get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -369,7 +371,7 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _KEPT = ("id", "created_at", _BEFORE)
-"""Members by which a response describes itself: of all its events, and of all the turns behind it."""
+"""Members that describe a response: those of its first turn replace those of all later ones."""
 
 
 @dataclass(slots=True)
@@ -398,7 +400,7 @@ class ResponsesTurns(Turns):
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """The client has got the beginning of a turn that was had once more."""
+        """True if the client has got the beginning of a turn that was requested again."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -548,7 +550,7 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
-    """The ids of an item: its own, and that of the call that it is."""
+    """The ids of an item: its own, and that of its call."""
     members = document.members(item)
     return tuple(filter(None, (document.string(members.get(key)) for key in ("id", "call_id"))))
 
@@ -566,7 +568,7 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """A response names the one before it as the client does, who may know it by another id."""
+    """The turns of a response in events, or in one document."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
@@ -648,7 +650,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
-    """A call whose result will be the client's, with the name and arguments that a request would tell."""
+    """A call whose result the client will send, with the name and arguments that a request would show."""
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]

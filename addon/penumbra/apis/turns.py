@@ -11,8 +11,8 @@ READING and CONTINUED: the client's events go on as they come. HOLDING: the end 
 since it may not be the end of the response. ASKING: the turn is over, and the tool loop fetches the results.
 FAILED: after an error that the client has not got, nothing more goes on.
 
-Subclasses know what an event of their API says, and how it is edited. A response that is one JSON document
-is a stream with one event, which is all of a turn and is held back as its end: `Framing.is_whole`.
+Subclasses know the events of their API and how to edit them. A response in one JSON document is a stream with
+one event, which is a whole turn and is held back like the end of one: `Framing.is_whole`.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class HiddenNames:
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
-        """Remove what names one of the ids from a value: members whose key or string it is, and items of
-        arrays that are such a string or have such a member."""
+        """Remove the parts of a value that name one of the ids: members with such a key or string, and items
+        of arrays that are such a string or have such a member."""
         if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)
@@ -158,7 +158,7 @@ class Turns(ABC):
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
     always_edits: ClassVar[bool] = False
-    """Documents have parts that are not the client's even where nothing is hidden."""
+    """True if documents have parts to hide even where nothing else is hidden."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         """`before`: the id by which the client named the response that this one goes on from."""
@@ -208,7 +208,7 @@ class Turns(ABC):
         return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """A continuation follows: return the held events that the client gets all the same."""
+        """A continuation follows: return the delayed events that the client still gets."""
         out: list[Event] = []
         for event in self.held:
             if self.framing.is_whole and event.document is not None:
@@ -238,7 +238,7 @@ class Turns(ABC):
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """No continuation follows: the held events, put right for what the client saw."""
+        """No continuation follows: return the delayed events, corrected for the hidden ones."""
         held, self.held = self.held, []
         for event in held:
             if not self.framing.is_whole:
@@ -250,8 +250,8 @@ class Turns(ABC):
         return self._unnamed(held)
 
     def fail(self, failure: Failure) -> Event | None:
-        """Return the event that tells the client of a failure; None if there is none to get, or the client
-        has got the provider's own error."""
+        """Return the event that reports a failure to the client; None if the client has got the provider's
+        own error."""
         if self.framing.is_whole:
             self.state = State.FAILED
             return Event.read(self.framing.piece("", self.error_body(failure)))
@@ -277,7 +277,7 @@ class Turns(ABC):
         return self.hold(event)
 
     def _unnamed(self, events: Iterable[Event]) -> list[Event]:
-        """Events for the client without what names a hidden call."""
+        """Events for the client without the parts that name a hidden call."""
         events = list(events)
         for event in events:
             if event.document is not None and self.hidden_names.are_in(event.document.data):
@@ -345,7 +345,7 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """The part of a delayed event that still counts when the response goes on."""
+        """The part of a delayed event that counts when the response goes on."""
         return None
 
     @abstractmethod

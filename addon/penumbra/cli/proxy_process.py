@@ -85,7 +85,7 @@ class Started:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Ctrl-C is for the program in front. The first argument is for POSIX, the second for Windows.
+                # Ctrl-C is for the wrapped program. The first argument is for POSIX, the second for Windows.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -142,8 +142,8 @@ class Joined:
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """A running proxy that a program may use: one that was started by itself, or to which this very shell
-    leads."""
+    """A running proxy that a program may use: one that a user has started, or one that this shell's
+    HTTPS_PROXY names."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))

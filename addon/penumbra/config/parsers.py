@@ -1,6 +1,6 @@
 """Parsers of option values: text, or a scalar or list of YAML, into what the option holds.
 
-Every `read` raises SettingsError whose message says what is allowed; it reads what `write` gives.
+Every `read` raises SettingsError with a message that says what is allowed, and accepts the text of `write`.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _STORE_WORDS = {
 }
 _OF_ALL = ("db", "username", "password", "client_name")
 _OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
-"""Others would change what replies look like, or how long they are waited for, or are known to no client."""
+"""Other parameters change the form of replies or the time to wait, or are unknown to the client."""
 
 
 def store_problem(text: str) -> str:
-    """Return what can't be so, in words that quote none of it; empty: nothing."""
+    """Return the impossible part of an address, without quoting it; empty if there is none."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -123,7 +123,7 @@ COMPACTION_NAMES = (
     *("inputTrimBytes", "outputTrimBytes", "excludedTools", "toolIdentifierFields"),
     *("toolOnly", "compactArguments", "staleReads"),
 )
-"""As YAML files and JSON spell them."""
+"""The spellings of YAML files and JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class ToolCompaction:
 
     @classmethod
     def read(cls, given: Any) -> ToolCompaction:
-        """The options under the names of `NAMES`; what has the wrong type is as if left out."""
+        """The options under the names of `NAMES`; values of a wrong type are ignored."""
         given = given if isinstance(given, Mapping) else {}
         fields = given.get("toolIdentifierFields")
         names = given.get("excludedTools")
@@ -198,7 +198,7 @@ _NEAR = 0.78
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: without what looks like a secret."""
+    """A value as an error shows it, without possible secrets."""
     try:
         return redaction.redact(repr(value))
     except redaction.RedactionError:
@@ -393,7 +393,7 @@ _HOST = re.compile(r"[\w.*?!\[\]-]+|\[?[0-9A-Fa-f:.*?]+\]?")
 
 
 def read_hosts(value: Any) -> tuple[str, ...]:
-    """Names of hosts, globs allowed. A URL or a port would never match one."""
+    """Names of hosts, globs allowed. A URL or a port would never match a host."""
     names = read_names(value)
     for name in names:
         bare = re.sub(r"^\w+://", "", name).partition("/")[0]
@@ -402,7 +402,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
             bare = bare.rpartition(":")[0]
         if bare != name and _HOST.fullmatch(bare):
             raise SettingsError(f"names of hosts, without scheme, port or path, did you mean {bare!r}?")
-        # As NO_PROXY has it, where a dot at the beginning stands for all names that end so.
+        # In NO_PROXY, a dot at the beginning stands for all names with that end.
         if name.startswith(".") and _HOST.fullmatch(name[1:]):
             raise SettingsError(f"names of hosts, did you mean '*{name}'?")
         if not _HOST.fullmatch(name) or name.startswith(".") or ".." in name:

@@ -1,9 +1,10 @@
 """Superseded results and arguments that were sent in full get smaller where the price model says it pays.
 
 Only results change that the model has answered, that Penumbra has decided about, and that no other result
-refers to. Arguments of superseded calls change on request only, after results: whatever is written anew
-for those costs nothing more. Calls that others refer to, in signed messages or before reasoning that is bound
-to them, stay as they are. Forms are decided before the request is rewritten, recorded, and then final.
+refers to. Arguments of superseded calls change on request only, after results: after the first changed
+result, everything is written to the cache again in any case. Calls that others refer to, in signed messages
+or before reasoning that is bound to them, stay as they are. Forms are decided before the request is
+rewritten, recorded, and then final.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Superseded:
     written: bool
     """The newer call wrote the file that was read."""
     end: int
-    """Offset behind the text, in the body as it came."""
+    """Offset after the text, in the original body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class _Candidate:
     """Tokens of the form that was sent."""
     start: int
     end: int
-    """Offsets of the text, in the body as it came."""
+    """Offsets of the text, in the original body."""
 
 
 def plan_results(
@@ -80,9 +81,9 @@ def plan_results(
 ) -> Plan:
     """Plans the smaller results that pay, and says why; empty where there is nothing to gain.
 
-    `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: reasoning that the
-    provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
-    cache does not outlive. Raises RedactionError.
+    `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: the rewrite may cost
+    reasoning, which the provider then drops. `priced` False: only after a pause that the provider's cache
+    does not outlive. Raises RedactionError.
     """
     if (price := _price(request, idle, priced)) is None:
         return Plan()
@@ -93,7 +94,7 @@ def plan_results(
         return Plan()
     decide = _chooser(request, price, idle, bound=_is_bound(request, replaceable, drop_bound))
     behind = _behind(request, past)
-    # Making the forms costs time in every turn: only where it would pay if they were empty.
+    # Making the forms costs time in every turn, so they are made only where even empty forms would pay.
     best = decide([Change(result.facts.tokens_after, 0, behind(result.end)) for result in replaceable])
     if not best.count:
         return Plan(line=best.line)
@@ -189,21 +190,21 @@ def _candidates(
 
 
 def _behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[int], int]:
-    """A function that counts the tokens which the provider has seen behind an offset, as they were sent."""
+    """A function that counts the tokens after an offset that the provider has seen, in their sent forms."""
     seen = end_of_seen(request)
     saved = _saved_behind(request, past)
     return lambda end: max(0, int((seen - end) / BYTES_PER_TOKEN) - saved(end))
 
 
 def end_of_seen(request: Request) -> int:
-    """Where the part of the body ends that the provider has seen before."""
+    """The end of the part of the body that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_response - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0
 
 
 def _saved_behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[int], int]:
-    """Tokens that the forms behind an offset have fewer than the body as it came."""
+    """The tokens that the sent forms after an offset save."""
     places: list[int] = []
     sums = [0]
     for item in request.items:
@@ -216,7 +217,8 @@ def _saved_behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[
 def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
     if idle is not None and idle > price.cold:
         return True
-    # Without marks of the client's, gateways set their own: the prefix counts as cached all the same.
+    # Without the client's cache breakpoints, gateways set their own: the prefix counts as cached all the
+    # same.
     return (
         token_estimate.estimate(request.document.text()[:40_000].decode("utf-8", "replace")) < price.minimum
     )
@@ -274,8 +276,8 @@ def plan_arguments(
 ) -> Plan:
     """Plans the smaller arguments that pay; empty where the settings don't ask for that.
 
-    `results`: the plan for results, behind the first of which everything is written anew in any case. `idle`,
-    `priced`: as for `plan_results`. Raises RedactionError.
+    `results`: the plan for results; everything after the first of them is written to the cache again in any
+    case. `idle`, `priced`: as for `plan_results`. Raises RedactionError.
     """
     parameters = request.settings.tool_compaction
     if not parameters.arguments or not past or (price := _price(request, idle, priced)) is None:
@@ -334,7 +336,7 @@ def _smaller_arguments(
 
 
 def _may_change(request: Request, past: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
-    """True if nothing holds a call's arguments as they are."""
+    """True if no other part of the conversation forbids a change of a call's arguments."""
     document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
         return False

@@ -8,8 +8,8 @@
 `user.message` has `content` and `transformedContent`, as the model gets it; `assistant.message` has
 `messageId`, `content` and `toolRequests` (`toolCallId`, `name`, `arguments`); `tool.execution_complete` has
 `toolCallId`, `success` and `result.content`, which is what the model gets (older: a text).
-`parentToolCallId` stands in what an agent does that was called as a tool. `session.compaction_complete` puts
-`summaryContent` in the history's place.
+`parentToolCallId` marks events of an agent that was called as a tool. `session.compaction_complete` replaces
+the history by `summaryContent`.
 """
 
 from __future__ import annotations

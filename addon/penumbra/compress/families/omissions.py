@@ -204,8 +204,8 @@ class Block:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
-        """The marker, and below it what is to be told of the block; nothing if the block stays. Where nothing
-        but what is told went, there is no marker: each kind says how many there were."""
+        """The marker, with the block's severe lines below it; nothing if the block stays. A block with
+        nothing but severe lines has no marker: each kind has its own count."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out)
@@ -267,7 +267,7 @@ class Block:
         return dict(sorted(shown.items())), others
 
     def _told(self, left_out: list[str]) -> list[int]:
-        """Positions of the lines that report a failure, or warn, where blocks with such lines may go."""
+        """Positions of the lines that report a failure, or warn, where such blocks may go."""
         if not self.safe:
             return []
         told = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
@@ -292,7 +292,7 @@ class Block:
 
 @dataclass(slots=True)
 class Member:
-    """JSON objects, one a line, become one of their texts; said once, in front of the first."""
+    """JSON objects, one a line, are replaced by one of their texts; a single marker precedes the first."""
 
     pattern: Pattern
     path: Sequence[str]
@@ -326,7 +326,7 @@ class Member:
 
 @dataclass(slots=True)
 class Context:
-    """Lines that only surround others are left out, but for the nearest; they are counted once."""
+    """Lines that only surround others are left out, except the nearest; one marker counts them."""
 
     pattern: Pattern
     near: Pattern
@@ -348,7 +348,7 @@ class Context:
         ]
 
     def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]]) -> set[int]:
-        """Positions of the surrounding lines that no other line of their part is near to."""
+        """Positions of the surrounding lines that are not near to any other line of their part."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
         places = self.pattern.places(texts)

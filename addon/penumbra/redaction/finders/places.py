@@ -1,8 +1,8 @@
 """Places where secrets stand that no single pattern describes: cookies, Kubernetes secrets, lists of logins.
 
-A line of a file that holds a user and a password a line says nothing of what it is (pgbouncer, PPP, JMX,
-rsync, Jetty, Postfix). The file's name does where it is printed or called for, or the comment that the
-file begins with; a few lines can be told by their users, or by the quotes around both.
+Nothing in a line with a user and a password says that it is one (pgbouncer, PPP, JMX, rsync, Jetty, Postfix).
+The name of the file decides, in the text or in the call, or the comment at its beginning; a few lines are
+recognised by their users, or by the quotes around both.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _BY_FILE = {
     b"sasl_passwd": _MAIL,
 }
 _MOST_ODD_LINES = 10
-"""Lines in a row that are no users of a file: the client's own, empty ones, users of another form."""
+"""Consecutive lines without a user: the client's own, empty ones, users of another form."""
 _LONGEST_BEGINNING = 128
 """Bytes in front of a place in which its line begins."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
@@ -99,7 +99,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    """The passwords of the lines behind the name of their file. Returns where they end."""
+    """The passwords in the lines after the name of their file. Returns where they end."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)
@@ -136,7 +136,7 @@ def _following(
 
 
 def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
-    """The password of a line that tells by itself."""
+    """The password of a line that is recognised by itself."""
     quoted = low.startswith((b'" "', b'\\" \\"'), place)
     if quoted and not _PAIR_END.match(data, place):
         return
@@ -156,8 +156,8 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Return whether a user stands in front, and behind it what is no name of a thing: a digest, or what has
-    capitals, small letters and figures."""
+    """Return true if the line begins with a user, followed by a digest, or by a word with capitals, small
+    letters and digits."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
     return distinct and _USER.search(line[0]) is not None
@@ -168,8 +168,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Return whether the line behind a user's, or else in front of it, is of a user as well: one line of two
-    texts may be anything, but beside a digest it is a password."""
+    """Return true if the next line, or else the previous one, has a user as well: a single line of two words
+    may be anything, except beside a digest."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:
