@@ -13,10 +13,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import re2
@@ -450,7 +450,7 @@ DECODERS = {
 }
 """Decoders of texts, by the sign that a text shows."""
 
-_PATTERNS: dict[int, bytes] = {
+_PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
@@ -464,15 +464,15 @@ _RUNS = (Sign.PREFIXED,)
 states, and each text meets new ones. Two passes take less time than one."""
 
 
-@lru_cache(maxsize=4)
-def _sets(others: tuple[bytes, ...]) -> tuple[tuple[Any, tuple[int, ...]], ...]:
+@cache
+def _sets() -> tuple[tuple[Any, tuple[Sign, ...]], ...]:
     """Automata, and which number each of their patterns has."""
     first = {sign: pattern for sign, pattern in _PATTERNS.items() if sign not in _RUNS}
-    second = {sign: _PATTERNS[sign] for sign in _RUNS} | dict(enumerate(others, len(Sign)))
+    second = {sign: _PATTERNS[sign] for sign in _RUNS}
     return tuple((_set(patterns), tuple(patterns)) for patterns in (first, second))
 
 
-def _set(patterns: dict[int, bytes]) -> Any:
+def _set(patterns: Mapping[Sign, bytes]) -> Any:
     found = re2.Set.SearchSet(_SET_OPTIONS)
     for pattern in patterns.values():
         found.Add(pattern)
@@ -480,7 +480,6 @@ def _set(patterns: dict[int, bytes]) -> Any:
     return found
 
 
-def signs(data: bytes, others: tuple[bytes, ...] = ()) -> frozenset[int]:
-    """The signs that a text shows, as members of Sign; and which of `others`, patterns of RE2, match in it,
-    numbered from `len(Sign)` on."""
-    return frozenset(numbers[index] for found, numbers in _sets(others) for index in found.Match(data) or ())
+def signs(data: bytes) -> frozenset[Sign]:
+    """Return the signs that a text shows, as members of Sign."""
+    return frozenset(numbers[index] for found, numbers in _sets() for index in found.Match(data) or ())

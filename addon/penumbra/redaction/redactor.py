@@ -104,8 +104,6 @@ class Anchors(Generic[Owner]):
 _PASSES = 6
 _DEEPEST = 2
 """Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
-_MOST_TOLD = 8
-"""Rules without anchors that the pass over the text for its signs asks for: it is to stay a small one."""
 _CHECKED = 256
 """Places of anchors that are looked at before the time is."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
@@ -203,11 +201,7 @@ class Redactor:
         self._limit = limit
         self._allowed = allowed
         rules = tuple(read() if rules is None else rules)
-        whole = [rule for rule in rules if not rule.anchors]
-        told = [rule for rule in whole if rule.beginning][:_MOST_TOLD]
-        self._told = tuple(told)
-        self._told_by = tuple(rule.regex.encode() for rule in told)
-        self._untold = tuple(rule for rule in whole if rule not in told)
+        self._anywhere = tuple(rule for rule in rules if not rule.anchors)
         self._anchors = _anchors(rules)
         self._assignments = Assignments()
 
@@ -269,7 +263,7 @@ class Redactor:
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
         """Return what the text shows as it is, and in the forms in which tools print."""
-        shown = signs(data, self._told_by)
+        shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
             return found
@@ -290,11 +284,9 @@ class Redactor:
         found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
         return _back(view, [gaps.whole(span, view.data) for span in found])
 
-    def _seen(self, data: bytes, hint: Hint, shown: frozenset[int]) -> list[Span]:
+    def _seen(self, data: bytes, hint: Hint, shown: frozenset[Sign]) -> list[Span]:
         low = data.lower()
-        rules = [rule for rule in self._untold if rule.beginning in data]
-        rules += [rule for number, rule in enumerate(self._told, len(Sign)) if number in shown]
-        found = [span for rule in rules for span in everywhere(rule, data)]
+        found = [span for rule in self._anywhere for span in everywhere(rule, data)]
         found += _cut_at_lines(data, list(self._anchored(data, low)))
         flags, tags = Sign.FLAG in shown, Sign.TAG in shown
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)

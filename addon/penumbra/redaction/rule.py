@@ -14,7 +14,7 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.linear import Found, Linear
+from penumbra.linear import Linear
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.span import Rank, Span
 from penumbra.rule_schemas.schema import RuleError, entries, reason
@@ -45,7 +45,6 @@ _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
 """The greater part of our own files, which only the tests read: a start takes a third less without them."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Escaped signs and classes."""
-_LITERAL = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
 """Bytes: to read so many behind every anchor makes a text slow that is full of them."""
@@ -115,28 +114,6 @@ class Rule:
     def pattern(self) -> Linear:
         """The regex, compiled when it is needed first: most texts hold anchors of a few rules only."""
         return compile_pattern(self.regex)
-
-    @cached_property
-    def beginning(self) -> bytes:
-        """Return what every match begins with; empty if that is not always the same."""
-        return _beginning(self.regex)
-
-    @cached_property
-    def _is_bounded(self) -> bool:
-        return _UNBOUNDED.search(_CLASSES.sub("", self.regex)) is None
-
-    def matches(self, text: bytes) -> Iterator[Found]:
-        """All matches in a text. To search for bounded repeats takes many times what it takes to try them
-        where matches begin."""
-        if not self.beginning or not self._is_bounded:
-            yield from self.pattern.finditer(text)
-            return
-        at = text.find(self.beginning)
-        while at >= 0:
-            match = self.pattern.match(text, at)
-            if match:
-                yield match
-            at = text.find(self.beginning, match.end() if match else at + 1)
 
     @cached_property
     def shows_early(self) -> bool:
@@ -216,18 +193,6 @@ def _first_group(regex: str) -> int:
 def without_groups(regex: str) -> str:
     """Return a pattern that matches as this one does, without groups that capture."""
     return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
-
-
-def _beginning(regex: str) -> bytes:
-    literal = _LITERAL.match(regex)
-    if literal is None or regex[literal.end() : literal.end() + 1] in ("*", "?", "{", "+"):
-        return b""
-    depth = 0
-    for sign in _CLASSES.sub("", regex):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "|" and not depth:
-            return b""
-    return literal[0].encode()
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:

@@ -49,19 +49,3 @@ def test_a_value_whose_head_has_no_bound_is_read_whole() -> None:
     assert not replace(rule, regex=f"a*{rule.regex}").shows_early
     assert not replace(rule, value="password").shows_early
     assert not replace(rule, regex=f"{rule.regex}b").shows_early
-
-
-def test_a_pattern_is_tried_where_it_begins_as_if_it_were_searched() -> None:
-    told = [rule for rule in read() if not rule.anchors and rule.beginning]
-    assert told
-    piece = "://app:q8Zk2mVt41Lx@db1:5 ://a ://://b:c@d ://x:" + "y" * 700 + "@z ://" + RANDOM + "@h "
-    text = (piece * 3).encode()
-    for rule in told:
-        assert [match.span(1) for match in rule.matches(text)] == [
-            match.span(1) for match in rule.pattern.finditer(text)
-        ]
-
-
-def test_a_pattern_without_a_bound_is_searched() -> None:
-    rule = replace(EARLY[0], regex=r"ab[^\n]*c", anchors=())
-    assert [match.span() for match in rule.matches(b"abab-cc ab")] == [(0, 7)]

@@ -50,11 +50,6 @@ def test_no_text_in_base64_is_without_its_sign() -> None:
             assert Sign.ENCODED in signs(data), data
 
 
-def test_other_patterns_are_told_beside_the_signs() -> None:
-    others = (rb"://[a-z]+@", rb"://[0-9]+@")
-    assert signs(b"--password http://4711@host", others) == {Sign.FLAG, len(Sign) + 1}
-
-
 def test_an_anchor_that_begins_one_secret_may_stand_in_another(redactor: Redactor) -> None:
     """Where a word runs into it, too: those whose anchor it is are asked apart."""
     token = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"

@@ -392,7 +392,7 @@ def _is_rest(piece: bytes) -> bool:
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
     """The rule's secrets, with its pattern tried on the whole text."""
-    for match in rule.matches(data):
+    for match in rule.pattern.finditer(data):
         span = _accept(rule, data, match)
         if span:
             yield span
