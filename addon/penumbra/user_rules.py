@@ -235,7 +235,7 @@ _SPLIT = "¦"
 _MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
-class Failure(NamedTuple):
+class FailedExample(NamedTuple):
     """An example that does not hold."""
 
     file: str
@@ -248,7 +248,7 @@ class Failure(NamedTuple):
         return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"
 
 
-def failing(contents: Mapping[str, Any]) -> Iterator[Failure]:
+def failing(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
     """The examples in files (content by name, as their schemas allow) that do not hold."""
     for name, content in contents.items():
         if name.startswith("commands/"):
@@ -262,41 +262,41 @@ def failing(contents: Mapping[str, Any]) -> Iterator[Failure]:
         yield from _secrets(secrets)
 
 
-def _commands(name: str, file: CommandFile) -> Iterator[Failure]:
+def _commands(name: str, file: CommandFile) -> Iterator[FailedExample]:
     for line, family in file.calls.items():
         got = command_examples.call_of(line).family
         if got != (family or ""):
             problem = f"calls: {line!r} falls to {got or 'no family'}, the file says {family or 'to none'}"
-            yield Failure(name, family or "", problem)
+            yield FailedExample(name, family or "", problem)
     for number, example in enumerate(file.examples):
         for problem in command_examples.problems(example):
-            yield Failure(name, example.family, f"examples[{number}].{problem}")
+            yield FailedExample(name, example.family, f"examples[{number}].{problem}")
 
 
-def _secrets(contents: Mapping[str, Any]) -> Iterator[Failure]:
+def _secrets(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
     together = Redactor(_KEY)
     for name, content in contents.items():
         file = convert(SecretFile, content, name)
         for rule in file.rules:
             alone = Redactor(_KEY, [secret_rule.of(rule, file.label)])
             for problem in _of_secret(rule, together, alone):
-                yield Failure(name, rule.id, problem)
+                yield FailedExample(name, rule.id, problem)
 
 
-def _tools(file: Tools) -> Iterator[Failure]:
+def _tools(file: Tools) -> Iterator[FailedExample]:
     for number, example in enumerate(file.examples):
         got = classify(example.tool, example.arguments).category
         if got != example.category:
             problem = f"examples[{number}]: {example.tool} is {got}, the example says {example.category}"
-            yield Failure("tools.yaml", "", problem)
+            yield FailedExample("tools.yaml", "", problem)
 
 
-def _providers(examples: Iterable[RequestExample]) -> Iterator[Failure]:
+def _providers(examples: Iterable[RequestExample]) -> Iterator[FailedExample]:
     for number, example in enumerate(examples):
         got = _recognised(example)
         if got != example.api:
             problem = f"examples[{number}].is: got {got or 'null'}, the example says {example.api or 'null'}"
-            yield Failure("providers.yaml", "", problem)
+            yield FailedExample("providers.yaml", "", problem)
 
 
 def _recognised(example: RequestExample) -> str | None:

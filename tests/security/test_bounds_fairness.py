@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from penumbra.conversation.workers import Caller, Workers
+from penumbra.conversation.workers import Workers, WorkOwner
 
 
 class Log:
@@ -40,7 +40,7 @@ class Log:
             await asyncio.sleep(0.001)
 
 
-def _run(given: list[tuple[Caller, str]], threads: int = 3) -> tuple[Log, list[str]]:
+def _run(given: list[tuple[WorkOwner, str]], threads: int = 3) -> tuple[Log, list[str]]:
     log, workers = Log(), Workers(threads)
 
     async def all_of_it() -> list[str]:
@@ -56,7 +56,7 @@ def _run(given: list[tuple[Caller, str]], threads: int = 3) -> tuple[Log, list[s
 
 
 def test_a_caller_with_little_to_do_does_not_wait_for_one_with_a_lot():
-    heavy, light = Caller("192.0.2.1", b"a"), Caller("192.0.2.2", b"b")
+    heavy, light = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.2", b"b")
     log, results = _run([(heavy, f"a{n}") for n in range(50)] + [(light, "b")])
     assert results == [f"a{n}" for n in range(50)] + ["b"]
     assert log.order.index("b") <= 3
@@ -64,13 +64,13 @@ def test_a_caller_with_little_to_do_does_not_wait_for_one_with_a_lot():
 
 
 def test_credentials_that_are_made_up_take_no_turns_of_other_addresses():
-    given = [(Caller("192.0.2.1", str(n).encode()), f"a{n}") for n in range(200)]
-    log, _ = _run([*given, (Caller("192.0.2.2", b"b"), "b")])
+    given = [(WorkOwner("192.0.2.1", str(n).encode()), f"a{n}") for n in range(200)]
+    log, _ = _run([*given, (WorkOwner("192.0.2.2", b"b"), "b")])
     assert log.order.index("b") <= 3
 
 
 def test_callers_at_one_address_take_turns():
-    one, other = Caller("192.0.2.1", b"a"), Caller("192.0.2.1", b"b")
+    one, other = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.1", b"b")
     given = [(one, f"a{n}") for n in range(30)] + [(other, f"b{n}") for n in range(3)]
     # With two threads, one of which is not for this address, its pieces begin one after the other.
     log, _ = _run(given, threads=2)
@@ -79,15 +79,15 @@ def test_callers_at_one_address_take_turns():
 
 
 def test_one_piece_of_a_caller_at_a_time_and_no_address_takes_all_threads():
-    log, _ = _run([(Caller("192.0.2.1", b"a"), f"a{n}") for n in range(9)])
+    log, _ = _run([(WorkOwner("192.0.2.1", b"a"), f"a{n}") for n in range(9)])
     assert log.most == 1
-    log, _ = _run([(Caller("192.0.2.1", str(n).encode()), f"a{n}") for n in range(9)])
+    log, _ = _run([(WorkOwner("192.0.2.1", str(n).encode()), f"a{n}") for n in range(9)])
     assert log.most == 2
 
 
 def test_work_that_nobody_waits_for_any_more_is_not_begun():
     log, workers = Log(), Workers()
-    caller = Caller("192.0.2.1", b"a")
+    caller = WorkOwner("192.0.2.1", b"a")
 
     async def some() -> None:
         first = asyncio.ensure_future(workers.run(caller, log.piece("first")))
@@ -106,7 +106,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
 
 
 def test_an_error_comes_back_to_its_caller_and_others_go_on():
-    workers, caller = Workers(), Caller("192.0.2.1", b"a")
+    workers, caller = Workers(), WorkOwner("192.0.2.1", b"a")
 
     def fails() -> None:
         raise KeyError("here")
@@ -120,11 +120,11 @@ def test_an_error_comes_back_to_its_caller_and_others_go_on():
     workers.close()
 
 
-def _requests(callers: list[Caller], each: int) -> list[str]:
+def _requests(callers: list[WorkOwner], each: int) -> list[str]:
     """The order in which requests of two pieces each are worked on, all of which arrive at once."""
     log, workers = Log(), Workers(2)
 
-    async def request(caller: Caller, name: str) -> None:
+    async def request(caller: WorkOwner, name: str) -> None:
         await workers.run(caller, log.piece(f"{name} read"))
         await workers.run(caller, log.piece(f"{name} rewritten"), begun=True)
 
@@ -146,14 +146,14 @@ def _requests(callers: list[Caller], each: int) -> list[str]:
 
 
 def test_a_request_that_is_begun_goes_on_before_others_begin():
-    order = _requests([Caller("192.0.2.1", name.encode()) for name in "abcdef"], 1)
+    order = _requests([WorkOwner("192.0.2.1", name.encode()) for name in "abcdef"], 1)
     ends = [order.index(f"{name}0 rewritten") for name in "abcdef"]
     # One after the other, each two pieces behind the one before, but for one that begins meanwhile.
     assert all(end <= 2 * number + 2 for number, end in enumerate(ends))
 
 
 def test_going_on_takes_no_turns_of_other_callers():
-    many, few = Caller("192.0.2.1", b"a"), Caller("192.0.2.1", b"b")
+    many, few = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.1", b"b")
     log = _requests([many, few], 20)
     # Of twenty requests each, both callers have had about as many at any time.
     for count in range(4, 40):
@@ -161,7 +161,7 @@ def test_going_on_takes_no_turns_of_other_callers():
         assert abs(shares[0] - shares[1]) <= 4
 
 
-def _in_turn(given: list[tuple[Caller, str, int]]) -> list[str]:
+def _in_turn(given: list[tuple[WorkOwner, str, int]]) -> list[str]:
     """The order of requests of so many bytes, the first of which is under way when the others come."""
     log, workers = Log(), Workers(2)
 
@@ -183,8 +183,8 @@ def _in_turn(given: list[tuple[Caller, str, int]]) -> list[str]:
 
 @pytest.mark.parametrize("peers", [1, 41])
 def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) -> None:
-    large = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
-    order = _in_turn([*large, (Caller(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
+    large = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
+    order = _in_turn([*large, (WorkOwner(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
     # It is third; from two addresses, two begin at the same moment.
     assert order.index("small") <= (2 if peers == 1 else 3)
     if peers == 1:
@@ -195,15 +195,15 @@ def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) 
 @pytest.mark.parametrize("peers", [1, 41])
 def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
     """However many there are."""
-    small = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
-    order = _in_turn([small[0], (Caller("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
+    small = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
+    order = _in_turn([small[0], (WorkOwner("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
     assert order.index("large") <= 6
 
 
 def test_one_large_piece_is_under_way_at_a_time_and_small_ones_beside_it() -> None:
     log, workers = Log(), Workers(3)
-    large = [(Caller(f"192.0.2.{n}", b"l"), f"large {n}", 4_000_000) for n in range(6)]
-    small = [(Caller(f"192.0.2.{n}", b"s"), f"small {n}", 40_000) for n in range(6, 8)]
+    large = [(WorkOwner(f"192.0.2.{n}", b"l"), f"large {n}", 4_000_000) for n in range(6)]
+    small = [(WorkOwner(f"192.0.2.{n}", b"s"), f"small {n}", 40_000) for n in range(6, 8)]
 
     async def all_of_it() -> list[str]:
         tasks = [

@@ -74,7 +74,7 @@ SHELLS = ("sh", "fish", "powershell")
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class Programs:
     """Properties of programs on this machine."""
 
     git_has_own: bool = False
@@ -91,7 +91,7 @@ def variables(
     environment: Mapping[str, str],
     *,
     is_llm_host: Callable[[str], bool],
-    tools: Tools = Tools(),
+    tools: Programs = Programs(),
 ) -> dict[str, str]:
     """Variables that a program gets beside its environment. `proxy`: host and port."""
     bundle = certificates.bundle

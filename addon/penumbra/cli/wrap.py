@@ -398,10 +398,10 @@ def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> di
     )
 
 
-def _tools(environment: Mapping[str, str]) -> agent_environment.Tools:
+def _tools(environment: Mapping[str, str]) -> agent_environment.Programs:
     git = _output(environment, "git", "config", "--get-regexp", r"^http\..*sslcainfo$")
     node = re.match(r"v(\d+)\.", _output(environment, "node", "--version"))
-    return agent_environment.Tools(bool(git), node is None or int(node[1]) >= _NODE)
+    return agent_environment.Programs(bool(git), node is None or int(node[1]) >= _NODE)
 
 
 def _output(environment: Mapping[str, str], name: str, *arguments: str) -> str:

@@ -50,7 +50,7 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class CompressionService:
     """`pipes.tool_output.api`: a service that shortens results."""
 
     endpoint: str = ""
@@ -197,7 +197,7 @@ class Settings:
     provider: str = row("", TEXT, "Entry of `providers` that external_provider asks.")
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """Section `providers` of the YAML file."""
-    api: Api = field(default_factory=Api)
+    api: CompressionService = field(default_factory=CompressionService)
     """Section `pipes.tool_output.api`."""
     min_bytes: int = row(
         512,

@@ -28,7 +28,7 @@ from penumbra import rules
 from penumbra.compress.result import Mode
 from penumbra.config import parsers
 from penumbra.config.options import OPTIONS, PREFIX, RETIRED, VARIABLE, Option, read_value
-from penumbra.config.options import Api as Api
+from penumbra.config.options import CompressionService as CompressionService
 from penumbra.config.options import Provider as Provider
 from penumbra.config.options import Settings as Settings
 from penumbra.config.parsers import (
@@ -138,7 +138,7 @@ def read_yaml(
     _check_names("pipes", pipes, (*_PIPES, *_PIPES_OF_OTHERS))
     pipe = dict(_mapping("pipes.tool_output", pipes.get("tool_output")))
     if "api" in pipe:
-        values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
+        values["api"] = _record(CompressionService, "pipes.tool_output.api", pipe.pop("api"))
     enabled = read_value(FLAG, "pipes.tool_output.enabled", pipe.pop("enabled", True))
     own = _mapping("penumbra", top.get("penumbra"))
     values["retired"] = tuple(f"penumbra.{name}" for name in (*pipe, *own) if name in RETIRED)
@@ -195,7 +195,7 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-_Record = TypeVar("_Record", Provider, Api)
+_Record = TypeVar("_Record", Provider, CompressionService)
 _RECORD_PARSERS: Mapping[str, Parser[Any]] = {"timeout": DURATION, "query_agnostic": FLAG}
 
 
@@ -212,7 +212,7 @@ def _record(kind: type[_Record], key: str, value: Any) -> _Record:
 _AUTHS = ("", "api_key", "oauth")
 
 
-def service(settings: Settings) -> Api:
+def service(settings: Settings) -> CompressionService:
     """The service of the strategy `api`: the block `api`, completed by the entry that `provider` names."""
     named = settings.providers.get(settings.provider)
     if named is None:

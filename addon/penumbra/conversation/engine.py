@@ -100,7 +100,7 @@ class _Unsettled:
 
 _UNSETTLED = _Unsettled()
 _TRIES = 4
-_OURS = workers.Caller("", b"")
+_OURS = workers.WorkOwner("", b"")
 """Work that no caller waits for."""
 _log = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ class Engine:
         """Returns when all that was decided so far is safe from a restart. No response begins before."""
         await self._stores.written()
 
-    async def search(self, body: Body, settings: Settings, caller: workers.Caller) -> Searched:
+    async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
         """A body that is no LLM call, as it may be sent. Raises RedactionError."""
         by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
 
@@ -452,7 +452,7 @@ class Engine:
     def _turn(self, incoming: Incoming) -> Turn:
         """The work of a request, which counts for its caller: no other caller can pose as it."""
         scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
-        return Turn(self._workers, workers.Caller(incoming.peer, scope), len(incoming.body))
+        return Turn(self._workers, workers.WorkOwner(incoming.peer, scope), len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:

@@ -34,7 +34,7 @@ _LONG = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CallIdentity:
     """A call, as far as superseding goes."""
 
     group: str
@@ -56,13 +56,13 @@ class Result:
     unread: bool
 
 
-def identify(tool: str, arguments: Any, parameters: ToolCompaction) -> Identity:
+def identify(tool: str, arguments: Any, parameters: ToolCompaction) -> CallIdentity:
     """The identity of a call; `arguments` decoded."""
     call = classify(tool, arguments)
     named = group(tool, arguments, parameters)
     if len(named) > _LONG:
         named = f"{tool}|{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return Identity(named, call.category, one_spelling(call.path))
+    return CallIdentity(named, call.category, one_spelling(call.path))
 
 
 def find(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, str]:

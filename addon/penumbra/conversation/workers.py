@@ -71,7 +71,7 @@ def share_heap() -> None:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
-class Caller(NamedTuple):
+class WorkOwner(NamedTuple):
     """The owner of a piece of work."""
 
     peer: str
@@ -79,9 +79,9 @@ class Caller(NamedTuple):
     credential: bytes
 
 
-def whose(peer: str, credential: str) -> Caller:
+def whose(peer: str, credential: str) -> WorkOwner:
     """The caller whose turns the work of a request takes, never those of another."""
-    return Caller(peer, credential.encode("utf-8", "surrogatepass"))
+    return WorkOwner(peer, credential.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Workers:
         """Run work without an owner, at once."""
         return self._threads.submit(work)
 
-    async def run(self, caller: Caller, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
+    async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
         """Do a caller's work when it is its turn. `size`: what it costs, in bytes; `begun`: it is the rest of
         a request that had its turn."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -175,23 +175,23 @@ class Workers:
             begun = asyncio.wrap_future(self._threads.submit(piece.work))
             begun.add_done_callback(partial(self._end, caller, peer, piece))
 
-    def _next(self) -> tuple[Caller, _Peer] | None:
+    def _next(self) -> tuple[WorkOwner, _Peer] | None:
         if sum(peer.busy for peer in self._peers.values()) >= self._most:
             return None
         eldest = not self._turns % _ELDEST
-        best: tuple[Caller, _Peer] | None = None
+        best: tuple[WorkOwner, _Peer] | None = None
         for address, peer in islice(self._peers.items(), _MOST_COMPARED):
             if peer.busy >= self._most - 1:
                 continue
             if (credential := peer.next(eldest=eldest, only_small=self._is_large)) is None:
                 continue
             if best is None or peer.size(credential) < best[1].size(best[0].credential):
-                best = Caller(address, credential), peer
+                best = WorkOwner(address, credential), peer
             if eldest:
                 break
         return best
 
-    def _end(self, caller: Caller, peer: _Peer, piece: _Piece, ended: asyncio.Future[Any]) -> None:
+    def _end(self, caller: WorkOwner, peer: _Peer, piece: _Piece, ended: asyncio.Future[Any]) -> None:
         if piece.is_large:
             self._is_large = False
         peer.busy -= 1
@@ -213,7 +213,7 @@ class Workers:
 class Turn:
     """The work of one request, which is done when it is its caller's turn."""
 
-    def __init__(self, workers: Workers, caller: Caller, size: int) -> None:
+    def __init__(self, workers: Workers, caller: WorkOwner, size: int) -> None:
         """`size`: of the request, in bytes."""
         self.caller = caller
         self._workers, self._size = workers, size

@@ -23,7 +23,7 @@ from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.compress.size import size
-from penumbra.external.strategies import Failure, Response, Strategy, Task, strategy_rules
+from penumbra.external.strategies import NoResponse, Response, Strategy, Task, strategy_rules
 from penumbra.linear import LinearText
 from penumbra.metrics.amounts import ExternalMetrics, price, table
 from penumbra.redaction import RedactionError
@@ -161,18 +161,18 @@ def _markers(part: str) -> Any:
 
 
 def check_response(response: str, text: str) -> None:
-    """Raises Failure where a response has markers or control characters that the text does not have."""
+    """Raises NoResponse where a response has markers or control characters that the text does not have."""
     if not set(_CONTROL.findall(response)) <= set(text):
-        raise Failure("control characters")
+        raise NoResponse("control characters")
     wholes, starts = _markers("whole"), _markers("start")
     own = frozenset(match.group() for match in wholes.finditer(text))
     at = 0
     for match in wholes.finditer(response):
         if match.group() not in own or starts.search(response[at : match.start()]):
-            raise Failure("forged markers")
+            raise NoResponse("forged markers")
         at = match.end()
     if starts.search(response[at:]):
-        raise Failure("forged markers")
+        raise NoResponse("forged markers")
 
 
 def with_critical(response: str, text: str) -> str:
@@ -257,7 +257,7 @@ class Outcome:
 class _Flight:
     """A call under way, and how many wait for it."""
 
-    task: asyncio.Task[str | Failure] | None = None
+    task: asyncio.Task[str | NoResponse] | None = None
     waiters: int = 0
 
 
@@ -347,7 +347,7 @@ class Dispatcher:
         if dear:
             return Outcome(None, "not worth its price")
         text = await self._awaited(self._flight(strategy, ask, name), end)
-        if isinstance(text, Failure):
+        if isinstance(text, NoResponse):
             return Outcome(None, text.kind)
         return await self._judged(text, ask, "miss")
 
@@ -363,7 +363,7 @@ class Dispatcher:
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
 
-    async def _awaited(self, flight: _Flight, end: float) -> str | Failure:
+    async def _awaited(self, flight: _Flight, end: float) -> str | NoResponse:
         assert flight.task is not None
         try:
             left = end - asyncio.get_running_loop().time()
@@ -371,10 +371,10 @@ class Dispatcher:
         finally:
             flight.waiters -= 1
         if not done:
-            return Failure("deadline")
-        return Failure("cancelled") if flight.task.cancelled() else flight.task.result()
+            return NoResponse("deadline")
+        return NoResponse("cancelled") if flight.task.cancelled() else flight.task.result()
 
-    async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | Failure:
+    async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | NoResponse:
         try:
             # Another call for the same may have ended between its caller's look into the store and here.
             stored = await self._compressed.get([name])
@@ -383,11 +383,11 @@ class Dispatcher:
             text = await self._cleaned(await self._call(flight, strategy, ask.task), strategy, ask)
             await self._compressed.add({name: text})
             return text
-        except Failure as failure:
+        except NoResponse as failure:
             return failure
         except Exception as error:
             _log.warning("Penumbra: strategy %s failed: %s", strategy.name, errors.place(error))
-            return Failure("error")
+            return NoResponse("error")
         finally:
             del self._flights[name]
 
@@ -396,14 +396,14 @@ class Dispatcher:
         async with limits.places:
             # Asked for in the place, so that a queue before a service that is down empties at once.
             if (admission := breaker.admit()) is None:
-                raise Failure("breaker open")
+                raise NoResponse("breaker open")
             try:
                 await limits.token()
                 if flight.waiters == 0:
-                    raise Failure("nobody waits")
+                    raise NoResponse("nobody waits")
                 self.metrics.calls += 1
                 response = await strategy.shorten(task)
-            except Failure as failure:
+            except NoResponse as failure:
                 (breaker.failed if failure.kind in _TELLING else breaker.abandoned)(admission)
                 raise
             except asyncio.CancelledError:
@@ -430,11 +430,11 @@ class Dispatcher:
     async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
         """The response as it may be forwarded; empty if it is no shorter than the text."""
         if not response.text.strip():
-            raise Failure("empty")
+            raise NoResponse("empty")
         try:
             text = await ask.work(partial(_clean, response.text, strategy.protects, ask))
         except RedactionError:
-            raise Failure("redaction") from None
+            raise NoResponse("redaction") from None
         return text if size(text) < size(ask.task.text) else ""
 
 

@@ -40,8 +40,7 @@ import orjson
 
 from penumbra import rules
 from penumbra.compress import token_estimate
-from penumbra.config.settings import Api as ApiSettings
-from penumbra.config.settings import Provider, Settings, provider, service
+from penumbra.config.settings import CompressionService, Provider, Settings, provider, service
 from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
@@ -75,19 +74,19 @@ class Http:
     async def post(self, call: Call, timeout: float, limit: int) -> Any:
         """The decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
 
-        Raises Failure.
+        Raises NoResponse.
         """
         try:
             async with asyncio.timeout(timeout):
                 body = await self._post(call, limit)
         except TimeoutError:
-            raise Failure("timeout", f"{timeout:g} s") from None
+            raise NoResponse("timeout", f"{timeout:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
-            raise Failure("connection", type(error).__name__) from None
+            raise NoResponse("connection", type(error).__name__) from None
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise Failure("malformed", "not JSON") from None
+            raise NoResponse("malformed", "not JSON") from None
 
     async def _post(self, call: Call, limit: int) -> bytes:
         number = secrets.token_hex(16)
@@ -104,7 +103,7 @@ class Http:
     async def _received(self, response: httpx.Response, limit: int) -> bytes:
         try:
             if response.status_code != 200:
-                raise Failure("status", str(response.status_code))
+                raise NoResponse("status", str(response.status_code))
             # Raw: httpx would decode a small piece into as much memory as it takes.
             decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
             body, received = bytearray(), 0
@@ -115,9 +114,9 @@ class Http:
                 body += decoder.feed(piece)
             return bytes(body)
         except content_encoding.TooLarge:
-            raise Failure("larger", f"over {limit} bytes") from None
+            raise NoResponse("larger", f"over {limit} bytes") from None
         except content_encoding.NotDecodable:
-            raise Failure("malformed", "content coding") from None
+            raise NoResponse("malformed", "content coding") from None
         finally:
             await response.aclose()
 
@@ -205,7 +204,7 @@ class Response:
     output_tokens: int = 0
 
 
-class Failure(Exception):
+class NoResponse(Exception):
     """No response. `kind` is one of a few constant words for figures; nothing in it quotes anybody."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -282,7 +281,7 @@ class Contract:
     """The headers that carry a key."""
     body: Callable[[Question], dict[str, Any]]
     read: Callable[[Any], Response]
-    """Reads a decoded response. Raises Failure, LookupError, TypeError or AttributeError."""
+    """Reads a decoded response. Raises NoResponse, LookupError, TypeError or AttributeError."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -308,13 +307,13 @@ def _service_body(question: Question) -> dict[str, Any]:
 
 def _service_response(response: Any) -> Response:
     if not isinstance(response, dict):
-        raise Failure("malformed", "no object")
+        raise NoResponse("malformed", "no object")
     if response.get("success") is False:
-        raise Failure("refused")
+        raise NoResponse("refused")
     data = response.get("data", response)
     text = next((data[key] for key in _ANSWERS if key in data), None) if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise Failure("malformed", "no text")
+        raise NoResponse("malformed", "no text")
     return Response(text, count(data.get("original_tokens")), count(data.get("compressed_tokens")))
 
 
@@ -338,7 +337,7 @@ def provider_address(endpoint: str, path: str, model: str) -> str:
 def _finished(reason: Any, *good: Any) -> None:
     """A response that was cut off, or that is a refusal, is none."""
     if reason not in good:
-        raise Failure("unfinished", str(reason)[:40] if isinstance(reason, str) else "")
+        raise NoResponse("unfinished", str(reason)[:40] if isinstance(reason, str) else "")
 
 
 def _anthropic_body(question: Question) -> dict[str, Any]:
@@ -470,7 +469,7 @@ class Strategy:
         return task.credential is not None and task.credential.host.lower() == self.host
 
     async def shorten(self, task: Task) -> Response:
-        """The shorter text. Raises Failure."""
+        """The shorter text. Raises NoResponse."""
         if self.contract is None or self.http is None:
             return Response(first_words(task.text))
         headers = {**self.contract.headers, **self._authorisation(self.contract, task)}
@@ -480,23 +479,23 @@ class Strategy:
         try:
             read = self.contract.read(response)
         except (LookupError, TypeError, AttributeError):
-            raise Failure("malformed", "another shape") from None
+            raise NoResponse("malformed", "another shape") from None
         if not isinstance(read.text, str):
-            raise Failure("malformed", "no text")
+            raise NoResponse("malformed", "no text")
         return read
 
     def _authorisation(self, contract: Contract, task: Task) -> Mapping[str, str]:
         if not self.captures:
             return contract.key(self.key) if self.key else {}
         if not self.fits(task) or task.credential is None:
-            raise Failure("no credential")
+            raise NoResponse("no credential")
         return task.credential.headers
 
 
 SIMPLE = Strategy("simple", f"{WORDS} words")
 
 
-def of_service(settings: ApiSettings, http: Http) -> Strategy:
+def of_service(settings: CompressionService, http: Http) -> Strategy:
     """The strategy that asks a compression service."""
     address, model = service_address(settings.endpoint), settings.model or MODEL
     return Strategy(

@@ -438,7 +438,7 @@ class OtherRequests:
         request, peer = flow.request, flow.client_conn.peername
         address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
         scope = identity.scope(b"", host, address, headers_of(request), request.query)
-        caller = workers.Caller(address, scope)
+        caller = workers.WorkOwner(address, scope)
         return await lease.engine.search(body, lease.settings, caller)
 
     def _report(self, flow: Flow, searched: Searched) -> None:

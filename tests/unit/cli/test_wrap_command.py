@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.cli import agent_environment, certificates, proxy_process, wrap
-from penumbra.cli.agent_environment import Tools, covers_llm_host
+from penumbra.cli.agent_environment import Programs, covers_llm_host
 from penumbra.cli.certificates import Certificates
 from penumbra.cli.command import Failure
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_meant_is_told(given, words):
 
 def found(environment, **tools):
     return agent_environment.variables(
-        "127.0.0.1:7", KNOWN, environment, is_llm_host=covers_llm_host, tools=Tools(**tools)
+        "127.0.0.1:7", KNOWN, environment, is_llm_host=covers_llm_host, tools=Programs(**tools)
     )
 
 

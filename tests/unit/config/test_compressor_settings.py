@@ -215,7 +215,7 @@ def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
     entry = "providers: {mine: {endpoint: 'http://a/', api_key: k, model: m}}\n"
     pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"
     made = settings.service(load({}, {}, config(entry + pipe % "")))
-    assert made == settings.Api("http://a/", "k", "m", 5.0, False)
+    assert made == settings.CompressionService("http://a/", "k", "m", 5.0, False)
     # A key is for the endpoint that it stands beside.
     other = settings.service(load({}, {}, config(entry + pipe % ", endpoint: 'http://b/'")))
     assert (other.endpoint, other.api_key) == ("http://b/", "")
@@ -225,5 +225,7 @@ def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
 
 def test_the_api_snippet_parses_with_variables(config):
     loaded = load({"strategy": "pipeline"}, {"COMPRESR_API_KEY": "secret"}, config(API))
-    assert loaded.api == settings.Api("https://compressor.example/v1", "secret", "small", 45.0, False)
+    assert loaded.api == settings.CompressionService(
+        "https://compressor.example/v1", "secret", "small", 45.0, False
+    )
     assert load({"mode": "off"}, {}, config(API)).api.api_key == ""

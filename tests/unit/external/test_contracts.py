@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from penumbra.config.settings import Api as ApiSettings
-from penumbra.config.settings import Provider
+from penumbra.config.settings import CompressionService, Provider
 from penumbra.external import strategies
-from penumbra.external.strategies import Credential, Failure, Http, Response, Task, of_provider, trust
+from penumbra.external.strategies import Credential, Http, NoResponse, Response, Task, of_provider, trust
 from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn
@@ -22,7 +21,7 @@ CONTRACTS = ("api", "anthropic", "openai", "gemini", "mine")
 
 def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any) -> Any:
     if name == "api":
-        return strategies.of_service(ApiSettings(url, "cmp_key", "small", timeout, False), http)
+        return strategies.of_service(CompressionService(url, "cmp_key", "small", timeout, False), http)
     return of_provider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
 
 
@@ -64,9 +63,9 @@ def test_what_the_api_is_asked(service: Service) -> None:
 
 async def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
     http = Http()
-    await strategies.of_service(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
-        Task("a text " * 30)
-    )
+    await strategies.of_service(
+        CompressionService(f"{service.url}/v1/shorten", query_agnostic=True), http
+    ).shorten(Task("a text " * 30))
     await http.close()
     [asked] = service.asked
     assert asked.path == "/v1/shorten"
@@ -120,7 +119,7 @@ BAD = {
 def test_failures_have_a_kind_and_quote_nobody(case: str, name: str, service: Service) -> None:
     does, words = BAD[case]
     service.behaviour = lambda asked: does
-    with pytest.raises(Failure) as failure:
+    with pytest.raises(NoResponse) as failure:
         ask(name, service, timeout=0.3 if does.hang else 20)
     assert str(failure.value).startswith(words)
     for secret in ("key-1", "cmp_key", "Sign in", "orders"):
@@ -132,13 +131,13 @@ def test_failures_have_a_kind_and_quote_nobody(case: str, name: str, service: Se
 )
 def test_an_answer_that_was_cut_off_is_none(name: str, stop: str, service: Service) -> None:
     service.does(text="half of it", stop=stop)
-    with pytest.raises(Failure, match="unfinished"):
+    with pytest.raises(NoResponse, match="unfinished"):
         ask(name, service)
 
 
 def test_a_refusal_of_the_api_is_a_failure(service: Service) -> None:
     service.does(raw=b'{"success": false, "error": {"code": "scope_error", "message": "secret"}}')
-    with pytest.raises(Failure, match=r"^refused$"):
+    with pytest.raises(NoResponse, match=r"^refused$"):
         ask("api", service)
 
 
@@ -146,7 +145,7 @@ def test_nobody_listens(service: Service) -> None:
     async def call() -> None:
         await strategy("api", "http://127.0.0.1:1", Http()).shorten(TASK)
 
-    with pytest.raises(Failure, match="connection"):
+    with pytest.raises(NoResponse, match="connection"):
         asyncio.run(call())
 
 
@@ -169,7 +168,7 @@ def test_a_clients_credential_goes_where_the_client_sent_it_and_nowhere_else(ser
     asyncio.run(call(own))
     assert service.asked[0].headers["authorization"] == "Bearer sk-ant-oat01-a"
     assert service.asked[0].headers["anthropic-beta"] == "oauth-2025-04-20"
-    with pytest.raises(Failure, match="no credential"):
+    with pytest.raises(NoResponse, match="no credential"):
         asyncio.run(call(other))
     assert len(service.asked) == 1
     assert "oat01" not in repr(own)

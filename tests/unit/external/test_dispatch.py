@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.config.settings import Api as ApiSettings
+from penumbra.config.settings import CompressionService
 from penumbra.external.dispatch import Ask, Dispatcher, Limits, Outcome, Reader, Shared, response_key
 from penumbra.external.strategies import SIMPLE, Credential, Http, Task, of_service
 from penumbra.metrics.totals import external_lines
@@ -46,7 +46,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.dispatcher = self.another()
         self.strategy = of_service(
-            ApiSettings(self.service.url, "", self.model, self.timeout, False), self.http
+            CompressionService(self.service.url, "", self.model, self.timeout, False), self.http
         )
 
     def another(self) -> Dispatcher:
@@ -114,13 +114,13 @@ async def test_another_question_is_another_answer(change: dict[str, Any], servic
 def test_another_model_or_strategy_is_another_answer() -> None:
     task = Task(text())
     http = Http()
-    one = of_service(ApiSettings("https://h.example", model="a"), http)
+    one = of_service(CompressionService("https://h.example", model="a"), http)
     names = {
         response_key(SECRET, strategy, task)
         for strategy in (
             one,
-            of_service(ApiSettings("https://h.example", model="b"), http),
-            of_service(ApiSettings("https://i.example", model="a"), http),
+            of_service(CompressionService("https://h.example", model="b"), http),
+            of_service(CompressionService("https://i.example", model="a"), http),
             SIMPLE,
         )
     }

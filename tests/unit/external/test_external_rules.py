@@ -16,7 +16,7 @@ from penumbra import rules
 from penumbra.apis.formats import REQUESTS
 from penumbra.external import dispatch
 from penumbra.external.selection import LIMIT, question, without_injected
-from penumbra.external.strategies import CONTRACTS, Failure, first_words, is_this_machine, leads_here
+from penumbra.external.strategies import CONTRACTS, NoResponse, first_words, is_this_machine, leads_here
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document
 from support.examples import examples
@@ -36,7 +36,7 @@ def test_injected_text_is_no_question(text: str, left: str) -> None:
 def taken(made: str, text: str) -> bool:
     try:
         dispatch.check_response(made, text)
-    except Failure:
+    except NoResponse:
         return False
     return True
 

@@ -21,7 +21,7 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """Parts of a request. Names of headers in lower case."""
 
     method: str
@@ -47,7 +47,7 @@ class Access:
         self._proof = proof
         self._port = port
 
-    def refusal(self, asked: Asked) -> str:
+    def refusal(self, asked: PageRequest) -> str:
         """Why a request is refused; empty: it is not."""
         host = asked.headers.get("host", "").lower()
         is_proxied = self.is_proxied(asked)
@@ -77,11 +77,11 @@ class Access:
             return False
         return True
 
-    def is_proxied(self, asked: Asked) -> bool:
+    def is_proxied(self, asked: PageRequest) -> bool:
         """Return whether a request came through the proxy, by us."""
         return _same(asked.headers.get(PROOF_HEADER, ""), self._proof)
 
-    def _is_known(self, asked: Asked, is_proxied: bool) -> bool:
+    def _is_known(self, asked: PageRequest, is_proxied: bool) -> bool:
         cookie = self.proxied_cookie if is_proxied else self.cookie
         scheme, _, bearer = asked.headers.get("authorization", "").partition(" ")
         given = asked.token or (bearer.strip() if scheme.lower() == "bearer" else "")

@@ -15,7 +15,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
 from penumbra import errors
-from penumbra.flow.page.access import Access, Asked
+from penumbra.flow.page.access import Access, PageRequest
 from penumbra.flow.page.contents import Contents
 from penumbra.metrics import exposition
 
@@ -98,7 +98,7 @@ class Guarded(RequestHandler):
 
     def prepare(self) -> None:
         headers = {name.lower(): value for name, value in self.request.headers.items()}
-        asked = Asked(
+        asked = PageRequest(
             self.request.method or "",
             headers,
             self.get_query_argument("token", ""),
