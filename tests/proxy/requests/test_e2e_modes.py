@@ -11,8 +11,8 @@ import pytest
 from support.agents.agent import results
 from support.agents.callers import tool_names
 from support.agents.model import PHANTOM, refs
+from support.agents.raw import BASH, Conversation
 
-TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 PRICED = {"penumbra_supersede": "priced", "penumbra_lossy": "on"}
 """What is superseded gets smaller in the next turn already, since so little is cached nowhere."""
@@ -24,35 +24,21 @@ def listing(name: str, lines: int = 200) -> str:
     return "\n".join(f"{name}{n:04} {chance.getrandbits(96):024x}" for n in range(lines))
 
 
-class Talk:
-    """One conversation of a client that sends raw requests."""
+class Talk(Conversation):
+    def __init__(self, upstream: Any, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.upstream = upstream
 
-    def __init__(self, client: Any, key: str, upstream: Any) -> None:
-        self._client, self._upstream = client, upstream
-        self._headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "Which job is slow?"}]
-
-    def prints(self, text: str, command: str = "./list") -> None:
-        call_id = f"toolu_own{len(self.messages):021}"
-        call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
-        result = {"type": "tool_result", "tool_use_id": call_id, "content": text}
-        self.messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-
-    def send(self, mode: str = "", **more: Any) -> Any:
+    def asks(self, mode: str = "") -> Any:
         """The request as the provider got it."""
-        forge = {"_forge": {"tool_output_compression": mode}} if mode else {}
-        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages}
-        answer = self._client.post(
-            "https://api.anthropic.com/v1/messages", json={**body, **forge, **more}, headers=self._headers
-        )
-        assert answer.status_code == 200, answer.text
-        return self._upstream.asked()[-1]
+        self.send(**({"_forge": {"tool_output_compression": mode}} if mode else {}))
+        return self.upstream.asked()[-1]
 
 
 @pytest.fixture
 def talk(proxy: Any, clients: Any, api_key: str, upstream: Any) -> Any:
     def begin(**options: str) -> Talk:
-        return Talk(clients.http(proxy("regular", **options)), api_key, upstream)
+        return Talk(upstream, clients.http(proxy("regular", **options)), api_key)
 
     return begin
 
@@ -61,8 +47,8 @@ def grown(talk: Talk, mode: str) -> list[Any]:
     """The requests of a conversation in which the first result is superseded."""
     requests = []
     for text in (listing("first"), listing("second"), listing("third") + f"\ntoken: {SECRET}"):
-        talk.prints(text)
-        requests.append(talk.send(mode))
+        talk.prints(text, command="./list")
+        requests.append(talk.asks(mode))
     return requests
 
 
@@ -76,7 +62,7 @@ def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
     begun = talk(**options)
     requests = grown(begun, mode)
     sent = requests[0].json
-    assert sent["tools"] == [TOOL]
+    assert sent["tools"] == [BASH]
     assert sent["messages"] == begun.messages[:3]
     last = list(results(requests[-1].json))
     assert last[:2] == [listing("first"), listing("second")]
@@ -101,21 +87,21 @@ def test_standard_makes_a_reference_of_what_was_superseded(talk: Any) -> None:
 def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk: Any) -> None:
     begun = talk()
     begun.prints(listing("long", 900))
-    assert len(refs(begun.send())) == 1
-    sent = begun.send("disabled")
-    assert sent.json["tools"] == [TOOL]
+    assert len(refs(begun.asks())) == 1
+    sent = begun.asks("disabled")
+    assert sent.json["tools"] == [BASH]
     assert list(results(sent.json)) == [listing("long", 900)]
     # What was sent last is its form from now on.
     begun.prints("ok")
-    assert next(results(begun.send().json)) == listing("long", 900)
+    assert next(results(begun.asks().json)) == listing("long", 900)
 
 
 def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
     begun = talk()
     begun.prints(listing("long", 900))
-    first = begun.send()
+    first = begun.asks()
     begun.prints(listing("later", 900))
-    second = begun.send("disabled")
+    second = begun.asks("disabled")
     assert PHANTOM in tool_names(second)
     kept, later = results(second.json)
     assert [kept] == list(results(first.json))
@@ -127,8 +113,8 @@ def test_the_one_record_that_differs_survives_in_json_with_two_tables(talk: Any)
     jobs = [{"job": f"j{n}", "state": "done", "note": "x" * 80, "seconds": n % 9} for n in range(150)]
     users[70] |= {"error": "quota exceeded"}
     begun = talk()
-    begun.prints(json.dumps({"users": users, "jobs": jobs}), "curl -s localhost/api")
-    [sent] = results(begun.send().json)
+    begun.prints(json.dumps({"users": users, "jobs": jobs}), command="curl -s localhost/api")
+    [sent] = results(begun.asks().json)
     assert "quota exceeded" in sent
     assert "j149\t" in sent
     assert 3_500 < len(sent) < 15_000

@@ -6,41 +6,31 @@ import signal
 
 import pytest
 
+from support.agents.raw import Conversation
 from support.mitm import eventually
 from support.upstream.script import ToolCall, turn
 
 OFF = {"X-Penumbra": "off"}
-TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 LOG = "\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(200))
 
 
-class Talk:
-    def __init__(self, client, key, upstream):
-        self._client, self._upstream = client, upstream
-        self._headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-        self.body = {}
-        self.messages = [{"role": "user", "content": f"Which job is slow, of {key}?"}]
+class Talk(Conversation):
+    def __init__(self, upstream, *arguments):
+        super().__init__(*arguments)
+        self.upstream = upstream
 
-    def prints(self, text, **headers):
+    def calls(self, text, headers=None):
         """The model calls a tool, through the proxy, and the tool prints."""
-        self._upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
-        content = self.send(**headers).json()["content"]
-        call_id = next(block["id"] for block in content if block["type"] == "tool_use")
-        result = {"type": "tool_result", "tool_use_id": call_id, "content": text}
-        self.messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+        self.upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
+        content = self.send(headers).json()["content"]
+        self.messages.append({"role": "assistant", "content": content})
+        self.printed((next(block["id"] for block in content if block["type"] == "tool_use"), text))
 
-    def send(self, **headers):
-        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages, **self.body}
-        return self._client.post(
-            "https://api.anthropic.com/v1/messages", json=body, headers={**self._headers, **headers}
-        )
-
-    def sent(self, **headers):
+    def sent(self, headers=None, **more):
         """What the provider got, and what was meant for it."""
-        response = self.send(**headers)
-        assert response.status_code == 200, response.text
-        return self._upstream.asked()[-1], response.request.content
+        response = self.send(headers, **more)
+        return self.upstream.asked()[-1], response.request.content
 
 
 @pytest.fixture
@@ -48,7 +38,7 @@ def talk(own_proxy, clients, api_key, upstream):
     proxy = own_proxy("regular")
 
     def begin(name):
-        return Talk(clients.http(proxy), f"{api_key}-{name}", upstream)
+        return Talk(upstream, clients.http(proxy), f"{api_key}-{name}")
 
     begin.proxy = proxy
     return begin
@@ -57,34 +47,33 @@ def talk(own_proxy, clients, api_key, upstream):
 def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     process = talk.proxy.process.pid
     begun = talk("begun")
-    begun.prints(LOG)
+    begun.calls(LOG)
     first, came = begun.sent()
     assert len(first.body) < len(came) / 2
 
     lossless = talk("lossless")
-    lossless.prints("one line")
+    lossless.calls("one line")
     tools = json.loads(lossless.sent()[0].body)["tools"]
     assert [tool["name"] for tool in tools] == ["Bash", "expand_context"]
 
     os.kill(process, signal.SIGUSR1)
     assert eventually(lambda: "Penumbra pauses: only secrets" in talk.proxy.log())
     fresh = talk("fresh")
-    fresh.prints(LOG)
+    fresh.calls(LOG)
     got, came = fresh.sent()
     assert got.body == came
-    fresh.prints(f"token={SECRET}")
+    fresh.calls(f"token={SECRET}")
     got, came = fresh.sent()
     assert SECRET.encode() in came
     assert SECRET.encode() not in got.body
     assert LOG.split("\n")[7].encode() in got.body
     # What the provider has cached begins with the tools.
     assert json.loads(lossless.sent()[0].body)["tools"] == tools
-    fresh.body = {"_forge": {"tool_output_compression": "aggressive"}}
-    fresh.prints(LOG)
+    fresh.body["_forge"] = {"tool_output_compression": "aggressive"}
+    fresh.calls(LOG)
     assert fresh.sent()[0].body.count(b"worker idle") == 400
-    fresh.body = {}
     # The tool, and the form that the provider has cached and bound.
-    begun.prints(LOG.replace("worker", "waiter"))
+    begun.calls(LOG.replace("worker", "waiter"))
     got, _ = begun.sent()
     shared = first.body[: first.body.index(b"]}", first.body.index(b"tool_result"))]
     assert got.body.startswith(shared)
@@ -93,17 +82,17 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     os.kill(process, signal.SIGUSR1)
     assert eventually(lambda: "Penumbra goes on." in talk.proxy.log())
     again = talk("again")
-    again.prints(LOG)
+    again.calls(LOG)
     got, came = again.sent()
     assert len(got.body) < len(came) / 2
 
     # One request for itself; the header does not go on.
     single = talk("single")
-    single.prints(LOG, **OFF)
-    got, came = single.sent(**OFF)
+    single.calls(LOG, OFF)
+    got, came = single.sent(OFF)
     assert got.body == came
     assert "x-penumbra" not in got.headers
-    refused = single.send(**{"X-Penumbra": "perhaps"})
+    refused = single.post({"X-Penumbra": "perhaps"})
     assert refused.status_code == 400
     assert refused.json()["error"]["message"] == "X-Penumbra must be off or observe, got 'perhaps'"
 

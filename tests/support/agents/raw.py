@@ -1,0 +1,70 @@
+"""A client of Anthropic's API that writes its requests itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BASH = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
+
+
+class Conversation:
+    """One conversation, which grows by what is printed and said."""
+
+    def __init__(
+        self,
+        client: Any,
+        key: str,
+        tools: Sequence[Mapping[str, Any]] = (BASH,),
+        *,
+        base: str = "https://api.anthropic.com",
+        first_call: int = 1,
+        words: str = "Which job is slow?",
+    ) -> None:
+        self.client = client
+        self.url = f"{base}/v1/messages"
+        self.key = key
+        self.headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        self.body: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 99, "tools": list(tools)}
+        """The members of each request beside its messages."""
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": words}]
+        self._ids = itertools.count(first_call)
+
+    def prints(self, *texts: str, tool: str = "Bash", command: str = "", after: Sequence[Any] = ()) -> None:
+        """Tool calls, one for each text, and what they printed; `after`: further content blocks."""
+        ids = [f"toolu_own{next(self._ids):021}" for _ in texts]
+        calls = [
+            {"type": "tool_use", "id": id, "name": tool, "input": {"command": command or f"./run {id[-4:]}"}}
+            for id in ids
+        ]
+        self.messages.append({"role": "assistant", "content": calls})
+        self.printed(*zip(ids, texts, strict=True), after=after)
+
+    def printed(self, *results: tuple[str, str], after: Sequence[Any] = ()) -> None:
+        """The results of calls, by their ids."""
+        blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
+        self.messages.append({"role": "user", "content": [*blocks, *after]})
+
+    def said(self, text: str = "Understood.") -> None:
+        """The model has said something, and the user goes on."""
+        self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "Go on."}]
+
+    def post(self, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
+        """The answer to the next request."""
+        body = {**self.body, "messages": self.messages, **more}
+        return self.client.post(self.url, json=body, headers={**self.headers, **(headers or {})})
+
+    def send(self, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
+        """The answer to the next request, which has to be a good one."""
+        answer = self.post(headers, **more)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    def count(self) -> None:
+        """The conversation's tokens, counted by the provider."""
+        body = {name: value for name, value in self.body.items() if name != "max_tokens"}
+        answer = self.client.post(
+            f"{self.url}/count_tokens", json={**body, "messages": self.messages}, headers=self.headers
+        )
+        assert answer.status_code == 200, answer.text
