@@ -115,7 +115,7 @@ class Penumbra(Guarded):
             if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
             # An error that is logged before mitmproxy runs ends the start; an exception would do
-            # the same behind a traceback.
+            # the same after a traceback.
             _log.error(str(error))
 
     def running(self) -> None:

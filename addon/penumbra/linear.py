@@ -56,7 +56,7 @@ class LinearText:
         return self._compiled.fullmatch(without_surrogates(text))
 
     def finditer(self, text: str, *place: int) -> Iterator[Any]:
-        """Return all matches, one behind the other."""
+        """Return all matches, one after the other."""
         matches: Iterator[Any] = self._compiled.finditer(without_surrogates(text), *place)
         return matches
 
@@ -132,7 +132,7 @@ class Linear:
         return self._ask(_ANYWHERE, text, start, end)[0]
 
     def finditer(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Found]:
-        """All matches, one behind the other."""
+        """All matches, one after the other."""
         stop = len(text) if end is None or end > len(text) else end
         start = min(start, len(text))
         while start <= stop:

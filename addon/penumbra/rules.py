@@ -169,7 +169,7 @@ def until_changed(function: _Function) -> _Function:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Two contents as one: what stands in both is the first one's, lists one behind the other."""
+    """Two contents as one: what stands in both is the first one's, lists one after the other."""
     if isinstance(first, dict) and isinstance(second, dict):
         both = {key: _joined(value, second[key]) if key in second else value for key, value in first.items()}
         return both | {key: value for key, value in second.items() if key not in first}

@@ -2,7 +2,7 @@
 
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
-A rule of the same name takes the place of ours; what else stands in a file comes in front of ours. All is
+A rule of the same name takes the place of ours; what else stands in a file comes before ours. All is
 checked before it is used: keys and values against the schemas, patterns by RE2, which alone ever runs them,
 and examples. Wrong entries are left out, with one line that names file, rule and key; the others are used.
 """

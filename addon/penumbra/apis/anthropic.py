@@ -238,7 +238,7 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
-        """Messages that are put in front of another; the API joins those of one role itself."""
+        """Messages that are put before another; the API joins those of one role itself."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
@@ -285,7 +285,7 @@ def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> boo
 
 
 def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
-    """Results belong beside those of the real calls, in front of everything else."""
+    """Results belong beside those of the real calls, before everything else."""
     if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))

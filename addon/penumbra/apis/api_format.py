@@ -178,7 +178,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def declare(self, request: Document, tool: Tool) -> None:
-        """Put a tool behind the last of a request that has some."""
+        """Put a tool after the last of a request that has some."""
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
         """Declare a tool after the first `count` messages, where the API can. False: it can't stand there."""
@@ -202,7 +202,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Put a hidden exchange in front of and into a message. False if it can't stand there."""
+        """Put a hidden exchange before and into a message. False if it can't stand there."""
 
     @abstractmethod
     def user_message(self, text: str) -> bytes:
@@ -217,11 +217,11 @@ class ApiFormat(ABC):
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The messages that continue a conversation behind a turn: the turn itself and its results."""
+        """The messages that continue a conversation after a turn: the turn itself and its results."""
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """The request with these messages behind its last one.
+        """The request with these messages after its last one.
 
         `response_id`: of the response that they continue, for requests whose history the provider keeps.
         """

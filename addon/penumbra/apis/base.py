@@ -1,6 +1,6 @@
 """The interface of an API, as the loop, the splice and hidden exchanges use it.
 
-A *response* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
+A *response* is what the client sees as one message. After it stand one or more upstream *turns*: each
 turn that ends in nothing but calls of the injected tool is continued without the client. A `Response`
 takes the bytes of turn after turn and gives the bytes of one message; an `ApiFormat` knows how its
 API writes responses, and how a conversation in a request is continued and mended.
@@ -164,7 +164,7 @@ class Turn:
     failure: Failure | None = None
     """The error, if the client has not got it because it is not about the client's request."""
     continuable: bool = True
-    """Results can be put behind this turn; False for a refusal, or for several choices."""
+    """Results can be put after this turn; False for a refusal, or for several choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
@@ -194,7 +194,7 @@ class Response(Protocol):
         ...
 
     def attach(self, filter: Filter) -> None:
-        """Edit what the client gets, behind all filters that are there."""
+        """Edit what the client gets, after all filters that are there."""
         ...
 
     def feed(self, data: bytes) -> bytes:
@@ -222,7 +222,7 @@ class Response(Protocol):
         """End a response whose continuation failed.
 
         A document becomes an error in the API's own shape. A stream gets an event of that shape where the
-        provider reported the failure in one; else it breaks off behind the bytes returned.
+        provider reported the failure in one; else it breaks off after the bytes returned.
         """
         ...
 
@@ -263,7 +263,7 @@ class Tools:
     forced: bool
     """The model has to call one."""
     continuable: bool
-    """Results can be put behind a response to this request, for instance because it has only one."""
+    """Results can be put after a response to this request, for instance because it has only one."""
     threaded: bool = False
     """The provider keeps the history, and knows it by the id of its last response."""
 
@@ -328,7 +328,7 @@ class Hidden(msgspec.Struct, frozen=True):
     response_id: str = msgspec.field(default="", name="answer_id")
     """The id of the last turn's response, where the client knows another one. Stored under its first name."""
     broken: bool = False
-    """The response was never completed: nothing was said behind the last message."""
+    """The response was never completed: nothing was said after the last message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
-        # Roles have to alternate: results that no response follows go into the message behind them.
+        # Roles have to alternate: results that no response follows go into the message after them.
         last = Document(texts[-1])
         said = last.members(last.root)
         content = request.members(behind).get("content")

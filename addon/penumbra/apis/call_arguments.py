@@ -124,7 +124,7 @@ class CallArguments(ABC):
 
     @abstractmethod
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
-        """Edit an event of a stream; the events that have to go in front of it."""
+        """Edit an event of a stream; the events that have to go before it."""
 
     @abstractmethod
     def made(self, document: Document) -> Iterator[Made]:

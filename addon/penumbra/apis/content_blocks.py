@@ -106,7 +106,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Results can be put behind the turn."""
+        """Results can be put after the turn."""
 
     def begin_turn(self) -> None:
         self.seen = _Turn()

@@ -254,7 +254,7 @@ _ERROR_STATUS = {
 
 
 class GeminiFraming(Framing):
-    """Server-sent events or an array: what stands in front of an item depends on what the client has got."""
+    """Server-sent events or an array: what stands before an item depends on what the client has got."""
 
     def __init__(self) -> None:
         super().__init__(SseReader, self._piece)
@@ -277,7 +277,7 @@ class GeminiFraming(Framing):
         return raw if fits else item.opening() if first else item.following()
 
     def _piece(self, name: str, data: bytes) -> Piece:
-        """An event behind which nothing comes."""
+        """An event after which nothing comes."""
         if not self.is_array:
             return SSE.piece(name, data)
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)

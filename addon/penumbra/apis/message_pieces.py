@@ -25,7 +25,7 @@ class Seam:
     _last: str = ""
 
     def join(self, text: str) -> str:
-        """The next text that the client sees, with what stands in front of it."""
+        """The next text that the client sees, with what stands before it."""
         if not text:
             return text
         joined = gap(self._last, text) + text if self.due else text
@@ -91,7 +91,7 @@ class Reading(ABC):
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Results can be put behind the turn."""
+        """Results can be put after the turn."""
 
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)

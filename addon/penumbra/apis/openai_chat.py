@@ -172,7 +172,7 @@ def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge(target: dict[str, Any], key: str, value: Any) -> None:
-    """Put a piece of a member behind what is there."""
+    """Put a piece of a member after what is there."""
     have = target.get(key)
     if isinstance(value, str) and isinstance(have, str):
         target[key] = have if key in _SET_ONCE else have + value
@@ -528,7 +528,7 @@ class ChatTurns(Turns):
                 self._put_text(document, choice, message)
 
     def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
-        """Put the text of earlier turns in front of the last one's."""
+        """Put the text of earlier turns before the last one's."""
         content = message.get("content")
         whole = self._shown + self._seam.join(document.string(content) or "")
         if content is not None:

@@ -42,7 +42,7 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
-        """By identity. Ordered, since the first of a plain dict is not found at once behind removed ones."""
+        """By identity. Ordered, since the first of a plain dict is not found at once after removed ones."""
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
@@ -106,7 +106,7 @@ class Conversation:
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
-    """Index of the last message that the model wrote; -1 if there is none. Results behind it are
+    """Index of the last message that the model wrote; -1 if there is none. Results after it are
     the unread tail. A closing assistant message that the client pre-filled is no response."""
     last_thinking: int
     """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""

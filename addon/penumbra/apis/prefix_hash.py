@@ -39,7 +39,7 @@ _STABLE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Hashes of what stands in front of each message, and at last of all of them."""
+    """Hashes of what stands before each message, and at last of all of them."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
@@ -82,7 +82,7 @@ class Links:
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
-        """The next message; what calls stand in front of it."""
+        """The next message; what calls stand before it."""
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
@@ -102,7 +102,7 @@ class Links:
 
 
 def links(document: Document, start: bytes = START) -> Links:
-    """The chain of a request in front of its messages; `start`: of what the provider has of it already."""
+    """The chain of a request before its messages; `start`: of what the provider has of it already."""
     # Where the provider stores items, their ids may stand for responses: then what the client says counts.
     top = document.members(document.root)
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
@@ -129,12 +129,12 @@ def of(document: Document, start: bytes = START) -> Chain:
 
 
 def said(history: bytes, digest: bytes) -> bytes:
-    """The chain behind something that the client said."""
+    """The chain after something that the client said."""
     return _link(history, b"said", digest)
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """The chain behind a response. Words beside calls don't count: some clients leave them out."""
+    """The chain after a response. Words beside calls don't count: some clients leave them out."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history

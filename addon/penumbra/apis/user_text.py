@@ -171,7 +171,7 @@ class _Reader:
 
     document: Document
     said: Raw | None
-    """The model's message in front of it."""
+    """The model's message before it."""
     turn: int
     command: str
     """The command, as the last text with one has it."""

@@ -129,7 +129,7 @@ def _obey(given: list[str]) -> int:
 def _own(command: str, arguments: list[str]) -> int:
     """Run a command that does not start mitmproxy; its module is imported here."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
-    # Behind the name of a program, and behind `--`, stand another's arguments.
+    # After the name of a program, and after `--`, stand another's arguments.
     own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]
     if not set(HELP).isdisjoint(own):
         print(getattr(module, "USAGE", USAGE), end="")

@@ -260,7 +260,7 @@ class _Face:
         make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
         parser = make(opts)
         parser.prog = f"penumbra {self.command}"
-        # One line, and no usage in front of it.
+        # One line, and no usage before it.
         parser.error = self._refuse  # type: ignore[method-assign]
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = options_help()
@@ -469,7 +469,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""Variables that agents read their base URL from, and the path behind it."""
+"""Variables that agents read their base URL from, and the path after it."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 

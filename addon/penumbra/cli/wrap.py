@@ -1,4 +1,4 @@
-"""`penumbra wrap`: one program in front of the user, whose requests to LLM hosts go through a proxy of
+"""`penumbra wrap`: one program before the user, whose requests to LLM hosts go through a proxy of
 ours.
 
 The program runs as under a shell: in a process group of its own that has the terminal, with signals, job

@@ -154,7 +154,7 @@ _NAME = re2.compile(
 )
 """Paths, names of files, and packages with their versions: `http-errors@2.0.1` tells of no error."""
 _STATED = re2.compile(rb"(?i)^[\s\[(]*(?:fatal|error|failure|panic|critical)(?:[ :@]|$)")
-"""A failure is stated first: what stands behind it is no package of that name."""
+"""A failure is stated first: what stands after it is no package of that name."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 """The end of something, at any level."""
 
@@ -249,7 +249,7 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
 
 
 def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of what makes each line critical at or behind `start`, up to the line's end, in bytes.
+    """(start, end) of what makes each line critical at or after `start`, up to the line's end, in bytes.
 
     Lines that report a pass are included.
     """
@@ -259,7 +259,7 @@ def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
-    """(start, end) of the next thing at or behind `start` that makes a line critical, in bytes.
+    """(start, end) of the next thing at or after `start` that makes a line critical, in bytes.
 
     The match lies within one line. Lines that report a pass are included.
     """

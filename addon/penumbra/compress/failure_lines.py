@@ -47,7 +47,7 @@ _LINES = 400
 _SEARCHES = 1_000
 """Kinds up to which each is looked for anywhere in what is shown: bounds the work."""
 _KINDS = 20_000
-"""Kinds that are told apart; what comes behind them is counted as one more."""
+"""Kinds that are told apart; what comes after them is counted as one more."""
 _VARYING = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"

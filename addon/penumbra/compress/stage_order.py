@@ -68,7 +68,7 @@ def _begins_where_asked(text: str, source: Source) -> bool:
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
-    # Some count what they are asked from 0, and some write the first line behind a tag.
+    # Some count what they are asked from 0, and some write the first line after a tag.
     return first is not None and any(first - more in (0, *source.call.numbers) for more in range(3))
 
 
@@ -139,7 +139,7 @@ STRUCTURE: tuple[Stage, ...] = (
     Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
     Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
 )
-"""The stages in front of the command family, in order; and behind it, if it laid something bare."""
+"""The stages before the command family, in order; and after it, if it laid something bare."""
 AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
     Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
@@ -149,4 +149,4 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
 )
-"""The stages behind it."""
+"""The stages after it."""

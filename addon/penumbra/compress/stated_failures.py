@@ -35,7 +35,7 @@ _STATEMENTS = (
     r"(?:[Ff]ailed|[Uu]nable) to \w+ \S",
     r"[EF]: ",
     rf"##\[(?i:{_CALLED})\]",
-    # A package manager's level, which stands in front of each line of its message.
+    # A package manager's level, which stands before each line of its message.
     r"(?:npm|pnpm|yarn) error [^\n]*[a-z]{2} ",
     # An exception by its name.
     r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?: \[\w+\])?(?::|\(|\) |$| in | at )",
@@ -62,7 +62,7 @@ _SYSTEMS = (
 )
 _ANYWHERE = (
     r"[✗✘❌✖]",
-    # Behind what is told of each thing alike: `order.tar … ERROR: access denied`.
+    # After what is told of each thing alike: `order.tar … ERROR: access denied`.
     r"(?:\.\.\.|…|->|=>|[ )\]]:) *(?:FAILED|FAILURE|FATAL|ERROR|(?i:error|failed)):? +\S",
     rf"{ABROAD} ?(?::|：) *\S|{ABROAD} [1-9][0-9]*$|(?:\.\.\.|…) *{ABROAD}",
     rf"\bFAILED(?: +[\[(][^\])\n]{{0,20}}[\])])?{_END}",

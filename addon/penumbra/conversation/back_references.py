@@ -7,10 +7,10 @@
 The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
 tells, else `of its output`; none are named where they are all of that. The latest of equal ones is taken;
 where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`, see
-`call_names`). The lines before and behind a repeated part stay, and those that `staying_lines` names.
+`call_names`). The lines before and after a repeated part stay, and those that `staying_lines` names.
 Reversible, from the same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts
 was given`): agents read what they have written. So is what the same text has said so far; its lines are
-counted as a reader sees them, with what stands in front of the text and what stands for others:
+counted as a reader sees them, with what stands before the text and what stands for others:
 
     [8 lines: same as lines 40 to 47 above]
 
@@ -47,7 +47,7 @@ _CHARACTERS = 10_000_000
 """Characters of all texts that are noted. Their lines take seven bytes of memory for each character; what was
 dropped is noted anew, in about 35 milliseconds for each million."""
 _NEAR = 9
-"""Lines behind hidden ones in which a mark may count those."""
+"""Lines after hidden ones in which a mark may count those."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])|"
     + said_lines.MARKER.pattern
@@ -84,7 +84,7 @@ class _Part:
 
     @property
     def end(self) -> int:
-        """Position behind the last line."""
+        """Position after the last line."""
         return self.start + self.length
 
     @property
@@ -146,7 +146,7 @@ class LineIndex:
     ) -> None:
         """Add a text of what was noted last, as it was forwarded. `original`: the output that the text was
         made of, if that has other lines; then only its lines can be referred to. `is_lossy`: not all of it is
-        there. `is_file`: it is that of a file; `is_numbered`: numbers in front of its lines are a reader's;
+        there. `is_file`: it is that of a file; `is_numbered`: numbers before its lines are a reader's;
         `first`: that of its first line, where there are none and the call tells. `is_given`: it is what a
         call was given."""
         is_numbered = is_file and is_numbered
@@ -187,7 +187,7 @@ class LineIndex:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
         printed it; `name`: how references name the call;
         `original`: as of `note_text`: all other lines stay; `lossy`: lines that were said here and there may
-        be left out; `in_front`: lines that a text with references gets in front of it."""
+        be left out; `in_front`: lines that a text with references gets before it."""
         # In a tenth of the time it is known of most texts.
         if (": same as " in text or " said before" in text) and _MARKER.search(text):
             return None
@@ -297,7 +297,7 @@ def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[
 
 
 def _end(start: int, length: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the position behind hidden lines once none of them is counted by a mark that is shown; 0 if too
+    """Return the position after hidden lines once none of them is counted by a mark that is shown; 0 if too
     little is left to be hidden. `first`: by mark, the first line that it counts."""
     end = start + length
     while (least := min([first[at] for at in range(end, end + _NEAR) if at in first], default=end)) < end:
@@ -446,13 +446,13 @@ class _Writer:
     """Numbers of the file's lines; empty if they have none."""
 
     def write(self, parts: Sequence[tuple[int, int, str]]) -> str:
-        """The text with the lines of each part replaced: (start, position behind it, what stands for it)."""
+        """The text with the lines of each part replaced: (start, position after it, what stands for it)."""
         lines = self.text.split("\n")
         written: list[str] = []
         position = 0
         for start, end, marker in parts:
             if start > position:
-                # The lines in front of a reference count up to it.
+                # The lines before a reference count up to it.
                 lines[start - 1] = self._numbered(lines[start - 1], start - 1)
             written += lines[position:start]
             written.append(marker)
@@ -480,7 +480,7 @@ class _Seen:
     """The position of a reader who counts the lines of a text with references."""
 
     in_front: int
-    """Lines in front of it."""
+    """Lines before it."""
     hidden: Sequence[tuple[int, int]]
     """First line and number of lines of the parts that become one line each, in order."""
 

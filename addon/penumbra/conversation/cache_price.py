@@ -1,13 +1,13 @@
 """Price of a change to what the provider has already seen, and what it saves.
 
 Unit: one uncached input token. Changing a result of `before` tokens that has `behind`
-tokens of cached prompt behind it means that all of these are written anew once; every later turn then
+tokens of cached prompt after it means that all of these are written anew once; every later turn then
 reads fewer tokens:
 
     once        write * (before + behind - saved) - read * (before + behind)
     each turn   read * saved
 
-Several results are changed together: everything behind the earliest of them is written anew only once.
+Several results are changed together: everything after the earliest of them is written anew only once.
 With a cold cache the whole prompt is written in any case, and every change pays at once. The time that
 has passed only ever decides; no forwarded text depends on it.
 """
@@ -51,7 +51,7 @@ class Change:
     before: int
     after: int
     behind: int
-    """Cached tokens behind it."""
+    """Cached tokens after it."""
 
     @property
     def saved(self) -> int:
@@ -131,7 +131,7 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
     """The number of changes that pay, counted from the end of the request.
 
     `changes` stand in the request's order; `turns` more requests are expected. `cold`: the provider has
-    nothing of it cached. `bound`: reasoning behind them is bound to its prefix and would be refused.
+    nothing of it cached. `bound`: reasoning after them is bound to its prefix and would be refused.
     """
     if not changes:
         return Verdict(0, 0.0, 0.0, "nothing to rewrite")

@@ -1,6 +1,6 @@
 """The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
-`Room`: how much of an original may be put behind a turn. The turn that asked says what it took; what is left
+`Room`: how much of an original may be put after a turn. The turn that asked says what it took; what is left
 is known from what refusals have taught, or from what the model's clients believe in. Half of that may be
 given, since the model has to answer, and other results follow.
 
@@ -29,7 +29,7 @@ from penumbra.store.conversations import LearnedLimits
 _BYTES_PER_TOKEN = 3
 """True of most texts; half of a text with fewer still fits."""
 _OTHERS_BYTES = 1_000
-"""Room for the rest of a message that is put behind a body."""
+"""Room for the rest of a message that is put after a body."""
 
 Learn = Callable[[LearnedLimits], Awaitable[None]]
 """Remembers what a refusal has taught of a conversation."""
@@ -81,7 +81,7 @@ class Room:
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
-        """Bytes of text that may be put behind a turn; None: nothing is known that forbids anything.
+        """Bytes of text that may be put after a turn; None: nothing is known that forbids anything.
 
         `usage`: the turn's; `body`: of its request, whose history may be `elsewhere`.
         """

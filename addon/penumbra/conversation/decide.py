@@ -62,7 +62,7 @@ class Inputs:
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
     held: tuple[HeldResult, ...] = ()
-    """Results that the provider has in front of the request, in order."""
+    """Results that the provider has before the request, in order."""
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
@@ -227,7 +227,7 @@ class Decider:
         if turn > self._last_response:
             return False
         # Had the provider seen this text in this place, we would have decided about it when we
-        # decided about the results behind it: the client has changed it since.
+        # decided about the results after it: the client has changed it since.
         if turn < self.last_decided:
             return False
         return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
@@ -359,7 +359,7 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether something can be said behind a text that belongs to its whole result: it is the last
+    """Return whether something can be said after a text that belongs to its whole result: it is the last
     one, and where a result is no text but JSON, the only one."""
     result = item.result
     texts = [

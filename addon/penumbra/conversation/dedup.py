@@ -94,7 +94,7 @@ class Seen:
         self._ambiguous.clear()
 
     def note_held(self, digest: bytes, earlier: Earlier) -> None:
-        """A text stands in a history that the provider keeps, in front of the request."""
+        """A text stands in a history that the provider keeps, before the request."""
         self._by_digest[digest] = self._by_key[earlier.key] = earlier
 
     def note_call(self, call_id: str, said: bytes) -> bytes:

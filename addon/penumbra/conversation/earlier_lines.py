@@ -25,7 +25,7 @@ _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {"table_whitespace", "back_references"}
 )
-"""Stages behind which each line still says by itself what a line of the output says."""
+"""Stages after which each line still says by itself what a line of the output says."""
 
 
 _CODED = re.compile(
@@ -60,7 +60,7 @@ def standing(lines: Sequence[str], original: Sequence[str]) -> list[str | None]:
 
 def numbers(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
     """The number of each line in the original, counted from 1 and rising; 0 for what is not found there
-    behind the lines before it. Of equal lines, the one directly behind is meant, else the next one."""
+    after the lines before it. Of equal lines, the one directly after is meant, else the next one."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -113,7 +113,7 @@ class LinePlaces(Generic[T]):
     first: dict[str, int] = field(default_factory=dict)
     """By line, the number of the first text that it stands in."""
     _others: dict[str, list[int]] = field(default_factory=dict)
-    """The numbers of the texts behind that one."""
+    """The numbers of the texts after that one."""
     _texts: list[_Placed[T]] = field(default_factory=list)
 
     def note(self, text: T, lines: Sequence[str | None]) -> None:

@@ -90,7 +90,7 @@ class EarlierTexts:
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are not all there."""
     held: tuple[HeldResult, ...] = ()
-    """Results that the provider has in front of the request, in order."""
+    """Results that the provider has before the request, in order."""
     clean: Clean = str
     """Takes the secrets out of what references name calls by."""
     show: Callable[[str], str] = str
@@ -169,7 +169,7 @@ class EarlierTexts:
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
-        """The next result stands in this message. Behind a compaction, all before is nowhere any more; of its
+        """The next result stands in this message. After a compaction, all before is nowhere any more; of its
         own message, nothing is certain."""
         if self._turn < turn and self._turn <= self._compaction <= turn and self._compaction >= 0:
             self._seen.drop()
@@ -221,8 +221,7 @@ class EarlierTexts:
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
         """The text of an item, as it was made, with what stands earlier by reference; None if there is too
-        little. `lossy`: what was said here and there may be left out; `in_front`: lines that it gets in front
-        of it."""
+        little. `lossy`: what was said here and there may be left out; `in_front`: lines before it."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
@@ -288,11 +287,11 @@ class EarlierTexts:
         return last[2]
 
     def _is_first(self, held: _Text) -> bool:
-        """True if nothing that the provider has stands in front of the first result of this name."""
+        """True if nothing that the provider has stands before the first result of this name."""
         return self._seen.is_referable(held.key) and self._is_all()
 
     def _is_all(self) -> bool:
-        """True if all is known that the provider has in front of the request."""
+        """True if all is known that the provider has before the request."""
         return not self.held or (len(self.held) < provider_history.MOST and self.held[0].key != b"")
 
     def call(self, result: ResultText) -> Call:

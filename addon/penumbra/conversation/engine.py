@@ -106,7 +106,7 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """The state behind all requests of one process: key, database, redactor, workers."""
+    """The state after all requests of one process: key, database, redactor, workers."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Accepted(Struct, frozen=True):
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
     room: Room = NOT_KNOWN
-    """Space for originals behind the responses."""
+    """Space for originals after the responses."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None: the provider's own figures."""
     model: str = ""

@@ -157,7 +157,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 
 def _unseen(request: Request) -> tuple[int, int]:
-    """Where the messages stand that the provider has not seen: offsets of their first byte and behind their
+    """Where the messages stand that the provider has not seen: offsets of their first byte and after their
     last."""
     *_, last = request.document.items(request.conversation.messages)
     return repack.end_of_seen(request), request.document.place(last)[1]
@@ -210,7 +210,7 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
     if request.document.members(conversation.messages):
-        # One message that is no list of them: nothing could be put behind it.
+        # One message that is no list of them: nothing could be put after it.
         return None
     inline = is_inline(incoming, request)
     may_have = settings.enable_expand_context and settings.shortens

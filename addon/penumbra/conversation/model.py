@@ -84,7 +84,7 @@ def _names(source: bytes) -> tuple[list[str], int]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A recognised request, read. `chain`: what stands in front of each message."""
+    """A recognised request, read. `chain`: what stands before each message."""
 
     api: Api
     settings: Settings

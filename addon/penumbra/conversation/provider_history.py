@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penumbra.conversation.decide import Inputs
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
-"""Types of the items and content blocks that stand for all in front of them."""
+"""Types of the items and content blocks that stand for all before them."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
 """Beginning of the types of edits that drop only reasoning."""

@@ -346,7 +346,7 @@ def _results(inputs: Inputs) -> Plan:
 
 
 def _arguments(inputs: Inputs, results: Plan) -> Plan:
-    """Return smaller forms of superseded calls' arguments, behind those of results. Raises RedactionError."""
+    """Return smaller forms of superseded calls' arguments, after those of results. Raises RedactionError."""
     plan = partial(
         repack.plan_arguments,
         *(inputs.request, inputs.past, results, inputs.redact, inputs.references, inputs.state.idle),

@@ -76,7 +76,7 @@ class EditUnits:
         return cls(found)
 
     def behind(self, change: int) -> int:
-        """Position behind what stays below a change: `change` is that of the first line below it."""
+        """Position after what stays below a change: `change` is that of the first line below it."""
         at = bisect_left(self.beginnings, change + _LEAST_MARGIN)
         most = change + _MOST_MARGIN
         return min(self.beginnings[at], most) if at < len(self.beginnings) else most
@@ -361,7 +361,7 @@ class Said:
 
     start: int
     end: int
-    """Position behind the last one."""
+    """Position after the last one."""
     but_for_times: bool
     keys: frozenset[bytes]
     """Keys of the texts that show the lines."""

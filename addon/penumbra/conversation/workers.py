@@ -159,7 +159,7 @@ class Workers:
             caller, peer = waiting
             queue = peer.waiting[caller.credential]
             piece = queue.popleft()
-            # Behind all others.
+            # After all others.
             self._peers.move_to_end(caller.peer)
             peer.waiting.move_to_end(caller.credential)
             if not queue:

@@ -78,7 +78,7 @@ class Expansions:
     ) -> Prepared | None:
         """Edit a request; None if the injected tool does not belong there.
 
-        `before`: what stands in front of its messages, if that was read already.
+        `before`: what stands before its messages, if that was read already.
         """
         wire = FORMATS.get(format_name)
         if wire is None:

@@ -176,7 +176,7 @@ def check_response(response: str, text: str) -> None:
 
 
 def with_critical(response: str, text: str) -> str:
-    """The response, and behind it those critical lines of the text that it does not have."""
+    """The response, and after it those critical lines of the text that it does not have."""
     in_response = Counter(map(normal, response.split("\n")))
     joined = normal(response)
     missing: list[str] = []

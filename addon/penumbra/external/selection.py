@@ -229,7 +229,7 @@ class _Selector:
 
     @property
     def overhead(self) -> str:
-        """Return what stands in front of a text that lost something."""
+        """Return what stands before a text that lost something."""
         return self.references.overhead() if self.references is not None else ""
 
     def _may_lose(self) -> bool:

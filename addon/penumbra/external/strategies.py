@@ -323,7 +323,7 @@ def count(value: Any) -> int:
 
 
 def provider_address(endpoint: str, path: str, model: str) -> str:
-    """A base URL with the contract's path behind it, as much of it as is missing."""
+    """A base URL with the contract's path after it, as much of it as is missing."""
     base = endpoint.rstrip("/")
     version, operation = path.split("/")[1], path.rsplit("/", 1)[1]
     base_path = urlsplit(base).path

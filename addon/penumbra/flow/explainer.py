@@ -408,7 +408,7 @@ class FlowCommands:
 
     @command.command("penumbra.expand")
     def expand(self, reference: str) -> Sequence[str]:
-        """The original behind a reference, without its secrets."""
+        """The original after a reference, without its secrets."""
         # No choice of mitmproxy's: of another one it says nothing but that it is none.
         pair = self._texts.get(self._memory.references().get(reference, 0))
         if pair is None:

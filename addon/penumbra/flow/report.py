@@ -462,7 +462,7 @@ class HistoryWriter:
             self.write()
 
     def write(self) -> None:
-        """Write it now; the database does so behind what it has to do already."""
+        """Write it now; the database does so after what it has to do already."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

@@ -236,7 +236,7 @@ class RequestWay:
             await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
-            # Behind everything that may change a header, for headers are signed too.
+            # After everything that may change a header, for headers are signed too.
             sign(request, state.lease.settings)
         self._reports.accepted(flow, state, state.lease, incoming, accepted)
 

@@ -129,7 +129,7 @@ class ResponseWay:
             states.forget(flow)
 
     def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that the tool loop reads, with what the steps behind it change."""
+        """A stream that the tool loop reads, with what the steps after it change."""
         for step in self._steps:
             response = step.filtered(flow, state, response)
         return response

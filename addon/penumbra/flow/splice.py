@@ -129,7 +129,7 @@ class SpliceStream(HttpStream):
     held: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """When they, and the head in front of them, go out at the latest."""
+    """When they, and the head before them, go out at the latest."""
     too_large: bodies.Bound | None = None
     """The bound that the request's body has passed."""
 

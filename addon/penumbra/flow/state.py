@@ -80,7 +80,7 @@ class TurnEnd:
     following: Flow | None = None
     """Out: the request to go on with."""
     out: bytes = b""
-    """Out: bytes for the client, where the response is live. Behind them it breaks off, if its flow's state
+    """Out: bytes for the client, where the response is live. After them it breaks off, if its flow's state
     says that it is broken."""
 
 

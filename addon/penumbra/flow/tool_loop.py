@@ -104,7 +104,7 @@ async def beside(work: Callable[[], T], size: int) -> T:
 
 
 class Turns:
-    """State: the figures, and what is done behind ended responses."""
+    """State: the figures, and what is done after ended responses."""
 
     def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""

@@ -132,7 +132,7 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines behind a first one: all as wide, but for the last one. A width that cuts a letter in
+    """Yield the lines after a first one: all as wide, but for the last one. A width that cuts a letter in
     two is none of a tool's."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
@@ -308,7 +308,7 @@ def _arrays(data: bytes) -> Iterator[View]:
 
 
 _NAMED = 64
-"""Bytes in front of a value in which its name stands."""
+"""Bytes before a value in which its name stands."""
 _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE

@@ -178,7 +178,7 @@ def _is_password_slot(strength: Strength, style: Style) -> bool:
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
     """Return whether a program's name stands there and no secret. People choose such words for a password,
-    and between quotes and in front of a sign of equality a secret may be any words."""
+    and between quotes and before a sign of equality a secret may be any words."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):

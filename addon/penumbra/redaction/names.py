@@ -41,7 +41,7 @@ _VERSION = re.compile(r"v?[0-9]{1,2}$")
 _LONGEST = 64
 """Characters of a name: tokens with words in front are as long, and longer."""
 _PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
-"""A word in one case as programs write it: short, its figures behind it."""
+"""A word in one case as programs write it: short, its figures after it."""
 _LONGEST_PART = 12
 _ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
 _OF_MACRO = re.compile(r"[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,40},[0-9]{1,6}U?L$")
@@ -59,7 +59,7 @@ def is_program_name(value: str) -> bool:
     value = value.rstrip(";")
     if value[-1:] in ("!", "?"):
         if _FIGURE.search(value):
-            return False  # Behind figures, such a sign is of a password.
+            return False  # After figures, such a sign is of a password.
         value = value.rstrip("!?")
     if len(value) > _LONGEST:
         return False
@@ -124,7 +124,7 @@ def _has_random_figures(humps: list[str]) -> bool:
 
 def _is_versioned(parts: list[str]) -> bool:
     """`getpwnam_r`, `size_t`, `create_user_v2`: words in small letters, a single letter or a version between
-    joints behind them."""
+    joints after them."""
     if len(parts) < 2 or not (parts[0].isalpha() and parts[0].islower() and len(parts[0]) > 2):
         return False
     short = [part for part in parts[1:] if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
@@ -242,7 +242,7 @@ class Names:
         return judged, plural
 
     def of_key(self, before: str) -> Name:
-        """Return what a word in front of a bare `key` makes of it: `cache key` is no secret, `API key` is
+        """Return what a word before a bare `key` makes of it: `cache key` is no secret, `API key` is
         one."""
         word = before.lower()
         if word in self._keys_with_ids:
@@ -291,7 +291,7 @@ class Names:
         return self._heads[head] == "salt" and (before in self._salted or before in self._key_kinds)
 
     def _hint(self, words: list[str]) -> Name:
-        """`secret_wrapped`, `key_multi`: the last word says something else, one in front of it a secret."""
+        """`secret_wrapped`, `key_multi`: the last word says something else, one before it a secret."""
         if words[-1] in self._public_ends:
             return _NOTHING
         for word, before in zip(words[:-1], ["", *words], strict=False):

@@ -462,7 +462,7 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages, each behind a flag and its length, is compressed. Where
+    """Return whether one of several messages, each after a flag and its length, is compressed. Where
     messages `always` stand so, one that is cut off counts, too; elsewhere it may be something else."""
     at = 0
     while at < len(data):

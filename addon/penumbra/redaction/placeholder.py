@@ -74,7 +74,7 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 _LEAST = 4
 """Bytes: what is shorter beside a placeholder is punctuation."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""Text between a placeholder in the middle of a name, or behind it, and the name's value."""
+"""Text between a placeholder in the middle of a name, or after it, and the name's value."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
 """Text between a placeholder within a word and a value in the same word."""
 _WORD = re.compile(rb"\w*")

@@ -47,7 +47,7 @@ _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Escaped signs and classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""Bytes: to read so many behind every anchor makes a text slow that is full of them."""
+"""Bytes: to read so many after every anchor makes a text slow that is full of them."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -85,7 +85,7 @@ class Rule:
     first_group: bool = False
     """The secret is the first group that took part, or the whole match if none did."""
     before: int = 0
-    """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
+    """Bytes before an anchor where the match may begin; 0: it begins with the anchor."""
     window: int = 600
     """Bytes from the anchor's beginning on that the match may use."""
     boundary: bool = True
@@ -196,7 +196,7 @@ def without_groups(regex: str) -> str:
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:
-    """The pattern of a secret that stands behind a name with one of `names` in it."""
+    """The pattern of a secret that stands after a name with one of `names` in it."""
     telling = [re.escape(name) for name in names if _TELLS.search(name)]
     others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))
     if others:

@@ -39,7 +39,7 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""The end of a line with what stands in front of the next one; for RE2, too. `{LINE}` in a rule's pattern."""
+"""The end of a line with what stands before the next one; for RE2, too. `{LINE}` in a rule's pattern."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -64,7 +64,7 @@ def late(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
     """`re.compile`, when it is needed. Errors in the pattern show no earlier.
 
     `{QUOTE}` in it is a quote and what escapes it, `{BREAK}` a line's end, within a string, too, and `{LEAD}`
-    what tools put in front of a line.
+    what tools put before a line.
     """
     for name, part in _PARTS.items():
         pattern = pattern.replace(name, part)

@@ -24,7 +24,7 @@ class Style(Enum):
     CONFIG = "config"
     """`name: value` or `name = value` to the end of the line."""
     CODE = "code"
-    """Without quotes, with something behind it: an expression as like as not."""
+    """Without quotes, with something after it: an expression as like as not."""
     PROSE = "prose"
     """`the password is value`."""
     APART = "apart"
@@ -32,9 +32,9 @@ class Style(Enum):
     SPACED = "spaced"
     """Spaced, with the value between quotes."""
     GIVEN = "given"
-    """Between quotes, behind its name between quotes as the next argument."""
+    """Between quotes, after its name between quotes as the next argument."""
     LISTED = "listed"
-    """Between quotes, behind its name in a list that goes on."""
+    """Between quotes, after its name in a list that goes on."""
 
 
 _SPEC = rules.load("secrets/words/values.yaml")
@@ -69,7 +69,7 @@ _CHAIN = re.compile(
     r"|[A-Za-z_$][A-Za-z_$.]{0,40}\}(?:get|set|static|async|var|let|const|function|return)$"
 )
 """An assignment of a value that is one itself: `e.token=t.token`, `isDone=!0`. A member that others follow:
-`a.key,host:a.host,`. The last one in front of a word of the language: `value}get`.
+`a.key,host:a.host,`. The last one before a word of the language: `value}get`.
 Conditions on members: `a?b[c].d`, `a.b&&(`."""
 _BETWEEN_TEXTS = re.compile(r"[+,)](?=.{0,255}[+=(,]$).{0,200}?[A-Za-z_$]{3}\(")
 """Text that stands between the end of a text and the beginning of the next one, with a call: `+e+get(n)+`."""
@@ -85,7 +85,7 @@ _HASH = re.compile(
 """A hash with its algorithm in front, or the algorithm alone by its whole name."""
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
 _LEFT_FOR = re.compile(r"[_-]here[\W_]*$")
-"""`key-here`: where something is to be put. Words may stand behind a `here` of a person's own."""
+"""`key-here`: where something is to be put. Words may stand after a `here` of a person's own."""
 _SHORTENED = re.compile(r"[A-Za-z0-9_-]{1,12}(?:\.{3}|…)[A-Za-z0-9_=-]{0,8}$")
 """A secret as programs shorten it: `AIzaS...xSFh8`."""
 _COUNTED_LIST = re.compile(r"([a-z][a-z-]{1,16})\d{1,4}(?:,\1\d{1,4})+$")

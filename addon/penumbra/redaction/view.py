@@ -80,7 +80,7 @@ class View:
     joints: Sequence[int] | None = None
     """Places at which pieces meet that the text has apart: only what reaches across one is news."""
     reach: int = 0
-    """Bytes in front of what is news in which it may have its joint."""
+    """Bytes before what is news in which it may have its joint."""
     apart: bool = False
     """Each piece has a line, or a cell, of its own, which stays one."""
 
@@ -140,7 +140,7 @@ def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
 
 
 def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
-    """The disguises behind `at`, of a text that is full of them."""
+    """The disguises after `at`, of a text that is full of them."""
     run = at
     for begin in _BEGIN.finditer(data, at):
         start = begin.start()
@@ -255,7 +255,7 @@ JOINTS = Linear(
 )
 """Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""Text that is no second half but the name of a member, as behind the `+` of a diff."""
+"""Text that is no second half but the name of a member, as after the `+` of a diff."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:

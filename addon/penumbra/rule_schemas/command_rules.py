@@ -15,9 +15,9 @@ class Within(Strict, frozen=True):
     """Only lines between lines that match these."""
 
     begin: AnyRegex = field(name="from")
-    """In front of the first line."""
+    """Before the first line."""
     until: AnyRegex | None = None
-    """Behind the last one; without it, the text's end."""
+    """After the last one; without it, the text's end."""
 
 
 class StepRule(Strict, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     through: AnyRegex | None = None
     """Lines that don't end a run."""
     header: str = "{key}"
-    """The line in front of a run."""
+    """The line before a run."""
     line: str = " {rest}"
     """Each line of a run."""
     least: Count = field(default=2, name="min")
@@ -133,7 +133,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     """The line instead; `{n}`, `{blocks}`, `{group}` of the first line, the names of `counts`, `{first_name}`
     and `{last_name}` of `places`."""
     until: AnyRegex | None = None
-    """The line behind a block; without it, the next first line."""
+    """The line after a block; without it, the next first line."""
     least: Count = field(default=3, name="min")
     """Lines that a block must have."""
     head: Size = 1
@@ -145,7 +145,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     warnings: bool = False
     """With `safe`: what warns stands there, too."""
     tells: AnyRegex | None = None
-    """With `safe`: lines behind which the next one stands there, too, each kind once."""
+    """With `safe`: lines after which the next one stands there, too, each kind once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
     """Names, and the omitted lines that each counts; with `scattered`, in all blocks with omitted lines."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
     path: str
     """The members that lead to the text, joined by dots."""
     say: str
-    """The line in front of the first; `{n}`."""
+    """The line before the first; `{n}`."""
     least: Count = field(default=1, name="min")
     """Lines that there must be."""
 

@@ -27,7 +27,7 @@ class SecretRule(Strict, frozen=True):
     """Unique; a rule of this id in the user's folder takes the place of ours."""
     regex: Regex
     """The secret, or with a group in it what the secret stands in. `{LINE}` in it is the end of a line with
-    what tools put in front of the next one (numbers, times, signs of a diff); what has it begins at an anchor
+    what tools put before the next one (numbers, times, signs of a diff); what has it begins at an anchor
     or says `before`."""
     anchors: tuple[Anchor, ...] = ()
     """Texts of which one is in every match (any case, three characters at least): the pattern is tried there

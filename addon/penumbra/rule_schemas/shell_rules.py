@@ -21,19 +21,19 @@ class WrapperRule(Strict, frozen=True):
     script: tuple[str, ...] = ()
     """Options whose value is a command line of its own."""
     rest: bool = False
-    """All the words behind such an option are that command line."""
+    """All the words after such an option are that command line."""
     joined: bool = False
     """All the remaining words together are a command line."""
     module: tuple[str, ...] = ()
     """Options whose value is the name of the program."""
     dashes: bool = False
-    """There is a command only behind `--`."""
+    """There is a command only after `--`."""
     only: bool = False
     """Operands are no command (a script's name, a user)."""
 
 
 class FilterRule(Strict, frozen=True):
-    """The effect of a program behind a pipe on its input lines."""
+    """The effect of a program after a pipe on its input lines."""
 
     program: str
     """The program."""
@@ -90,13 +90,13 @@ class ShellRules(Strict, frozen=True):
     each_line: tuple[str, ...] = ()
     """Programs that run a command for each line that they are fed."""
     each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Programs that run a command for each file that they find, by their options in front of it."""
+    """Programs that run a command for each file that they find, by their options before it."""
     coloured: tuple[str, ...] = ()
     """Beginnings of options whose colours carry meaning of their own."""
     echoes: tuple[str, ...] = ()
     """Programs that print their own words."""
     filters: tuple[FilterRule, ...] = ()
-    """The effects of programs behind a pipe on lines."""
+    """The effects of programs after a pipe on lines."""
     reads: tuple[ReadRule, ...] = ()
     """Commands that print files as they are."""
     read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)

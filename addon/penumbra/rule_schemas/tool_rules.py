@@ -159,11 +159,11 @@ class Envelopes(Strict, frozen=True):
     """The parts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
-    """In front of it: whole lines, if they don't say otherwise."""
+    """Before it: whole lines, if they don't say otherwise."""
     inline_heads: tuple[Regex, ...] = ()
-    """In front of it on the same line, which goes on behind them."""
+    """Before it on the same line, which goes on after them."""
     tails: tuple[Regex, ...] = ()
-    """Behind it."""
+    """After it."""
     failed: Regex = ""
     """A pattern of a head or a tail of a failed command."""
     needless: tuple[NeedlessLine, ...] = ()

@@ -8,7 +8,7 @@ message:
     {"id", "timestamp", "type": "user" | "gemini" | …, "content", "model", "tokens": {"input", "cached", …},
      "toolCalls": [{"id", "name", "args", "result": [{"functionResponse": {"response": {"output"}}}]}]}
 
-Of several lines of one id the last one holds. `{"$rewindTo": id}` takes that message back and all behind it;
+Of several lines of one id the last one holds. `{"$rewindTo": id}` takes that message back and all after it;
 `{"$set": {"messages": […]}}` replaces all, as a compression does.
 """
 

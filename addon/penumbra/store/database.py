@@ -69,7 +69,7 @@ class Database:
         self.forgotten = 0
         """Rows dropped for want of memory before they were written."""
         self._overdue: Future[None] | None = None
-        """Work that took too long; everything behind it waits for it."""
+        """Work that took too long; everything after it waits for it."""
         self._waiting: list[Work[object]] = []
         """Background writes that are not begun."""
         self._writing: Future[None] | None = None

@@ -218,7 +218,7 @@ class SharedStore:
 
         Returns None if the command failed, or its outcome is unknown. `news`: what other proxies are told.
         `former`: it is to hold only if that is known; if not, it is taken back, and where rows were put,
-        these records by name stand again. Then others are told behind it: none goes by what may not hold.
+        these records by name stand again. Then others are told after it: none goes by what may not hold.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
@@ -301,7 +301,7 @@ class SharedStore:
         except _FAILURES as error:
             self._fail(Reach.AWAY, outage.why(error))
             if batch.behind and not isinstance(error, TimeoutError):
-                # The connection has broken, and may have done so behind them.
+                # The connection has broken, and may have done so after them.
                 with suppress(*_FAILURES):
                     await self._replies(batch.behind)
         finally:

@@ -69,7 +69,7 @@ class Edits(list[Edit]):
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """The place of the edit that begins last in front of an offset. Callers with many edits ask before
+        """The place of the edit that begins last before an offset. Callers with many edits ask before
         each one."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):

@@ -61,12 +61,12 @@ def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-# A look at the bytes around a place, and no copy of all that stands before or behind it: a document may
+# A look at the bytes around a place, and no copy of all that stands before or after it: a document may
 # have as many members to be removed as it has bytes.
 
 
 def _before(data: bytes, at: int, skipped: bytes) -> int:
-    """The offset behind the last byte before `at` that is none of these."""
+    """The offset after the last byte before `at` that is none of these."""
     while at > 0 and data[at - 1] in skipped:
         at -= 1
     return at

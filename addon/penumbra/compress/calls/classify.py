@@ -117,7 +117,7 @@ class Call:
 
     @property
     def is_numbered(self) -> bool:
-        """The numbers in front of the result's lines are known to be line numbers."""
+        """The numbers before the result's lines are known to be line numbers."""
         if self.shell:
             return self.category == "edit" or any(part.numbers for part in self.parts)
         return self.category in _QUOTED

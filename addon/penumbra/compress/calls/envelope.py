@@ -44,7 +44,7 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not match or match.end() == start:
             break
         start = match.end()
-        # Behind what announces the output stands the output, or that it is cut.
+        # After what announces the output stands the output, or that it is cut.
         if match[0] in _openings() and not first.match(text, start):
             break
     end = len(text)
@@ -102,7 +102,7 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if the file of this path stands behind a tag of its tool, with the numbers that this writes."""
+    """True if the file of this path stands after a tag of its tool, with the numbers that this writes."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):

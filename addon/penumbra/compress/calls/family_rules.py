@@ -22,7 +22,7 @@ class NamedFamily(NamedTuple):
 
 @rules.cached
 def families() -> Mapping[str, NamedFamily]:
-    """All family rules by their names, the user's in front of ours, in file order.
+    """All family rules by their names, the user's before ours, in file order.
 
     A rule that its schema does not allow is left out, with one line in the log.
     """

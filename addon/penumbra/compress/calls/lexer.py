@@ -36,7 +36,7 @@ class Token(NamedTuple):
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word with the blanks in front of it: what is behind it ends it, and makes no redirect of it."""
+"""A whole word with the blanks before it: what is after it ends it, and makes no redirect of it."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")

@@ -1,7 +1,7 @@
 """The commands of a command line that made the output.
 
 A command line is read into pipelines of simple commands and groups. Each pipeline is then reduced
-to the command that shaped its output: filters behind a pipe either let lines through, cut or
+to the command that shaped its output: filters after a pipe either let lines through, cut or
 select some, or make other text (then they are the command). Programs that only run another one
 (sudo, timeout, npx, docker exec, bash -c, ...) are taken off. Commands that print nothing are left
 out. Nothing here raises, and the cost is linear in the length of the line.
@@ -29,7 +29,7 @@ from penumbra.short_texts import forgettable
 MAX_DEPTH = 8
 """The depth to which groups and nested command lines are followed."""
 _MOST_FED = 16
-"""Commands in front of a pipe that are remembered."""
+"""Commands before a pipe that are remembered."""
 MAX_TOKENS = 5_000
 """Words and operators of a command line that are looked at."""
 _REMEMBERED = 64

@@ -90,7 +90,7 @@ def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
-    """The command behind a wrapper's name and options; None if the wrapper runs none."""
+    """The command after a wrapper's name and options; None if the wrapper runs none."""
     at, skipped, dashes = 0, 0, False
     while at < len(words):
         word = words[at]
@@ -117,7 +117,7 @@ def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
 
 
 def _script(words: tuple[str, ...], rule: WrapperRule) -> _Operands:
-    """The command line behind an option such as `-c`."""
+    """The command line after an option such as `-c`."""
     return _Operands((), " ".join(words) if rule.rest else "".join(words[:1]))
 
 

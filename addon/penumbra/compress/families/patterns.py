@@ -63,7 +63,7 @@ class Pattern:
         return match.start(self._groups[name])
 
     def match_behind(self, line: str, start: int) -> re.Match[str] | None:
-        """The match at a place in a line of any length, in `LINE_LIMIT` characters behind it."""
+        """The match at a place in a line of any length, in `LINE_LIMIT` characters after it."""
         match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
         return match
 
@@ -103,13 +103,13 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a text: behind a line that matches `begin`, up to one that matches `until`."""
+    """Part of a text: after a line that matches `begin`, up to one that matches `until`."""
 
     begin: Pattern
     until: Pattern | None
 
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """(first, behind the last) of every such part, in order, without the lines that bound it."""
+        """(first, after the last) of every such part, in order, without the lines that bound it."""
         ranges: list[tuple[int, int]] = []
         ends = iter(() if self.until is None else self.until.places(lines))
         end = -1

@@ -23,7 +23,7 @@ Shorten = Callable[[str, str, bool], FamilyResult | None]
 
 
 def by_announcements(body: str, inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Parts behind lines that name the command which prints next, each by that command's family."""
+    """Parts after lines that name the command which prints next, each by that command's family."""
     lines = body.split("\n")
     starts = [
         (position, announced.group("command"))

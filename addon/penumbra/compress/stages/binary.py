@@ -43,7 +43,7 @@ def suppress(text: str) -> str | None:
 
 
 def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """(first, behind the last) of the lines that can't be read, with what stands between them."""
+    """(first, after the last) of the lines that can't be read, with what stands between them."""
     start = end = -1
     for position, line in enumerate(lines):
         binary, some = _judged(line)
@@ -53,7 +53,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
             yield start, end
             start = -1
     if start >= 0:
-        # A line end behind the last one is its own.
+        # A line end after the last one is its own.
         yield start, len(lines) if not "".join(lines[end:]) else end
 
 

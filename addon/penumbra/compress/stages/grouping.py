@@ -76,7 +76,7 @@ def ungroup(text: str) -> str:
 
 
 def _paths(lines: list[str]) -> list[str]:
-    """The file's name in front of each line, as it is spelled there; empty if there is none.
+    """The file's name before each line, as it is spelled there; empty if there is none.
 
     Hits come first, so that the lines around them are known by their file's name.
     """
@@ -101,7 +101,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """The name in front of a line around a hit (`path-12-text`): that of the hit before it or of the next."""
+    """The name before a line around a hit (`path-12-text`): that of the hit before it or of the next."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1

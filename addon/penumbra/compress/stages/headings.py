@@ -196,7 +196,7 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
 
 
 def files_above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of an indented line that begins with its place in a file, and of those behind it, that of the
+    """By number of an indented line that begins with its place in a file, and of those after it, that of the
     line that names the file."""
     files: dict[int, int] = {}
     file = -1

@@ -21,7 +21,7 @@ _MOST_AROUND = 2_000
 """Characters of the lines around it: they stay as they are."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""Characters of several values behind each other: their ends are looked for one by one."""
+"""Characters of several values after each other: their ends are looked for one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
@@ -47,7 +47,7 @@ def are_values(text: str) -> bool:
 
 
 def _values(body: str) -> list[str]:
-    """Several values behind each other, as `jq` prints them and as pages come; empty if there are none."""
+    """Several values after each other, as `jq` prints them and as pages come; empty if there are none."""
     is_long = len(body) > _MOST_VALUES
     if is_long or not (body[:2] in ("{\n", "[\n", "{\r", "[\r") or "}{" in body or "][" in body):
         return []

@@ -6,7 +6,7 @@
     ...
     20→def main():
 
-Read tools put a number in front of each line, which costs about a fifth of the tokens of a read.
+Read tools put a number before each line, which costs about a fifth of the tokens of a read.
 Lines between two numbered ones count up, so nothing is lost, and the text of a line is exactly
 what stands in the file: it can be quoted in an edit. A run's first and last lines keep their
 numbers. The padding of the numbers goes.
@@ -79,7 +79,7 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # A bare colon in front of a few lines would leave open whether a blank behind it is theirs.
+    # A bare colon before a few lines would leave open whether a blank after it is theirs.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
@@ -113,7 +113,7 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """(first, behind the last) position of each run of lines that count up by one."""
+        """(first, after the last) position of each run of lines that count up by one."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):
@@ -181,7 +181,7 @@ def first_number(text: str) -> int | None:
 
 
 def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """True if the numbers may be the file's own: they are not padded, and the sign behind them is none that
+    """True if the numbers may be the file's own: they are not padded, and the sign after them is none that
     the tool is known to write."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
@@ -190,7 +190,7 @@ def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
 
 
 def unpad(text: str) -> str | None:
-    """The text with all its line numbers, but without the blanks in front of them; None if it has none."""
+    """The text with all its line numbers, but without the blanks before them; None if it has none."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
@@ -245,7 +245,7 @@ def separator_of(lines: list[str]) -> str:
     """The text between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that are as far apart as the lines are; below the
-    legend one number is enough. Behind a bare colon, only some contents begin with a blank, or all
+    legend one number is enough. After a bare colon, only some contents begin with a blank, or all
     do that are indented: by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
@@ -279,7 +279,7 @@ def _is_table(lines: list[str]) -> bool:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """True if the blanks behind the colons are all of the code: one less of them would be no indentation."""
+    """True if the blanks after the colons are all of the code: one less of them would be no indentation."""
     matches = [match for match in map(_BEHIND_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # A line without content, with a blank of the reader's.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from penumbra.compress.critical_lines import critical_lines, is_critical
 
 _VALUE = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times after a T
     r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|0x[0-9a-fA-F]+"
     r"|\b[0-9a-f]{8,}\b"

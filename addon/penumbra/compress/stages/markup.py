@@ -31,7 +31,7 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """Blocks with an empty line in front."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks whose text goes on behind the mark of an item or a heading that they begin."""
+"""Blocks whose text goes on after the mark of an item or a heading that they begin."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that leave something in the text; of all others only what is in them does."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")

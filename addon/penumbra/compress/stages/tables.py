@@ -84,7 +84,7 @@ def _row(line: str, bar: str) -> str:
     first = cells[0]
     tight = [_cell(cell) for cell in cells]
     if first.strip():
-        # A line number may stand in front of the first bar: nothing is put beside it.
+        # A line number may stand before the first bar: nothing is put beside it.
         tight[0] = " " * first.startswith(" ") + first.strip(" ") + " " * first.endswith(" ")
     else:
         tight[0] = first

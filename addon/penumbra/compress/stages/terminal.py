@@ -86,7 +86,7 @@ def may_act(text: str) -> bool:
 
 
 def _returns(text: str) -> bool:
-    """True if a carriage return stands elsewhere than in front of a line end."""
+    """True if a carriage return stands elsewhere than before a line end."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
 

@@ -71,7 +71,7 @@ def fold(text: str) -> str | None:
 
 
 Frame = tuple[int, int, bool]
-"""(first line, line behind the last one, whether it is of a library)."""
+"""(first line, line after the last one, whether it is of a library)."""
 
 
 def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:

@@ -26,7 +26,7 @@ _FIRST = re.compile(r"( *)- ( *)([\w./$@-]{1,80}): (.*)")
 _START = re.compile(r"\n *- +[\w./$@-]{1,80}: ")
 _FURTHER = re.compile(r"( +)([\w./$@-]{1,80}): (.*)")
 _PLAIN = re.compile(r"(?:[^\t\n|>&*!%@`\s\"'{\[#][^\t\n#]*|\"[^\"\t\n]*\"|'[^'\t\n]*'|\{\}|\[\])")
-"""A value on one line: no block, no anchor, no tag, no comment behind it."""
+"""A value on one line: no block, no anchor, no tag, no comment after it."""
 
 Row = dict[str, str]
 
@@ -38,7 +38,7 @@ class _Item:
     indent: str
     row: Row
     end: int
-    """Behind its last line."""
+    """After its last line."""
 
 
 def to_tables(text: str) -> str | None:

@@ -1,6 +1,6 @@
 """Secrets that stand beside a telling name, whatever the language of the file.
 
-One linear regular expression finds the names that have something like an operator behind them; how name
+One linear regular expression finds the names that have something like an operator after them; how name
 and value are joined is read in `forms`, what they mean is judged in `names` and `values`.
 
 A name may also have its value alone in the next line, as a prompt has and what Redis prints to a file; or
@@ -88,7 +88,7 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""Bytes behind a name in which the bracket stands: more than `_OPEN` may be long."""
+"""Bytes after a name in which the bracket stands: more than `_OPEN` may be long."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """Beginnings of lists of words in the shell and in Ruby: what has no quotes there is text as well."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
@@ -98,7 +98,7 @@ _BLANKS = late(rb"{QUOTE}?(?=[ \t\r\n])")
 _KEY = late(_GAP + rb"(?:{QUOTE})?:?[\w.@-]{1,80}(?:{QUOTE})?" + _GAP + rb"(?::|=>?)" + _GAP + rb"({QUOTE})")
 _MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
 _BELOW_REACH = 5
-"""Bytes behind a name in which its colon stands."""
+"""Bytes after a name in which its colon stands."""
 _END_OF_LINE = (
     rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
 )
@@ -125,7 +125,7 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """The members of the list behind the name that ends at `end`; of the map, if the name is a plural."""
+    """The members of the list after the name that ends at `end`; of the map, if the name is a plural."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -202,7 +202,7 @@ _FOLLOWERS = (
     r"|[\\\"'`]+(?:\)?[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
-    r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
+    r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments after a bare name
     r"|[\\\"'`]+ [\\\"'`]+[!-~]{6}"  # two texts side by side
     r"| ?\{ ?[\\\"'`]|[ ]\{ (?:get|set|init);|[ ]<<< "  # initializers, properties, what a command reads
     r"|>\s*(?:<value>\s*)?(?:<!\[cdata\[)?[^\s<>]{4}"  # element
@@ -243,7 +243,7 @@ _REPLACED = re.compile(placeholder.ALONE)
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """Bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
-"""In front of the parts of an address."""
+"""Before the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """Words that precede a type's name."""
@@ -256,7 +256,7 @@ _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
 _SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
-"""Bytes in front of a password in which its user may stand."""
+"""Bytes before a password in which its user may stand."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
 _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
@@ -302,7 +302,7 @@ class _Said:
     """Meaning for the members of the list or map that it names."""
     plural: bool
     bare_key: bool
-    """The word in front of it tells what it is."""
+    """The word before it tells what it is."""
 
 
 class Assignments:
@@ -364,7 +364,7 @@ class Assignments:
             yield from self._tagged(data, low, rests)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
-        """Return what the word in front of a bare `key` makes of it; None if there is none."""
+        """Return what the word before a bare `key` makes of it; None if there is none."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 
@@ -429,7 +429,7 @@ def _values(
 
 
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where the identifiers stand that may have a value behind them."""
+    """Yield where the identifiers stand that may have a value after them."""
     length = len(low)
     found, stop = _NAMES.place(low, 0, length)
     while found >= 0:
@@ -546,7 +546,7 @@ def _is_named_again(data: bytes, value: Value) -> bool:
 
 
 def _behind_user(data: bytes, span: Span) -> Span:
-    """The span without the user in front of the password: `NEO4J_AUTH=neo4j/…`."""
+    """The span without the user before the password: `NEO4J_AUTH=neo4j/…`."""
     user = _USER_OF_LOGIN.match(data, span.start, span.end)
     if user is None or span.end - user.end() < _LEAST_PASSWORD or is_opaque(user[1].decode("ascii"), 5):
         return span

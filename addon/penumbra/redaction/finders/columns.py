@@ -3,8 +3,8 @@
 The head is a line of names; below it, every line with as many cells is a row. A few lines in a row that
 are none, empty ones or comments, don't end the table.
 
-Rows of SQL have their columns named elsewhere: in front of `VALUES`, by the table's own definition
-further up, or in front of what `COPY … FROM stdin` is fed.
+Rows of SQL have their columns named elsewhere: before `VALUES`, by the table's own definition
+further up, or before what `COPY … FROM stdin` is fed.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _SQL_VALUE = late(
     + rb")"
     + _GAP
 )
-"""A text by how its first quote is written: what is behind a backslash does not end it if the quote is bare
+"""A text by how its first quote is written: what is after a backslash does not end it if the quote is bare
 (in a string, a backslash is several); else, a quote with backslashes does."""
 _ROW = late(_GAP + rb"\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
-"""Bytes in which the next row is looked for behind a cell that could not be read."""
+"""Bytes in which the next row is looked for after a cell that could not be read."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = late(
     _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
@@ -158,7 +158,7 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
 
 
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """The secrets in rows of cells with tabs between them; a number in front of a row is its line's."""
+    """The secrets in rows of cells with tabs between them; a number before a row is its line's."""
     spans: list[Span] = []
     while row := _COPY_ROW.match(data, at):
         at = row.end()
@@ -225,7 +225,7 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""A word with what ends a cell behind it: the word alone stands in too many lines."""
+"""A word with what ends a cell after it: the word alone stands in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
@@ -309,7 +309,7 @@ def _may_be_cells(data: bytes, start: int, end: int) -> bool:
 
 
 def _line(data: bytes, at: int) -> tuple[int, int]:
-    """The line around a place, without what tools put in front of lines."""
+    """The line around a place, without what tools put before lines."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
     # Any other beginning has one of these.

@@ -33,7 +33,7 @@ _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + shared_patterns.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
-"""White space between lines, with what tools put in front of lines."""
+"""White space between lines, with what tools put before lines."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
     rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
@@ -103,7 +103,7 @@ _PAIR = late(
     rb"|(?<=--value) )({QUOTE})?"
 )
 _PAIR_REACH = 600
-"""Bytes behind a name in which the word `value` of a pair stands."""
+"""Bytes after a name in which the word `value` of a pair stands."""
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
@@ -112,7 +112,7 @@ _NESTED = late(
     rb"|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}({QUOTE})"
 )
 _NESTED_REACH = 48
-"""Bytes behind a name in which the brace stands."""
+"""Bytes after a name in which the brace stands."""
 _APART = late(
     rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))|[ ](?:is:? |was:? |are:? "
     rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"
@@ -125,7 +125,7 @@ _TAGGED = late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""A value right behind the quote that ends its name: what was between them was lost."""
+"""A value right after the quote that ends its name: what was between them was lost."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -171,7 +171,7 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""An option of a command that takes a list of assignments without blanks, in front of one of them."""
+"""An option of a command that takes a list of assignments without blanks, before one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """A name's end where nothing is assigned in its line."""
@@ -211,7 +211,7 @@ def changed_value(data: bytes, value: Value) -> Value | None:
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
-    """The argument behind a command line flag that ends at `end`."""
+    """The argument after a command line flag that ends at `end`."""
     match = _FLAG.match(data, end)
     if match is None:
         return None
@@ -306,7 +306,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
 
 
 def _is_aside(data: bytes, begin: int) -> bool:
-    """Return whether the name begins what stands in brackets behind a word: `ssh web1 (password: …)`."""
+    """Return whether the name begins what stands in brackets after a word: `ssh web1 (password: …)`."""
     return data[begin - 2 : begin] == b" ("
 
 
@@ -329,7 +329,7 @@ def _last_quote(close: bytes) -> bytes:
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
-    """Nothing but the line's end, or the quotes that opened in front of the name, follows."""
+    """Nothing but the line's end, or the quotes that opened before the name, follows."""
     if _END_OF_LINE.match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
@@ -378,7 +378,7 @@ def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
-    """Return what stands behind the tag that holds the name at `begin` to `end`."""
+    """Return what stands after the tag that holds the name at `begin` to `end`."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
     if field := _INPUT.match(data, end):
@@ -436,7 +436,7 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
 
 
 def _is_declared(data: bytes, begin: int) -> bool:
-    """Return whether a type of text stands in front of the name: the brackets behind it hold its first
+    """Return whether a type of text stands before the name: the brackets after it hold its first
     value."""
     return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 

@@ -186,7 +186,7 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """The lines in front of a member whose braces are cut off: those that are members as it is."""
+    """The lines before a member whose braces are cut off: those that are members as it is."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
@@ -232,7 +232,7 @@ def _judge(written: bytes) -> Name:
 
 
 _STATEMENT_REACH = 240
-"""Bytes in front of a value in which its name stands."""
+"""Bytes before a value in which its name stands."""
 _LONGEST_TAG = 600
 
 _OPERATORS = _WORDS["fallback_operators"].split()
@@ -244,7 +244,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""Text that stands behind a text that is one side of a comparison, and takes the place of nothing."""
+"""Text that stands after a text that is one side of a comparison, and takes the place of nothing."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
@@ -293,9 +293,9 @@ _ASKED = late(
     rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?={BREAK})", re.IGNORECASE
 )
 _PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
-"""In front of a command of a store."""
+"""Before a command of a store."""
 _ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
-"""The key, flags and length that memcached prints in front of a value."""
+"""The key, flags and length that memcached prints before a value."""
 _REPLY = late(
     rb"{BREAK}{LEAD}[ ]{0,4}(?:[0-9]{1,3}\)[ ])?(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\""
     rb"|(?P<bare>[^\s\"'\\]{1,512}))(?=[ ]?{BREAK}|[ ]?\Z)"

@@ -2,7 +2,7 @@
 
 The lines between BEGIN and END may carry line numbers, diff signs or quotes, may be joined by
 escaped newlines, may be cut off at either end, and the whole may be base64 once more. A line that
-only mentions a header has no key material behind it and loses nothing.
+only mentions a header has no key material after it and loses nothing.
 
 Others are written number by number: as JSON, as OpenSSL prints them, as lists of wallets.
 """
@@ -188,7 +188,7 @@ def _armoured(data: bytes) -> Iterator[Span]:
 
 
 def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
-    """The material behind a header that stands at `begin` to `start`; `end`: where the next END stands."""
+    """The material after a header that stands at `begin` to `start`; `end`: where the next END stands."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines
@@ -202,7 +202,7 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return what may stand in front of each line: what stood in front of the first, numbers aside."""
+    """Return what may stand before each line: what stood before the first, numbers aside."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)

@@ -78,7 +78,7 @@ _BY_FILE = {
 _MOST_ODD_LINES = 10
 """Consecutive lines without a user: the client's own, empty ones, users of another form."""
 _LONGEST_BEGINNING = 128
-"""Bytes in front of a place in which its line begins."""
+"""Bytes before a place in which its line begins."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
 _USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")

@@ -3,7 +3,7 @@
 Nothing in such an output tells that it is a secret; the call does. Only values are taken out: lines of
 several words are messages, and stay.
 
-A transcript shows such a command behind a prompt: `$ op read op://shop/db/password`.
+A transcript shows such a command after a prompt: `$ op read op://shop/db/password`.
 """
 
 from __future__ import annotations
@@ -203,9 +203,9 @@ _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 _BEFORE = ("sudo", "env", "curl")
 """Programs that others stand behind."""
 _REACH = 240
-"""Bytes in front of a prompt's sign that are read."""
+"""Bytes before a prompt's sign that are read."""
 _TAG = b">"
-"""Text that may end in front of a prompt, and says nothing of how lines do."""
+"""Text that may end before a prompt, and says nothing of how lines do."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """Prompts of one text that are looked at."""
@@ -218,7 +218,7 @@ _WHERE = (
     rb"(?:(\[?[\w.-]{1,40}@[\w.-]{1,60}[: ][\w~/. -]{0,80}\]?|(?:PS [A-Z]:|[A-Z]:\\)[^\s>]{0,80}"
     rb"|[\w.~/-]{1,40} )|)[ ]?"
 )
-"""Text that may stand in front of a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
+"""Text that may stand before a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
 _PROMPT = late(_FRONT + _WHERE + rb"\Z")
 _FRONTS = late(_FRONT)
 _NEXT = late(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
@@ -298,14 +298,14 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
     """Return where the only word of a line stands; nowhere if there are more."""
-    # A front ends in a blank, which what stood behind it may have taken along.
+    # A front ends in a blank, which what stood after it may have taken along.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
     return value.span(1) if value else (0, 0)
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """The line that begins at `at`, and those behind it up to the next prompt."""
+    """The line that begins at `at`, and those after it up to the next prompt."""
     while (line := form.match(data, at)) is not None:
         yield line
         at = line.end()

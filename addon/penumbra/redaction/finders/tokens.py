@@ -72,7 +72,7 @@ _LONGEST_PREFIX = 64
 _HEX = re.compile(rb"[0-9a-fA-F]+")
 _END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
 _DIGEST = re.compile(rb"(?i)(?<![a-z0-9])(?:sha-?[0-9]{1,3}|md5|blake[0-9][a-z]?)[=:-]\Z")
-"""In front of what is the digest of something: `sha256=` of a wheel's list of files."""
+"""Before what is the digest of something: `sha256=` of a wheel's list of files."""
 _BITS = 3.6
 _SPEC = rules.load("secrets/words/prefixes.yaml")
 _IDS = frozenset(_SPEC["ids"].split())
@@ -117,7 +117,7 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
 _LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _HEX_END = re.compile(rb"[0-9a-f]*\Z")
 _NEAR = 2_000
-"""Bytes in front of the word in which its line begins."""
+"""Bytes before the word in which its line begins."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
 """Columns: no terminal and no mailer breaks lines before."""
@@ -127,13 +127,13 @@ _ARMOURED = re.compile(
     rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
     rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
 )
-"""Text that stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
+"""Text that stands before a line of a certificate, or of mail: its beginning, or a line as wide."""
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
     """Return where a word ends that begins at `start` and reaches the end of its line at `end`.
 
-    `end` itself if the lines behind it prove nothing. `most`: bytes that are looked at. `begins`: how such
+    `end` itself if the lines after it prove nothing. `most`: bytes that are looked at. `begins`: how such
     words begin, in small letters; lines that each begin so are a list of them.
     """
     width = end - _line_begin(data, start)
@@ -157,7 +157,7 @@ def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
 
 
 def _is_hex(piece: bytes) -> bool:
-    """Nothing else behind the piece's last joint than hexadecimal digits, in small letters."""
+    """Nothing else after the piece's last joint than hexadecimal digits, in small letters."""
     return bool(_HEX_END.match(piece, max(piece.rfind(joint) for joint in (b"_", b"-", b".")) + 1))
 
 
@@ -203,9 +203,9 @@ _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 _MEMORY = 16 << 20
 """Bytes that a pattern of RE2 may take as one of several: twice as many as alone."""
 _BEHIND_WRAP = 64
-"""Bytes of that behind the end of the word, at most."""
+"""Bytes of that after the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""Text that joins the parts of a token: what begins behind one is no token of its own."""
+"""Text that joins the parts of a token: what begins after one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """A host on the local machine, or a name without a domain."""
@@ -232,9 +232,9 @@ _WORDS_OF_IDENTIFIER = 3
 _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
-"""Bytes in front of a value in which its line may open a bracket."""
+"""Bytes before a value in which its line may open a bracket."""
 _GLIMPSE = 600
-"""Bytes behind an anchor in which a long value shows what it is."""
+"""Bytes after an anchor in which a long value shows what it is."""
 _LOOK = 256
 """Bytes of a value that are read to judge it: a longer look at each of many would make hostile texts slow."""
 
@@ -400,10 +400,10 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _BEHIND = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""For each byte whether what stands behind it begins a word: behind the bracket that ends a placeholder, it
+"""For each byte whether what stands after it begins a word: after the bracket that ends a placeholder, it
 may go on."""
 MAY_GO_ON = bytes(behind != _BEGINS for behind in _BEHIND)
-"""For each byte whether a word may run into what stands behind it."""
+"""For each byte whether a word may run into what stands after it."""
 
 
 _TRACED = re.compile(
@@ -414,7 +414,7 @@ _TRACED = re.compile(
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """No word runs into what begins at `start`; an escape in front of it is no word.
+    """No word runs into what begins at `start`; an escape before it is no word.
 
     A placeholder stands for what it replaced: mostly a word.
     """
@@ -462,7 +462,7 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with the bracket that closes what was opened in front of it, in its
+    """Return whether a value ends with the bracket that closes what was opened before it, in its
     line."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)

@@ -18,12 +18,12 @@ from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kin
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
 _LONGEST_ESCAPE = 64
-"""Backslashes in front of a quote that are counted."""
+"""Backslashes before a quote that are counted."""
 _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return where the value from `at` to `end` ends that other quotes opened, `closed` if they stand behind
+    """Return where the value from `at` to `end` ends that other quotes opened, `closed` if they stand after
     it.
 
     If they stand there within the same string, that is `end`; else the first escaped quote. The quote before
@@ -66,7 +66,7 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """The level of a quote that stands behind so many, and how many are its own. If it is not `bare` but
+    """The level of a quote that stands after so many, and how many are its own. If it is not `bare` but
     written as `u0022`, it was a quote where an odd number was left of them."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
@@ -104,7 +104,7 @@ def before_bar(data: bytes, start: int, end: int) -> int:
 
 
 def _is_other(behind: bytes) -> bool:
-    """Return whether what stands behind a `|` is no part of the value in front: it may have a name of its
+    """Return whether what stands after a `|` is no part of the value in front: it may have a name of its
     own."""
     named = _NAMED.match(behind)
     if named is not None:
@@ -181,7 +181,7 @@ class Value(NamedTuple):
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
+    """The value that begins at `at`, after the quotes `opener`; without quotes, it is a `run`."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -230,7 +230,7 @@ def _may_be_cut(run: bytes) -> bool:
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
-    """Return whether the last byte closes a bracket that was opened in front of the value."""
+    """Return whether the last byte closes a bracket that was opened before the value."""
     opening = _BRACKETS.get(data[end - 1])
     return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)
 

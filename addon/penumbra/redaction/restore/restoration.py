@@ -116,7 +116,7 @@ def _strings(document: Document, value: Raw) -> Iterator[Raw]:
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
-    """Return where the first byte behind a string's quote is, and what stands between its quotes."""
+    """Return where the first byte after a string's quote is, and what stands between its quotes."""
     start, end = document.place(value)
     return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
 

@@ -2,10 +2,10 @@
 
 The arguments of a call arrive in fragments of any size, and are passed on at once up to the first
 placeholder whose value is known. From there on they wait for the end of the call, for only then it is
-certain which file the call edits: a second path, a doubled key or a second section may stand behind
+certain which file the call edits: a second path, a doubled key or a second section may stand after
 everything else. Any uncertain placeholder stays.
 
-The values behind placeholders are in memory only, apart for each conversation, and bounded.
+The values after placeholders are in memory only, apart for each conversation, and bounded.
 """
 
 from __future__ import annotations
