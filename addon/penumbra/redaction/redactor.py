@@ -89,8 +89,10 @@ class Anchors(Generic[Owner]):
 
     def __init__(self, owners: Mapping[bytes, Owner]) -> None:
         self._owners = list(owners.values())
-        # A DFA of all rules takes 17 MB instead of 2, and is built in 27 ms instead of 4; it spares 0.2 ms of
-        # the 3 that redaction takes for 100 KB.
+        # A DFA of all rules takes 17 MB instead of 2, and is built in 27 ms instead of 4; it reads 230 MB/s
+        # instead of 150, a twentieth of what redaction takes. Vectorscan reads the patterns of the 420 rules
+        # with prefixes at 340 to 470 MB/s, but its wheel has 36 MB and code that asks services about what it
+        # finds, and finders, checksums and broken lines need the anchors all the same.
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
             list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.ContiguousNFA
         )

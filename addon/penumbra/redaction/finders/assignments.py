@@ -342,9 +342,10 @@ class Assignments:
             said = self._said(data[start:end])
             secrets: list[Span] = []
             if said.members.strength > Strength.HINT and start >= read_to:
-                members = _members(data, end, said)
-                read_to = members[-1][0].end if members else read_to
-                secrets = [span for _, span in members if span]
+                members = list(contained(data, end, plural=said.plural))
+                read_to = members[-1].end if members else read_to
+                judged = (_judged_member(data, value, said.members, said.plural) for value in members)
+                secrets = [span for span in judged if span]
                 yield from secrets
             name = self._in_context(data, start) if said.bare_key else None
             name = name or said.name
@@ -394,14 +395,6 @@ class Assignments:
                 span = _judged(data, value, name, name.strength, rests)
                 if span:
                     yield span
-
-
-def _members(data: bytes, end: int, said: _Said) -> list[tuple[Value, Span | None]]:
-    """The members of the list or map whose name ends at `end`, and what of them is secret."""
-    return [
-        (value, _judged_member(data, value, said.members, said.plural))
-        for value in contained(data, end, plural=said.plural)
-    ]
 
 
 def _values(
@@ -566,14 +559,8 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
         fits, style = mixed, Style.QUOTED
     if not fits or not is_secret(text[:256], name.strength, style):
         return None
-    return Span(
-        value.start,
-        value.end,
-        name.label,
-        f"member-{name.label}",
-        Rank.GENERIC,
-        mixed and is_opaque(text, 16),
-    )
+    sure = mixed and is_opaque(text, 16)
+    return Span(value.start, value.end, name.label, f"member-{name.label}", Rank.GENERIC, sure)
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:

@@ -11,9 +11,7 @@ import re
 from collections.abc import Generator, Iterator
 
 from penumbra.compress import time_budget
-from penumbra.redaction.finders.value_reading import before_bar
-from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.names import Strength
+from penumbra.redaction.finders.value_reading import Value, before_bar, may_be_secret
 from penumbra.redaction.shared_patterns import BREAK, LEAD, late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
@@ -187,7 +185,7 @@ def _found(data: bytes, line: re.Match[bytes] | None, style: Style) -> Iterator[
     start, end = line.span(1)
     if data[start - 1 : start] != b'"':
         end = before_bar(data, start, end)
-    if is_secret(data[start:end].decode("utf-8", "replace"), Strength.PASSWORD, style):
+    if may_be_secret(data, Value(start, end, style)):
         yield Span(start, end, "password", "user-list", Rank.STRUCTURE)
 
 
@@ -294,7 +292,7 @@ def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             if line is None:
                 break
             at = line.end()
-            if is_secret(line[1].decode("utf-8", "replace"), Strength.PASSWORD, Style.ENV):
+            if may_be_secret(data, Value(*line.span(1), Style.ENV)):
                 yield Span(*line.span(1), "password", "login-list", Rank.STRUCTURE)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import re2
@@ -560,23 +560,11 @@ def _is_identifier(rule: Rule, text: str) -> bool:
     return sum(word not in own for word in words) >= _WORDS_OF_IDENTIFIER
 
 
-def _is_password(text: str) -> bool:
-    return is_secret(text, Strength.PASSWORD, Style.ENV)
-
-
-def _is_told(text: str) -> bool:
-    return is_secret(text, Strength.PASSWORD, Style.PROSE)
-
-
 def _is_random(text: str) -> bool:
     text = text[:_LOOK]
     if len(text) < 16 and kinds(text) < 3:
         return False
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
-
-
-def _is_sure(text: str) -> bool:
-    return is_secret(text, Strength.WEAK, Style.QUOTED)
 
 
 def _is_given(text: str) -> bool:
@@ -600,10 +588,10 @@ def _is_basic(text: str) -> bool:
     return bool(user or password) and all(32 <= byte < 127 or byte >= 160 for byte in pair)
 
 
-_CHECKS = {
-    "password": _is_password,
-    "told": _is_told,
-    "certain": _is_sure,
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "password": lambda text: is_secret(text, Strength.PASSWORD, Style.ENV),
+    "told": lambda text: is_secret(text, Strength.PASSWORD, Style.PROSE),
+    "certain": lambda text: is_secret(text, Strength.WEAK, Style.QUOTED),
     "opaque": _is_random,
     "given": _is_given,
     "login": _is_given,
