@@ -17,7 +17,6 @@ from penumbra.config.parsers import (
     FLAG,
     FOLDER,
     HOSTS,
-    METHOD,
     MODE,
     NAMES,
     PAGE_PLACE,
@@ -167,13 +166,6 @@ class Settings:
         FLAG,
         "Change nothing at all, secrets included, and show the would-be form of each request. "
         "`X-Penumbra: observe` does so for one request, which goes without secrets.",
-    )
-    method: str = row(
-        "auto",
-        METHOD,
-        "Without effect since there are no dictionaries; accepted are lzw, repair and auto.",
-        environment=("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
-        per_request=True,
     )
     strategy: str = row(
         "pipeline",
@@ -506,6 +498,7 @@ class Settings:
 
 OPTIONS = options_of(Settings)
 RETIRED: Mapping[str, str] = {
+    "method": "no mode spells dictionaries",
     "strategy_deadline": "all results of a request wait for as long as one call may take (api.timeout)",
     "calls_at_once": "10 calls at once",
     "calls_per_second": "20 calls a second",

@@ -333,18 +333,11 @@ _MODE_ALIASES = {
     **dict.fromkeys(("standard", "on", "true"), Mode.STANDARD),
     "aggressive": Mode.AGGRESSIVE,
 }
-_METHODS = ("lzw", "repair", "auto")
-_METHOD_ALIASES = {**{name: name for name in _METHODS}, "re-pair": "repair"}
 
 
 def parse_mode(text: str) -> Mode | None:
     """The mode that a word stands for, aliases included; None if it is none."""
     return _MODE_ALIASES.get(text.strip().lower())
-
-
-def parse_method(text: str) -> str | None:
-    """The dictionary method that a word stands for; None if it is none."""
-    return _METHOD_ALIASES.get(text.strip().lower())
 
 
 def read_mode(value: Any) -> Mode:
@@ -353,14 +346,7 @@ def read_mode(value: Any) -> Mode:
     return mode
 
 
-def read_method(value: Any) -> str:
-    if (method := parse_method(read_text(value))) is None:
-        raise SettingsError(listed(_METHODS))
-    return method
-
-
 MODE = Parser(read_mode, tuple(map(str, Mode)))
-METHOD = Parser(read_method, _METHODS)
 STRATEGY_ASKED = ("simple", "api", "external_provider")
 """The strategies that ask others, or cut without a look at the content."""
 _STRATEGY = choice(

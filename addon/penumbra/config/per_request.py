@@ -15,7 +15,7 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress.result import Mode
 from penumbra.config.options import OPTIONS, Option, Settings
-from penumbra.config.parsers import FLAG, METHOD, MODE, meant, parse_method, parse_mode
+from penumbra.config.parsers import FLAG, MODE, meant, parse_mode
 
 FIELD = "_forge"
 THRESHOLD_HEADER = "x-compression-threshold"
@@ -32,8 +32,9 @@ _MEMBERS = (
     *("return_raw_on_guardrail_failure", "tool_status"),
 )
 _OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
-_FIELDS = (*_OPTIONS, "session_id", "memo")
-"""The last one is accepted for clients that send it: what was decided is always remembered here."""
+_METHODS = ("lzw", "repair", "re-pair", "auto")
+_FIELDS = (*_OPTIONS, "session_id", "method", "memo")
+"""The last two are accepted for clients that send them, and change nothing."""
 
 
 class OverrideError(ValueError):
@@ -69,6 +70,10 @@ def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
         raise OverrideError(f"{_PATH}.redact_secrets: redaction can't be switched off by a request here")
     if "session_id" in wanted:
         changes["session_id"] = _string(wanted, "session_id").strip() and wanted["session_id"]
+    if "method" in wanted and (method := _string(wanted, "method")).strip().lower() not in _METHODS:
+        raise OverrideError(
+            f"tool output compression method must be lzw, repair, or auto, got '{_shown(method)}'"
+        )
     if "memo" in wanted:
         _boolean(wanted, "memo")
     return replace(settings, **changes)
@@ -79,8 +84,6 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
     parser, name = option.row.parser, option.name
     if parser is MODE:
         return _mode(_string(wanted, name))
-    if parser is METHOD:
-        return _method(_string(wanted, name))
     if parser is FLAG:
         return _boolean(wanted, name)
     if parser.range is not None:
@@ -143,14 +146,6 @@ def _mode(text: str) -> Mode:
             f"tool output compression must be disabled, safe, standard, or aggressive, got '{_shown(text)}'"
         )
     return mode
-
-
-def _method(text: str) -> str:
-    if (method := parse_method(text)) is None:
-        raise OverrideError(
-            f"tool output compression method must be lzw, repair, or auto, got '{_shown(text)}'"
-        )
-    return method
 
 
 def _string(wanted: Mapping[str, Any], name: str) -> str:

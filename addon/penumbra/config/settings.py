@@ -334,8 +334,6 @@ def _is_url(text: str) -> bool:
 def remarks(settings: Settings) -> Iterator[str]:
     """Warnings about settings, each in one line."""
     yield from retired_options(settings.retired)
-    if settings.method != "auto":
-        yield f"method: {settings.method} is without effect, no mode spells dictionaries"
     for name in settings.tool_compaction.unknown:
         near = meant(name, COMPACTION_NAMES)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(COMPACTION_NAMES)}"
@@ -397,7 +395,7 @@ def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 def retired_options(keys: Iterable[str]) -> list[str]:
     """One line for each key that sets an option of an earlier version."""
-    names = {key: re.sub(r"^penumbra[._]", "", key.lower()) for key in keys}
+    names = {key: re.sub(r"^(penumbra[._]|forge_tool_output_compression_)", "", key.lower()) for key in keys}
     return [
         f"{key}: this option is no longer read; instead: {RETIRED[name]}"
         for key, name in names.items()
@@ -464,7 +462,7 @@ def _load(
                 values[option.name] = option.read(name, environment[name])
         if options.get(option.name, "") != "":
             values[option.name] = option.read(option.full_name, options[option.name])
-    variables_retired = (f"{VARIABLE}{name.upper()}" for name in RETIRED)
+    variables_retired = (*(f"{VARIABLE}{name.upper()}" for name in RETIRED), _METHOD)
     values["retired"] = (
         *values.get("retired", ()),
         *(name for name in variables_retired if environment.get(name, "").strip()),
@@ -522,7 +520,8 @@ def shared_place(settings: Settings) -> SharedPlace | None:
 
 
 _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
-_OF_THE_FIELD = tuple(name for option in OPTIONS for name in option.row.environment)
+_METHOD = "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD"
+_OF_THE_FIELD = (*(name for option in OPTIONS for name in option.row.environment), _METHOD)
 _FIELD = "FORGE_"
 """Beginning of the variables whose names come from other programs."""
 _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")

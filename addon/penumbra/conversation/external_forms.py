@@ -25,8 +25,8 @@ from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores
 
 if TYPE_CHECKING:
+    from penumbra.external.compressors import ExternalCompressors, OpenResult
     from penumbra.external.dispatch import Reader, Work
-    from penumbra.external.selection import ExternalCompressors, OpenResult
     from penumbra.external.strategies import Credential
 
 
@@ -87,7 +87,7 @@ class AskedCompressors:
         work: Work,
         show: ShowName,
     ) -> dict[bytes, Asked]:
-        from penumbra.external.selection import Asking, OpenResult, question
+        from penumbra.external.compressors import Asking, OpenResult, question
 
         def asked() -> str:
             text = question(request.document, request.conversation.messages)
@@ -113,8 +113,8 @@ class AskedCompressors:
 
     def _compressors(self) -> ExternalCompressors:
         if self._made is None:
+            from penumbra.external.compressors import ExternalCompressors
             from penumbra.external.dispatch import PROCESS, Dispatcher
-            from penumbra.external.selection import ExternalCompressors
             from penumbra.external.strategies import Http
 
             dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, PROCESS)

@@ -122,7 +122,6 @@ def test_other_sections_of_the_field_are_left_alone(config):
         ("mode", " OFF ", Mode.DISABLED),
         ("mode", "none", Mode.DISABLED),
         ("mode", "True", Mode.STANDARD),
-        ("method", "Re-Pair", "repair"),
         ("min_bytes", "2k", 2048),
         ("max_output_bytes", "1MiB", 1048576),
         ("target_ratio", ".5", 0.5),
@@ -144,7 +143,6 @@ def test_values_are_read(name, value, expected):
     ("name", "value", "allowed"),
     [
         ("mode", "loud", "disabled, safe, standard or aggressive"),
-        ("method", "gzip", "lzw, repair or auto"),
         ("strategy", "magic", STRATEGIES),
         ("max_output_bytes", "0", "bytes from 1 to 1048576, for example 65536 or 64k"),
         ("max_output_bytes", "2m", "bytes from 1 to 1048576, for example 65536 or 64k"),
@@ -424,12 +422,16 @@ def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_l
 
 def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_applies_now(config):
     path = config("penumbra: {calls_at_once: many, min_bytes: 7}")
-    read = load({}, {"PENUMBRA_REQUEST_BUDGET": "0"}, path)
-    assert read == Settings(min_bytes=7, retired=("penumbra.calls_at_once", "PENUMBRA_REQUEST_BUDGET"))
+    read = load({}, {"PENUMBRA_REQUEST_BUDGET": "0", "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD": "lzw"}, path)
+    assert read == Settings(
+        min_bytes=7,
+        retired=("penumbra.calls_at_once", "PENUMBRA_REQUEST_BUDGET", "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD"),
+    )
     gone = "this option is no longer read; instead"
     assert list(remarks(read)) == [
         f"penumbra.calls_at_once: {gone}: 10 calls at once",
         f"PENUMBRA_REQUEST_BUDGET: {gone}: 5 seconds of processor time for the new results of a request",
+        f"FORGE_TOOL_OUTPUT_COMPRESSION_METHOD: {gone}: no mode spells dictionaries",
     ]
     names = [f"penumbra_{name}" for name in RETIRED]
     assert [line.partition(":")[0] for line in retired_options([*names, "penumbra_mode", "mode"])] == names

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
 from penumbra.external import dispatch
-from penumbra.external.selection import LIMIT, question, without_injected
+from penumbra.external.compressors import LIMIT, question, without_injected
 from penumbra.external.strategies import CONTRACTS, NoResponse, first_words, is_this_machine, leads_here
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document

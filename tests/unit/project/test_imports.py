@@ -48,9 +48,9 @@ def test_the_start_loads_nothing_optional(tmp_path: Path) -> None:
 
 
 def test_what_is_switched_on_would_be_seen(tmp_path: Path) -> None:
-    more = "from penumbra.external import selection; from penumbra.redaction.restore import restoration"
+    more = "from penumbra.external import compressors; from penumbra.redaction.restore import restoration"
     found = loaded(tmp_path, more)
-    assert {"httpx", "penumbra.external.selection", "penumbra.redaction.restore.restorer"} <= set(found)
+    assert {"httpx", "penumbra.external.compressors", "penumbra.redaction.restore.restorer"} <= set(found)
 
 
 EXTRAS = """
