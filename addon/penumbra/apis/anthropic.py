@@ -233,7 +233,7 @@ class AnthropicFormat(ApiFormat):
         if offered and thinking is not None:
             return _ask_to_drop(request, thinking)
         if kind == "enabled":
-            # Such requests must carry the thinking of the current turn.
+            # A request that continues a turn must carry the thinking of that turn.
             return False
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 

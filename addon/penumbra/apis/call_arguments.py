@@ -54,7 +54,7 @@ class Call:
     arguments: Arguments | None = None
     """None if they stay as they are, or have ended."""
     opened: bool = False
-    """It has been asked what becomes of the arguments."""
+    """True once the fate of the arguments was asked for."""
     last: Event | None = None
     """The event with its last fragment, without edits."""
     rewrite: Rewrite | None = None

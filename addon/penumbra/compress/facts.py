@@ -1,6 +1,6 @@
-"""What lines, rows and hits tell that nobody said before: paths, names, ids and numbers.
+"""The facts of lines, rows and hits that no earlier text has: paths, names, ids and numbers.
 
-What stands in a text once costs its line; what stands there often is told by any of its lines. So a unit is
+A fact that stands once in a text costs its line; any line shows a frequent one. So a unit is
 worth what of its facts is not told yet.
 """
 

@@ -207,7 +207,8 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # Of more kinds than can be shown, a line that stands there under another number may be told twice.
+        # Where there are more kinds than space, a line that stands there under another number may be
+        # repeated.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line

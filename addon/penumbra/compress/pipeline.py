@@ -1,4 +1,4 @@
-"""What becomes of one tool result.
+"""The way of one tool result through the stages.
 
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 

@@ -1,4 +1,4 @@
-"""Which units of a text are shown where not all of them fit, and the marks for those that are not.
+"""The units of a text that are shown where not all of them fit, and the marks for the others.
 
     src/a.py:
     12:import os
@@ -40,7 +40,7 @@ _MISSES = 40
 _BEFORE, _AFTER = 230, 1_400
 """Bytes around a place in a text that is too large to be cut as a whole."""
 _MOST = 16
-"""Such places."""
+"""The most such places."""
 Needs = Mapping[int, Collection[int]]
 """By unit, those that it is not shown without."""
 
@@ -129,7 +129,7 @@ class Selection:
     units: Units
     room: int
     facts: Facts | None = None
-    """What each unit tells; None: they are not compared, and the first come first."""
+    """The facts of each unit; None: units are not compared, and the first come first."""
     needs: Needs = field(default_factory=dict)
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
@@ -183,7 +183,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # What it tells may have been told since.
+            # The unit's facts may have been stated since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
                 continue

@@ -4,7 +4,7 @@ A caller never has more than one piece of work under way, and callers at one add
 small request never waits for a large one of another client, even if that client invents credentials. The
 order of one caller's work is that in which it came.
 
-Of the callers whose turn it may be, the one with the smallest request is first: it delays the others least.
+The caller with the smallest request is first among those whose turn it may be: it delays the others least.
 Each fourth turn belongs to the caller that has waited longest, so that large requests proceed too.
 
 One large piece is under way at a time: Python computes in one thread, so two of them would take as long, and

@@ -1,7 +1,7 @@
 """Edits of responses on their way to the client: values put back into the model's own edits of files
 (`redaction/restore`), and input tokens reported in another scale (`conversation/context_windows.py`).
 
-Of a stream that the tool loop reads, both are filters after it; other streams are edited piece by piece as
+In a stream that the tool loop reads, both are filters after it; other streams are edited piece by piece as
 they arrive, documents before they are sent. A response in which nothing is edited goes on as it came.
 """
 

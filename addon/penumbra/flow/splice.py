@@ -84,9 +84,9 @@ class Purpose(Enum):
     """Purposes of a request of ours that is made for a client's stream."""
 
     INSTEAD = auto()
-    """It takes the place of the client's, which was refused."""
+    """The request takes the place of the client's, which was refused."""
     CONTINUATION = auto()
-    """Its response continues the one that the client is getting."""
+    """The response continues the one that the client is getting."""
 
 
 @dataclass

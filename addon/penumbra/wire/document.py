@@ -65,7 +65,7 @@ class Edits(list[Edit]):
     def overlap(self, start: int, end: int) -> bool:
         """True if an edit lies between two offsets."""
         last = self.last_before(end)
-        # Of the edits before the end, the one that begins last also reaches furthest.
+        # Among the edits before the end, the one that begins last also reaches furthest.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:

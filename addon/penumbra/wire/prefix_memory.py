@@ -177,7 +177,7 @@ class _Array:
 
     def weigh(self) -> int:
         """Approximate bytes that the array takes."""
-        # What was read of an item may be as large as its text again.
+        # Readings of an item may be as large as its text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
             # A state shares with the one that it continued from.

@@ -62,7 +62,8 @@ _LIMITS = {
 bytes is multiplied by. A text four times as large may have an excerpt twice as large. Where it is too large
 for its lines to be compared, room is taken blindly, so that it falls again."""
 _FILE_IN_AGGRESSIVE = (9_000, 75)
-"""The same for a file in aggressive mode; in standard mode it is shown up to a part of the hard limit."""
+"""The bounds of a file in aggressive mode; in standard mode a file is shown up to a part of the hard
+limit."""
 _LEAST_NEW = 1_000
 """Bytes of a text below which it is not asked how much of it is new."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
@@ -386,7 +387,7 @@ class _Account:
 
     @cached_property
     def _facts(self) -> Facts | None:
-        """None of a file, which is quoted from: what stands together stays together."""
+        """Returns None for a file, which is quoted from: its passages stay together."""
         if len(self._data) > facts.LONGEST or self._kind is Kind.FILE:
             return None
         return self._facts_of(self._units)

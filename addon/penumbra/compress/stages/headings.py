@@ -95,7 +95,7 @@ def definitions(lines: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """What the lines of a text are of. Lines are called by their numbers, from 0."""
+    """The headings of the lines of a text. Lines are called by their numbers, from 0."""
 
     needs: Mapping[int, list[int]]
     """By line, those that it is not read without."""

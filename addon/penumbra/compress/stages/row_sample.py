@@ -64,7 +64,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """What parts the cells: the mark that nearly all of the first lines have equally often."""
+    """The mark between the cells: nearly all of the first lines have it equally often."""
     head_lines = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)

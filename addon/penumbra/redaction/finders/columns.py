@@ -403,7 +403,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
         return
     text = value[1]
     if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
-        return  # What ends a call of a program.
+        return  # The end of a call of a program.
     # Of letters alone, a cell says of a password what a form does: `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
