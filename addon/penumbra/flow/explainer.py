@@ -330,7 +330,7 @@ class Commands:
         changed: Callable[[], None],
         is_paused: Callable[[], bool],
     ) -> None:
-        """`changed` is called when there is something new to be told."""
+        """`changed` is called when there is something new to show."""
         self._journal = journal
         self._changed = changed
         self._is_paused = is_paused

@@ -132,7 +132,7 @@ class SecretRestoration(Step):
 
 @dataclass
 class ScaledResponse:
-    """One response whose usage is told differently."""
+    """One response whose usage is reported in another scale."""
 
     scale: UsageScale
     format_name: str
@@ -146,7 +146,7 @@ class ScaledResponse:
 
 class UsageScaling(Step):
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """`accepted` says what its client is to be told of the request."""
+        """Note the scale in which the client of an accepted request sees its input tokens."""
         state.drop(ScaledResponse)
         name = accepted.request.api.format
         if (scale := accepted.usage_scale) is None or name not in FORMATS:
@@ -156,7 +156,7 @@ class UsageScaling(Step):
         bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that is read by the tool loop, told differently."""
+        """A stream that is read by the tool loop, with scaled figures."""
         if (scaled := state.get(ScaledResponse)) is None:
             return response
         scaled.is_looped = True

@@ -19,7 +19,7 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""Beyond, the oldest are looked at: their end may not have been told."""
+"""Beyond, the oldest are looked at: mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
 """Seconds. A flow that is older, with so many others begun after it, has ended unseen. A younger one stays,
 however many there are: without its state it would show its client what is not the client's."""

@@ -64,7 +64,7 @@ class Sending:
 
 class WebSocketRetry:
     def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
-        """`recovered` is told of a request that was refused and then taken: by which rule, in which form."""
+        """`recovered` takes a request that was refused and then taken: its flow, the rule and the form."""
         self._describe = describe
         self._recovered = recovered
 
@@ -190,7 +190,7 @@ class Socket:
     names: dict[str, str] = field(default_factory=dict)
     """From the id of the latest turn to the one that the client knows."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """The id that the client was told of a response that was refused, and that of the one in its place."""
+    """The id that the client has got of a response that was refused, and that of the one in its place."""
     is_open: bool = False
 
 
