@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penumbra import rules
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
 from support.streams.drive import chunks, drive, every_cut
@@ -395,3 +396,25 @@ def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> N
     (choice,) = json.loads(answer.finish())["choices"]
     assert choice["message"]["content"] == "Hm."
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "run"
+
+
+# Where compatible APIs differ: every example of the rule file, read as the response that it is
+
+DEVIATIONS = rules.load("providers.yaml")["deviations"]
+
+
+@pytest.mark.parametrize(
+    "example", DEVIATIONS, ids=lambda example: f"{example['provider']}: {example['what']}"
+)
+def test_every_deviation(example: dict[str, Any]) -> None:
+    response = FORMATS["openai_chat"].body("expand_context")
+    data = example["response"].encode()
+    response.feed(data)
+    turn = response.end_turn()
+    expected = example["is"]
+    assert turn.text == expected["text"]
+    assert list(turn.real_calls) == expected["calls"]
+    assert (turn.finished, turn.continuable) == (expected["finished"], expected["continuable"])
+    for name in expected["returned"]:
+        assert f'"{name}"'.encode() in (turn.message or b"")
+    assert response.finish() == data

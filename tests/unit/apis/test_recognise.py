@@ -75,3 +75,22 @@ _ARN = "arn:aws:bedrock:r:1:inference-profile/us.m-v1:0"
 )
 def test_models_in_paths(path: str, model: str) -> None:
     assert recognise.model_in(path) == model
+
+
+# What is refused so that the client goes on in a way that can be read
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "found"),
+    [
+        ("GET", "/v1/responses", {"upgrade": "websocket"}, True),
+        ("GET", "/backend-api/codex/responses", {"upgrade": "WebSocket"}, True),
+        ("GET", "/v1/responses", {}, False),
+        ("POST", "/v1/responses", {"upgrade": "websocket"}, False),
+        ("GET", "/v1/realtime?model=m", {"upgrade": "websocket"}, False),
+        ("GET", "/v1/responses/compact", {"upgrade": "websocket"}, False),
+    ],
+)
+def test_which_websockets_are_sent_back(method: str, path: str, headers: dict[str, str], found: bool) -> None:
+    api = recognise.asks_for(method, path, headers)
+    assert (api.id if api else "") == ("openai-responses" if found else "")

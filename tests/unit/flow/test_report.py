@@ -1,9 +1,10 @@
-"""What was counted while the disk hangs is written once it answers."""
+"""Reports: what waits until a request is on its way, and figures that are written once the disk answers."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.flow import report
 from penumbra.flow.current_settings import Engines, Lease
-from penumbra.flow.report import HistoryWriter
+from penumbra.flow.report import HistoryWriter, do_afterwards
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.journal import Journal
 from support.engines import database
@@ -53,3 +54,39 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
     finally:
         free.set()
         engines.close(at_once=True)
+
+
+# Work that nobody waits for lets others go on between its steps
+
+
+def steps(done: list[str], error: bool = False) -> Iterator[None]:
+    for number in range(3):
+        done.append(f"step {number}")
+        yield
+    if error:
+        raise ValueError
+
+
+def test_others_go_on_between_two_steps() -> None:
+    done: list[str] = []
+
+    async def run() -> None:
+        do_afterwards(steps(done))
+        assert not done
+        for number in range(3):
+            await asyncio.sleep(0)
+            done.append(f"other {number}")
+
+    asyncio.run(run())
+    assert done == ["step 0", "other 0", "step 1", "other 1", "step 2", "other 2"]
+
+
+def test_without_a_loop_all_is_done_at_once() -> None:
+    done: list[str] = []
+    do_afterwards(steps(done))
+    assert len(done) == 3
+
+
+def test_what_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    do_afterwards(steps([], error=True))
+    assert "can't be shown: ValueError" in caplog.text
