@@ -494,21 +494,15 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Positions of the failure lines: the first of each kind by severity, then the others in order."""
-    first, again = _by_kind(lines)
-    return [position for _, position in sorted(first)] + again
-
-
-def _by_kind(lines: Sequence[str]) -> tuple[list[tuple[Severity, int]], list[int]]:
+    """Return the positions of the failure lines: the first of each kind by severity, then the others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()
     for position in critical_lines(lines):
         data = encode(lines[position][:_LONGEST])
-        key = _kind(data)
-        if key in kinds:
+        if (key := _kind(data)) in kinds:
             again.append(position)
         else:
             kinds.add(key)
             first.append((severity(data), position))
-    return first, again
+    return [position for _, position in sorted(first)] + again

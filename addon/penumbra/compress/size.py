@@ -71,17 +71,3 @@ def head(text: str, limit: int) -> str:
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end -= 1
     return data[:end].decode("utf-8", "surrogatepass")
-
-
-def tail(text: str, limit: int) -> str:
-    """The longest end of a text that fits into `limit` bytes and splits no character."""
-    if limit <= 0:
-        return ""
-    cut = text[-limit:]
-    if cut.isascii():
-        return cut
-    data = encode(cut)
-    start = max(0, len(data) - limit)
-    while start < len(data) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:].decode("utf-8", "surrogatepass")

@@ -57,15 +57,12 @@ def test_estimate_adds_up_over_its_chunks() -> None:
 # --- sizes --------------------------------------------------------------------------------------
 @settings(max_examples=examples(150))
 @given(anything, st.integers(0, 60))
-def test_head_and_tail_fit_and_split_no_character(text: str, limit: int) -> None:
-    head, tail = size.head(text, limit), size.tail(text, limit)
+def test_a_head_fits_and_splits_no_character(text: str, limit: int) -> None:
+    head = size.head(text, limit)
     assert text.startswith(head)
-    assert text.endswith(tail)
     assert size.size(head) <= limit
-    assert size.size(tail) <= limit
     if size.size(text) > limit:
         assert size.size(text[: len(head) + 1]) > limit
-        assert size.size(text[len(text) - len(tail) - 1 :]) > limit
 
 
 # --- binaries -----------------------------------------------------------------------------------

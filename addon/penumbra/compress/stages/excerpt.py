@@ -1,12 +1,14 @@
 """A bounded account of a long result: what it is, how large it was, and its most useful parts.
 
     [search result in part; 40093 bytes, 795 lines]
-    src/a.py: 2 hits
+    src/a.py:
     12:import os
-    [1 more: 40]
+    [81 lines left out: src/{b.py, c.py}]
+    src/d.py:
+    7:import re
 
-Each kind of result has its own limit and its own idea of what is useful. The size of the excerpt
-is bounded by the limit, whatever the size of the result. Missing parts are counted.
+Each kind of result has its own limit and its own idea of what is useful. The size of the excerpt is bounded
+by the limit, whatever the size of the result. Missing parts are counted.
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """True if this text, which a result was made into, is over its limit."""
+    """Return whether a text that a result was made into is over its limit."""
     return exceeds(text, _bounds(text, source)[1])
 
 
@@ -387,10 +389,8 @@ class _Account:
 
     @cached_property
     def _facts(self) -> Facts | None:
-        """Returns None for a file, which is quoted from: its passages stay together."""
-        if len(self._data) > facts.LONGEST or self._kind is Kind.FILE:
-            return None
-        return self._facts_of(self._units)
+        """The facts of the units; None if they are too many to be compared."""
+        return self._facts_of(self._units) if len(self._data) <= facts.LONGEST else None
 
     def _facts_of(self, units: Units) -> Facts:
         source = self._source
@@ -416,48 +416,56 @@ class _Account:
         if self._kind is Kind.JSON:
             sample = self._rows(room)
             sample = json_prune.prune(self._text, room) if sample is None else sample
-        return self._chosen(room, places) if sample is None else sample
+        if sample is not None:
+            return sample
+        return self._file(room, places) if self._kind is Kind.FILE else self._parts(room, places)
 
-    def _chosen(self, room: int, failures: Sequence[int]) -> str:
-        is_file = self._kind is Kind.FILE
-        self._room_for_names = min(
-            room // _NAMED, sum(size(self._lines[at]) + 2 for at in self._headings.first)
-        )
-        most = (room - self._room_for_names) * (_USED if is_file else 100) // 100
-        chosen = Selection(self._units, most, self._facts, self._needs)
-        chosen.ends(*(_ENDS_OF_FILE if is_file else (_HEAD, _TAIL)))
+    def _file(self, room: int, failures: Sequence[int]) -> str:
+        """Return passages of a file that the conversation has named, its definitions, and its beginning."""
+        _, contents, _ = self._numbered
+        chosen = Selection(self._units, room * _USED // 100)
+        chosen.ends(*_ENDS_OF_FILE)
         chosen.near(failures, _FAILURES)
-        if is_file:
-            _, contents, _ = self._numbered
-            self._take(chosen, headings.definitions(contents), _DEFINITIONS)
-            self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
-        self._take(chosen, self._headings.first, _FIRST)
+        self._take(chosen, headings.definitions(contents), _DEFINITIONS)
+        self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
+        chosen.fill()
+        return chosen.written(self._numbers_left_out)
+
+    def _parts(self, room: int, failures: Sequence[int]) -> str:
+        """Return the lines that tell most of what is new, below what says of what they are."""
+        first = self._headings.first
+        self._room_for_names = min(room // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
+        chosen = Selection(self._units, room - self._room_for_names, self._facts, self._needs)
+        chosen.ends(_HEAD, _TAIL)
+        chosen.near(failures, _FAILURES)
+        self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
         chosen.fill()
-        return chosen.written(self._left_out)
+        return chosen.written(self._names_left_out)
 
     def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:
         units = self._units.lines
         chosen.take([units[line] for line in lines if line < len(units)], share)
 
-    def _left_out(self, first: int, behind: int) -> str:
-        """Return the mark for what is missing, with the numbers of a file's lines, or names of files."""
-        mark = left_out(self._data, first, behind)
-        begin, end = (
-            bisect_left(self._starts, first),
-            min(bisect_left(self._starts, behind), len(self._lines)),
-        )
-        if self._kind is not Kind.FILE:
-            heads = self._headings.first[
-                bisect_left(self._headings.first, begin) : bisect_left(self._headings.first, end)
-            ]
-            return f"{mark[:-1]}{self._names(heads)}]"
-        numbers, _, where = self._numbered
+    def _lines_between(self, first: int, behind: int) -> range:
+        """Return the lines that begin between two places."""
+        end = min(bisect_left(self._starts, behind), len(self._lines))
+        return range(bisect_left(self._starts, first), end)
+
+    def _numbers_left_out(self, first: int, behind: int) -> str:
+        """Return the mark for lines of a file that are missing: their numbers."""
+        lines, (numbers, _, where) = self._lines_between(first, behind), self._numbered
         is_whole = selection.starts_line(self._data, first) and selection.starts_line(self._data, behind)
-        if not is_whole or not 0 < numbers[begin] < numbers[end - 1]:
-            return mark
-        return f"[lines {numbers[begin]} to {numbers[end - 1]}{where} left out]"
+        if not is_whole or not lines or not 0 < numbers[lines[0]] < numbers[lines[-1]]:
+            return left_out(self._data, first, behind)
+        return f"[lines {numbers[lines[0]]} to {numbers[lines[-1]]}{where} left out]"
+
+    def _names_left_out(self, first: int, behind: int) -> str:
+        """Return the mark for what is missing, with the files that it is of."""
+        lines, heads = self._lines_between(first, behind), self._headings.first
+        missing = heads[bisect_left(heads, lines.start) : bisect_left(heads, lines.stop)]
+        return f"{left_out(self._data, first, behind)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
         """Return the names that some lines say, by folder, as far as there is room for them."""
