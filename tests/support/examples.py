@@ -19,7 +19,7 @@ HELP = (
 )
 USUAL = "1/3"
 FEWEST_CASES = 4
-FEWEST_INPUTS = 10
+FEWEST_INPUTS = 15
 
 
 @dataclass(frozen=True)

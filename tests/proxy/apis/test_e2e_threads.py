@@ -98,7 +98,7 @@ def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstr
     first.say("What is in the log?")
     other = start("responses", held=True)
     other.client = other.client.with_options(api_key="somebody-elses")
-    other._last, other.extra = first._last, {"extra_body": session}
+    other.last_id, other.extra = first.last_id, {"extra_body": session}
     count = len(upstream.requests)
     with pytest.raises(Exception, match="Penumbra knows of one only what came with this credential"):
         other.say("And now?")

@@ -473,7 +473,7 @@ def test_clients_that_leave_leave_no_connections_behind(
     never = threading.Event()
 
     def connections() -> int:
-        return len(upstream._open)
+        return len(upstream.open_connections)
 
     before = connections()
     for _ in range(5):

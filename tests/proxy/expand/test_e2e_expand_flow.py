@@ -245,7 +245,7 @@ def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, ups
     caller = start(CLIENTS[0])
     caller.messages.append(caller.prompt("What is in the log?"))
     content = caller.ask()
-    answers = [caller._result(call) for call in content]
+    answers = [caller.result(call) for call in content]
     messages = [
         *caller.messages,
         {"role": "assistant", "content": content},

@@ -138,11 +138,11 @@ class Mitmweb(Mitmdump):
 
     web_port = 0
 
-    def _command(self) -> list[str]:
+    def command_line(self) -> list[str]:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.web_port = found.getsockname()[1]
-        program, *rest = super()._command()
+        program, *rest = super().command_line()
         more = {"web_port": str(self.web_port), "web_open_browser": "false", "web_password": "pass"}
         options = [part for name, value in more.items() for part in ("--set", f"{name}={value}")]
         return [program.replace("mitmdump", "mitmweb"), *rest, *options]

@@ -38,9 +38,9 @@ class Mitmweb(Mitmdump):
 
     web_port: int = 0
 
-    def _command(self) -> list[str]:
+    def command_line(self) -> list[str]:
         self.web_port = self.web_port or free_port()
-        _, *arguments = super()._command()
+        _, *arguments = super().command_line()
         options = {"web_open_browser": "false", "web_port": str(self.web_port)}
         options |= {} if IS_11 else {"web_password": PASSWORD}
         more = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]

@@ -126,7 +126,7 @@ def test_where_nothing_helps_the_client_gets_the_first_refusal(
     # The socket works on.
     upstream.window = 0
     caller.messages.clear()
-    caller._last, caller._new = "", 0
+    caller.last_id, caller.known = "", 0
     upstream.script(Model(turn("Never mind.")))
     assert caller.say("Again.") == "Never mind."
 

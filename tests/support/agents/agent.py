@@ -144,7 +144,7 @@ class AnthropicAgent:
             calls = [block for block in content if block["type"] == "tool_use"]
             if not calls:
                 return "".join(block.get("text", "") for block in content)
-            self.messages.append({"role": "user", "content": [self._result(call) for call in calls]})
+            self.messages.append({"role": "user", "content": [self.result(call) for call in calls]})
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
@@ -176,7 +176,7 @@ class AnthropicAgent:
             {**last, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]},
         ]
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["input"])
         content = [{"type": "text", "text": text}] if call["name"] == "Read" else text
         return {"type": "tool_result", "tool_use_id": call["id"], "content": content}
@@ -205,7 +205,7 @@ class OpenAIAgent:
             self.messages.append(message)
             if not message.get("tool_calls"):
                 return str(message["content"])
-            self.messages.extend(self._result(call) for call in message["tool_calls"])
+            self.messages.extend(self.result(call) for call in message["tool_calls"])
 
     def ask(self) -> dict[str, Any]:
         """The answer to the messages as they are."""
@@ -215,7 +215,7 @@ class OpenAIAgent:
         message = self.client.chat.completions.create(**request).choices[0].message
         return dict(message.model_dump(exclude_none=True))
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         function = call["function"]
         text = run_tool(function["name"], json.loads(function["arguments"]))
         return {"role": "tool", "tool_call_id": call["id"], "content": text}

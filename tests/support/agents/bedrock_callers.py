@@ -59,7 +59,7 @@ class ConverseAgent:
             calls = [block["toolUse"] for block in content if "toolUse" in block]
             if not calls:
                 return "".join(block.get("text", "") for block in content)
-            self.messages.append({"role": "user", "content": [self._result(call) for call in calls]})
+            self.messages.append({"role": "user", "content": [self.result(call) for call in calls]})
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
@@ -99,7 +99,7 @@ class ConverseAgent:
                 block["toolUse"]["input"] = json.loads(block["toolUse"]["input"] or "{}")
         return list(blocks.values())
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["input"])
         return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": text}]}}
 

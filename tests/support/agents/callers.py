@@ -54,8 +54,8 @@ class ResponsesAgent:
     extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
 
-    _last: str = ""
-    _new: int = 0
+    last_id: str = ""
+    known: int = 0
 
     def prompt(self, words: str) -> dict[str, Any]:
         return {"role": "user", "content": words}
@@ -66,19 +66,19 @@ class ResponsesAgent:
         while True:
             items = self.ask()
             self.messages += items
-            self._new = len(self.messages)
+            self.known = len(self.messages)
             calls = [item for item in items if item["type"] == "function_call"]
             if not calls:
                 texts = (item["content"][0]["text"] for item in items if item["type"] == "message")
                 return "".join(texts)
-            self.messages += [self._result(call) for call in calls]
+            self.messages += [self.result(call) for call in calls]
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
         tools = [{"type": "function", "name": n, "parameters": schema(k), "strict": False} for n, k in TOOLS]
         request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be careful.", "tools": tools}
-        if self.held and self._last:
-            request |= {"previous_response_id": self._last, "input": self.messages[self._new :]}
+        if self.held and self.last_id:
+            request |= {"previous_response_id": self.last_id, "input": self.messages[self.known :]}
         else:
             request["input"] = self.messages
         if not self.held:
@@ -89,10 +89,10 @@ class ResponsesAgent:
                 response = stream.get_final_response()
         else:
             response = self.client.responses.create(**request)
-        self._last = response.id
+        self.last_id = response.id
         return [json.loads(item.to_json(exclude_none=True)) for item in response.output]
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], json.loads(call["arguments"]))
         return {"type": "function_call_output", "call_id": call["call_id"], "output": text}
 
@@ -125,7 +125,7 @@ class GeminiAgent:
             calls = [part[self.CALL] for part in parts if self.CALL in part]
             if not calls:
                 return "".join(part.get("text", "") for part in parts if not part.get("thought"))
-            self.messages.append({"role": "user", "parts": [self._result(call) for call in calls]})
+            self.messages.append({"role": "user", "parts": [self.result(call) for call in calls]})
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
@@ -143,7 +143,7 @@ class GeminiAgent:
         parts = [part for answer in answers for part in answer.candidates[0].content.parts or ()]
         return [part.model_dump(exclude_none=True) for part in parts]
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["args"])
         named = {key: call[key] for key in ("id", "name") if key in call}
         return {self.RESULT: {**named, "response": {"output": text}}}
@@ -192,7 +192,7 @@ class OllamaAgent:
             self.messages.append(message)
             if not message.get("tool_calls"):
                 return str(message["content"])
-            self.messages += [self._result(call["function"]) for call in message["tool_calls"]]
+            self.messages += [self.result(call["function"]) for call in message["tool_calls"]]
 
     def ask(self) -> dict[str, Any]:
         """The answer to the messages as they are."""
@@ -208,7 +208,7 @@ class OllamaAgent:
         calls = [call.model_dump() for one in answers for call in one.tool_calls or ()]
         return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
 
-    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+    def result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["arguments"])
         return {"role": "tool", "content": text, "tool_name": call["name"]}
 

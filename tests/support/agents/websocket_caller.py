@@ -52,10 +52,10 @@ class Talker:
     """All that was received."""
     socket: ClientConnection | None = None
 
-    _last: str = ""
+    last_id: str = ""
     _asked_from: str | None = None
     """The answer that the last request went on from."""
-    _new: int = 0
+    known: int = 0
 
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
@@ -82,9 +82,9 @@ class Talker:
     def take(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """Go on from an answer."""
         items: list[dict[str, Any]] = response["output"]
-        self._last = response["id"]
+        self.last_id = response["id"]
         self.messages += items
-        self._new = len(self.messages)
+        self.known = len(self.messages)
         return items
 
     def prewarm(self) -> None:
@@ -99,12 +99,12 @@ class Talker:
         frame |= {"instructions": "Be careful.", "include": ["reasoning.encrypted_content"]} | self.extra
         if self.lane:
             frame["stream_id"] = self.lane
-        frame["input"] = self.messages[self._new :]
-        if self._last:
-            frame["previous_response_id"] = self._last
+        frame["input"] = self.messages[self.known :]
+        if self.last_id:
+            frame["previous_response_id"] = self.last_id
         if not self.tools_once:
             frame["tools"] = tools
-        elif self._new == 0 and self.messages:
+        elif self.known == 0 and self.messages:
             namespace = {"type": "namespace", "name": "functions", "tools": tools}
             item = {"type": "additional_tools", "role": "developer", "tools": [namespace]}
             frame["input"] = [item, *frame["input"]]
@@ -150,14 +150,14 @@ class Talker:
         # What the provider says without being asked goes on from here.
         self._asked_from = first["id"]
         assert last["output"] == items
-        self._last = first["id"]
+        self.last_id = first["id"]
         return items
 
     def reconnect(self) -> None:
         """The socket is lost, and with it all that the provider has kept."""
         if self.socket is not None:
             self.socket.close()
-        self.socket, self._last, self._new = None, "", 0
+        self.socket, self.last_id, self.known = None, "", 0
 
     def close(self) -> None:
         if self.socket is not None:

@@ -74,7 +74,7 @@ class Way:
         self.strike, self.deaf = "", False
         self.set("open")
 
-    async def _while(self, holds: Callable[[], bool]) -> None:
+    async def wait_while(self, holds: Callable[[], bool]) -> None:
         while holds():
             await self._changed.wait()
 
@@ -82,7 +82,7 @@ class Way:
         with suppress(OSError):
             if self.mode != "broken":
                 self._clients.add(client)
-                await self._while(lambda: self.mode == "cut")
+                await self.wait_while(lambda: self.mode == "cut")
                 passage = _Passage(self, reader, client)
                 await passage.forward()
         self._clients.discard(client)
@@ -116,7 +116,7 @@ class _Passage:
                         way.mode = "unanswered"
                     if self.struck == "lost":
                         break
-                await way._while(lambda: way.mode == "cut")
+                await way.wait_while(lambda: way.mode == "cut")
                 far.write(data)
                 await far.drain()
         far.close()
@@ -130,7 +130,7 @@ class _Passage:
                     self._fail(struck)
                 if struck == "broken":
                     break
-                await way._while(self._is_held)
+                await way.wait_while(self._is_held)
                 self.client.write(data)
                 await self.client.drain()
                 if struck == "answered":

@@ -107,7 +107,7 @@ class Mitmdump:
         """A client's context that trusts this proxy's CA and nothing else."""
         return ssl.create_default_context(cafile=str(self.ca_file))
 
-    def _command(self) -> list[str]:
+    def command_line(self) -> list[str]:
         modes = {
             "reverse": f"reverse:http://127.0.0.1:{self.upstream.port}",
             "reverse-tls": f"reverse:https://localhost:{self.upstream.tls_port}",
@@ -147,11 +147,11 @@ class Mitmdump:
             **self.environment,
         }
         if self.starter is not None and self.addon:
-            self.process = self.starter.start(self._command(), environment, self.log_file)
+            self.process = self.starter.start(self.command_line(), environment, self.log_file)
             return self.process
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
         return self.process
 

@@ -63,7 +63,7 @@ class Upstream:
         """A Responses stream begins before it is looked whether its request fits."""
         self._script: list[Response] | Script = []
         self._connections = itertools.count()
-        self._open: set[asyncio.Task[None]] = set()
+        self.open_connections: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="upstream", daemon=True)
         self._thread.start()
@@ -117,8 +117,8 @@ class Upstream:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            self._open.add(task)
-            task.add_done_callback(self._open.discard)
+            self.open_connections.add(task)
+            task.add_done_callback(self.open_connections.discard)
             peer = Peer(reader, writer, next(self._connections), context is not None)
             with contextlib.suppress(asyncio.CancelledError):
                 await serve(peer, self._answer, self._converse)
@@ -127,9 +127,9 @@ class Upstream:
         return int(server.sockets[0].getsockname()[1])
 
     async def _stop(self) -> None:
-        for task in list(self._open):
+        for task in list(self.open_connections):
             task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.gather(*self.open_connections, return_exceptions=True)
 
     # -- one WebSocket
 
