@@ -143,7 +143,7 @@
         svg("rect", { ...place, y: zero - cached, height: cached, class: "cached" }),
         svg("rect", { ...place, y: zero - cached - read, height: Math.max(read, 0.5), class: turn.miss ? "missed" : "read" }));
     });
-    const label = "Input tokens of each turn: from the cache, read anew, and missed. The turns below say the same in words.";
+    const label = "Input tokens of each turn: from the cache, read anew, and missed, as the turns below in words.";
     return el("figure", {}, el("figcaption", {}, "Input tokens, a bar for each turn"),
       svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...scaleLines(width, zero, most, room, tokens), ...drawn),
       el("ul", { class: "key" }, square("cached", "from the provider's cache"), square("read", "read anew"), square("missed", "read anew, though it should have been cached")));
@@ -261,8 +261,8 @@
         ["money, net", (row) => money(row.amounts)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
       ], rows);
       return [
-        el("h1", {}, "Tools, agents and projects"), el("h2", {}, "Agents"), sums("Agents, by what their requests say they are", "agent", now.agents),
-        el("h2", {}, "Projects"), sums("Projects, by the folder that an agent says it works in", "project", now.projects),
+        el("h1", {}, "Tools, agents and projects"), el("h2", {}, "Agents"), sums("Agents, as their requests name them", "agent", now.agents),
+        el("h2", {}, "Projects"), sums("Projects, by the folder that agents name", "project", now.projects),
         el("h2", {}, "Tools"), groupTable("New results, each counted once; tokens are estimated", "tool", now.tools),
         el("h2", {}, "Declared and never called"),
         el("p", { class: "soft" }, "Tools that stand in at least ten requests of a project in the last 30 days and that no model called there. Penumbra leaves declarations as they are; the setting of your agent takes them out. Tokens are estimated, money is at the price of cached input."),
@@ -271,7 +271,7 @@
           ["requests", (row) => number(row.requests)], ["tokens", (row) => tokens(row.tokens)], ["money", (row) => (row.dollars ? dollars(row.dollars) : "–")],
           ["takes them out", (row) => (row.setting ? `${row.file}: ${row.setting}` : ""), "wrap"],
         ], unused.slice(0, 100)),
-        el("h2", {}, "Families"), groupTable("What the results were taken for", "family", now.families),
+        el("h2", {}, "Families"), groupTable("Kinds of results", "family", now.families),
         el("h2", {}, "Left alone"), table("Requests of LLMs that went through untouched", [["reason", (row) => row[0], "wrap"], ["requests", (row) => number(row[1])]], Object.entries(now.untouched)),
       ];
     },
