@@ -35,7 +35,7 @@ from penumbra.redaction import placeholder
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
-from penumbra.store.exchanges import HeldResult
+from penumbra.store.exchanges import ProviderResult
 from penumbra.store.stores import Unsaid
 
 _HEAD = 2_000
@@ -61,7 +61,7 @@ class Inputs:
     """Forms by external compressors for new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
-    held: tuple[HeldResult, ...] = ()
+    provider_results: tuple[ProviderResult, ...] = ()
     """Results that the provider has before the request, in order."""
     show: ShowName = one_line
     """The function that shows names of tools and calls."""

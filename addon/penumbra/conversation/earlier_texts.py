@@ -23,7 +23,7 @@ from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.store.decisions import Facts
-from penumbra.store.exchanges import HeldResult
+from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
 
 _CALL_ID = attrgetter("result.call_id")
@@ -89,7 +89,7 @@ class EarlierTexts:
     """Line indexes of active conversations."""
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are not all there."""
-    held: tuple[HeldResult, ...] = ()
+    provider_results: tuple[ProviderResult, ...] = ()
     """Results that the provider has before the request, in order."""
     clean: Clean = str
     """Takes the secrets out of what references name calls by."""
@@ -124,7 +124,7 @@ class EarlierTexts:
             self._front, _ = document.place(document.items(messages)[self._compaction])
         self._beginnings = Beginnings(self.request.scope)
         self._seen = dedup.Seen.of(map(_CALL_ID, self.request.items))
-        for result in self.held:
+        for result in self.provider_results:
             name = result.name
             mark = b"held" + result.key + name.encode("utf-8", "surrogatepass")
             self._texts.append(_Text(result.key, mark, len(name), None, None, held_name=name))
@@ -135,7 +135,7 @@ class EarlierTexts:
     @property
     def is_simple(self) -> bool:
         """True if notes of the first messages depend only on their texts and on which ids name a result."""
-        return self._compaction < 0 and not self.held and not self.edited_calls
+        return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def so_far(self) -> TextsSoFar:
         """State of the notes so far, from which a later request can resume."""
@@ -286,13 +286,14 @@ class EarlierTexts:
             last = self._output = text, call, earlier_lines.output_of(text, call)
         return last[2]
 
-    def _is_first(self, held: _Text) -> bool:
+    def _is_first(self, text: _Text) -> bool:
         """True if nothing that the provider has stands before the first result of this name."""
-        return self._seen.is_referable(held.key) and self._is_all()
+        return self._seen.is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
         """True if all is known that the provider has before the request."""
-        return not self.held or (len(self.held) < provider_history.MOST and self.held[0].key != b"")
+        results = self.provider_results
+        return not results or (len(results) < provider_history.MOST and results[0].key != b"")
 
     def call(self, result: ResultText) -> Call:
         """The classified call of one of the request's results."""

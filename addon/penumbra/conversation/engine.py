@@ -57,7 +57,7 @@ from penumbra.redaction.redact_calls import Redact, ShowName
 from penumbra.store import history
 from penumbra.store.conversations import LearnedLimits
 from penumbra.store.database import Database
-from penumbra.store.exchanges import HeldResult
+from penumbra.store.exchanges import ProviderResult
 from penumbra.store.key_file import installation_key
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
@@ -198,7 +198,7 @@ class Engine:
         if changed is None:
             return None
         if isinstance(changed, bytes):
-            prepared = sent.prepared and replace(sent.prepared, held=())
+            prepared = sent.prepared and replace(sent.prepared, provider_results=())
             cut = replace(sent.rewritten, body=changed, is_cut=True)
             return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed
@@ -355,7 +355,7 @@ class Engine:
         """The inputs with what is asked of others: the provider's history, external compressors, the store.
         Raises OverrideError, RedactionError."""
         request, past, redact = inputs.request, inputs.past, inputs.redact
-        held = provider_history.results_before(request, prepared)
+        results = provider_history.results_before(request, prepared)
         references = comparing(prepared.references, request, past, redact) if prepared else None
         show = await self.rules.show()
         external = await self._compressors.forms(incoming, request, past, redact, references, turn.do, show)
@@ -369,7 +369,7 @@ class Engine:
             past=past,
             references=references,
             external=external,
-            held=held,
+            provider_results=results,
             show=show,
             # Values that are put back are a matter of the conversation.
             shown=None if request.settings.restores_secrets else self._shown_texts,
@@ -411,11 +411,11 @@ class Engine:
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared, turn: Turn
     ) -> Prepared:
         """With the results that the provider has when it has answered, where it keeps the history."""
-        held: tuple[HeldResult, ...] = ()
+        results: tuple[ProviderResult, ...] = ()
         if prepared.threaded:
             after = partial(provider_history.results_after, inputs, rewritten)
-            held = await turn.go_on(after, heavy=inputs.is_heavy)
-        return replace(prepared, held=held, show=inputs.show)
+            results = await turn.go_on(after, heavy=inputs.is_heavy)
+        return replace(prepared, provider_results=results, show=inputs.show)
 
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None

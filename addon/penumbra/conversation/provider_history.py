@@ -21,7 +21,7 @@ from penumbra.conversation import dedup
 from penumbra.conversation.call_names import call_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Prepared
-from penumbra.store.exchanges import HeldResult
+from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 MOST = 128
 """Results of a history that are remembered: the latest."""
-_MORE = (HeldResult(b"", b"", "", "", complete=False),)
+_MORE = (ProviderResult(b"", b"", "", "", complete=False),)
 """More may stand there, of which nothing is known."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
@@ -104,7 +104,7 @@ _MAY_DROP = "may drop parts of it (truncation, context_management, compaction)"
 _UNKNOWN = "Penumbra knows of one only what came with this credential and with the tool expand_context"
 
 
-def results_before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...]:
+def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
     """The results before a request. Raises OverrideError where its caller relies on more than is certain."""
     is_sure = keeps_all(request.document, request.conversation.messages)
     if _wants_duplicates(request):
@@ -113,7 +113,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[HeldRes
         if prepared is None or not prepared.is_followed:
             raise OverrideError(_REFUSED.format(_UNKNOWN))
     if prepared is not None and prepared.is_followed and is_sure:
-        return prepared.held
+        return prepared.provider_results
     return _MORE if is_elsewhere(request.document) else ()
 
 
@@ -126,7 +126,7 @@ def _wants_duplicates(request: Request) -> bool:
     return has_results and is_elsewhere(request.document)
 
 
-def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[HeldResult, ...]:
+def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:
     """The results that the provider has when it has answered a request, in order; only the latest of them.
     May run outside of the event loop."""
     request = inputs.request
@@ -138,18 +138,18 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[HeldResult, ...
     # Several texts of one result are one result to a reader.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
-    held = []
+    later = []
     for entry in new:
         given = decoded_arguments(request.document, entry.item.result.call)
         name = call_name(entry.item.tool, given, inputs.clean, inputs.show, inputs.shown)
-        held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
-    return tuple([*inputs.held, *held][-MOST:])
+        later.append(_provider_result(entry, name, is_unique=times[entry.item.result.call_id] == 1))
+    return tuple([*inputs.provider_results, *later][-MOST:])
 
 
-def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:
+def _provider_result(entry: Shown, name: str, *, is_unique: bool) -> ProviderResult:
     item, facts = entry.item, entry.facts
     is_whole = facts.how not in ("duplicate", "superseded", "recovered")
     is_referable = is_unique and is_whole and dedup.can_name(entry.item.result.call_id, entry.item.tool)
     if not is_referable:
-        return HeldResult(b"", item.key, "", name, complete=False)
-    return HeldResult(item.digest, item.key, item.tool, name, facts.loss < Loss.LOSSY)
+        return ProviderResult(b"", item.key, "", name, complete=False)
+    return ProviderResult(item.digest, item.key, item.tool, name, facts.loss < Loss.LOSSY)

@@ -88,10 +88,10 @@ def comparing(
     def items() -> dict[str, Item]:
         return {past[item.key].facts.ref: item for item in request.items if item.key in past}
 
-    def held(ref: str) -> str | None:
+    def carried(ref: str) -> str | None:
         return original(request, items()[ref], redact) if ref in items() else None
 
-    return replace(references, held=held)
+    return replace(references, carried=carried)
 
 
 class Carried:

@@ -147,7 +147,7 @@ def rewrite(
     """
     request = inputs.request
     earlier = EarlierTexts(
-        request, line_indexes, edited_calls, inputs.held, inputs.clean, inputs.show, inputs.shown
+        request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
     )
     decider = Decider(inputs, earlier)
     shown = _remembered(inputs, decider) if _may_remember(inputs, earlier) else []

@@ -123,13 +123,13 @@ class Expansions:
     ) -> Prepared | None:
         tools = wire.tools(document)
         owner = _owner(format_name, caller)
-        history, held = await self._history(wire, document, caller, owner, before)
+        history, named = await self._history(wire, document, caller, owner, before)
         if reference.name_for(tools) is None and not history.is_elsewhere:
             return None
         past = await self._exchanges.get(history.all_keys())
-        if held is not None:
-            past[history.keys[0]] = held
-        name = reference.name_for(tools) or (held.tool if held else "")
+        if named is not None:
+            past[history.keys[0]] = named
+        name = reference.name_for(tools) or (named.tool if named else "")
         if not name:
             return None
         if reference.name_for(tools) is None and (tools.own or not tools.continuable):
@@ -159,15 +159,15 @@ class Expansions:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
-        conversation = held.conversation if held is not None and held.scope == caller.scope else b""
+        conversation = named.conversation if named is not None and named.scope == caller.scope else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
             self._key, conversation or caller.conversation(), name, conditions.hint, carries_all
         )
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
         made = replace(made, begins=latest is None and bool(history.visible))
-        if held is not None and held.scope == caller.scope:
-            made = replace(made, held=held.held, is_followed=True)
+        if named is not None and named.scope == caller.scope:
+            made = replace(made, provider_results=named.held, is_followed=True)
         renewed = latest is not None and latest.scope != caller.scope
         return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
 
@@ -176,19 +176,19 @@ class Expansions:
     ) -> tuple[History, PastResponse | None]:
         """Keys of the responses in a request, and the state of one that it only names."""
         visible = wire.visible(document)
-        named = visible[0].response_id if visible else ""
-        if not named:
+        response_id = visible[0].response_id if visible else ""
+        if not response_id:
             chain = before or prefix_hash.of(document)
             return hidden_exchanges.read(wire, document, visible, owner, b"", chain), None
-        elsewhere = caller.elsewhere(named)
+        elsewhere = caller.elsewhere(response_id)
         key = exchange_key(elsewhere, visible[0])
-        held = (await self._exchanges.get([key])).get(key)
-        if held is not None and held.scope != caller.scope and held.hidden is not None:
+        named = (await self._exchanges.get([key])).get(key)
+        if named is not None and named.scope != caller.scope and named.hidden is not None:
             # Originals are for the credential that they were kept for; the calls need results all the same.
-            results = tuple(map(hidden_exchanges.forgotten, held.hidden.results))
-            held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
-        chain = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
-        return hidden_exchanges.read(wire, document, visible, owner, elsewhere, chain), held
+            results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
+            named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
+        chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
+        return hidden_exchanges.read(wire, document, visible, owner, elsewhere, chain), named
 
     async def _belongs(
         self,
@@ -368,7 +368,7 @@ class Expansions:
                 conversation=prepared.references.scope,
                 scope=caller.scope,
                 history=history,
-                held=prepared.held,
+                held=prepared.provider_results,
             )
             key = exchange_key(caller.elsewhere(response_id), visible)
             await self._exchanges.put({key: response}, behind=True)

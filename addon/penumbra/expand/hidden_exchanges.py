@@ -21,7 +21,7 @@ from penumbra.expand import query
 from penumbra.expand.reference import Caller, References
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store import exchanges
-from penumbra.store.exchanges import HeldResult, PastResponse
+from penumbra.store.exchanges import PastResponse, ProviderResult
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
 from penumbra.wire.prefix_memory import Fold
@@ -225,7 +225,7 @@ class Prepared:
     inherit: Inherit | None = None
     """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
     earlier: bytes = b""
-    held: tuple[HeldResult, ...] = ()
+    provider_results: tuple[ProviderResult, ...] = ()
     """Results that the provider will have after its answer; before that, those that it has."""
     is_followed: bool = False
     """The provider keeps the history, and all of it came from this caller."""

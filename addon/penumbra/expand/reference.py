@@ -131,7 +131,7 @@ class References:
     hint: bool
     is_brief: bool = True
     """The request carries all texts of its conversation, so that brief references can't collide."""
-    held: Callable[[str], str | None] = _none
+    carried: Callable[[str], str | None] = _none
     """Redacted originals of earlier references that the request carries."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
     """Brief references and their whole forms."""
@@ -143,7 +143,7 @@ class References:
             return long
         short = brief(long)
         if short not in self._taken:
-            past = self.held(short)
+            past = self.carried(short)
             self._taken[short] = long if past is None else self.whole(past)
         return short if self._taken[short] == long else long
 

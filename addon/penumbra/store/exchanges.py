@@ -23,11 +23,11 @@ from penumbra.store.table import compress, decompress
 _KEY_BYTES = 16
 _MEMORY_BYTES = 16_000_000
 _ENTRY_BYTES = 500
-_HELD_BYTES = 250
+_RESULT_BYTES = 250
 
 
 @dataclass(frozen=True, slots=True)
-class HeldResult:
+class ProviderResult:
     """A result that the provider holds before a response."""
 
     digest: bytes
@@ -61,7 +61,7 @@ class PastResponse:
     is for the next request to say."""
     declared_at: bytes = b""
     """The chain up to the message after which the injected tool is declared; empty: with the other tools."""
-    held: tuple[HeldResult, ...] = ()
+    held: tuple[ProviderResult, ...] = ()
     """Under a response's id: the latest results before it, in order."""
 
 
@@ -115,8 +115,8 @@ _DECODER = msgspec.msgpack.Decoder(PastResponse)
 
 
 def _weigh(response: PastResponse) -> int:
-    held = sum(_HELD_BYTES + len(result.tool) + len(result.name) for result in response.held)
-    hidden, own = response.hidden, _ENTRY_BYTES + held
+    results = sum(_RESULT_BYTES + len(result.tool) + len(result.name) for result in response.held)
+    hidden, own = response.hidden, _ENTRY_BYTES + results
     if hidden is None:
         return own
     return own + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))

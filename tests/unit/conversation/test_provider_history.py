@@ -136,13 +136,13 @@ def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None
         turns += [call(number, f"cat part {number}"), ("result", call(number, "")[1], f"{number} {FIRST}")]
     sent = Chain(callers).send(*turns)
     assert sent.prepared is not None
-    held = sent.prepared.held
+    held = sent.prepared.provider_results
     assert [result.name for result in held] == [f"Bash cat part {number}" for number in range(72, 200)]
     long = json.loads(API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True))
     long["input"][1]["name"] = "b" * 100_000
     sent = callers.send(API, json.dumps(long).encode(), KEY)
     assert sent.prepared is not None
-    [result] = sent.prepared.held
+    [result] = sent.prepared.provider_results
     assert not result.digest
     assert len(result.name) + len(result.tool) < 1_000
 
@@ -178,7 +178,7 @@ def test_nothing_is_held_across_a_compaction(callers: Callers) -> None:
         body["input"].insert(place, {"type": "compaction", "encrypted_content": "opaque"})
         sent = callers.send(API, json.dumps(body).encode(), KEY)
         assert sent.prepared is not None
-        assert not any(result.digest for result in sent.prepared.held)
+        assert not any(result.digest for result in sent.prepared.provider_results)
 
 
 def test_calls_are_not_counted_from_one_that_may_not_be_the_first(callers: Callers) -> None:

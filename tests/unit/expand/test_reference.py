@@ -50,7 +50,7 @@ def test_what_two_texts_have_in_common_is_the_reference_of_the_first(monkeypatch
 def test_a_reference_of_the_past_stays_that_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "_MANY", 1)
     past = {reference.SAMPLE: "one"}
-    references = reference.References(KEY, b"scope", "expand_context", False, held=past.get)
+    references = reference.References(KEY, b"scope", "expand_context", False, carried=past.get)
     assert references.ref("two") == references.whole("two")
     assert references.ref("one") == reference.SAMPLE
 
