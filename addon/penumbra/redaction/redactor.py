@@ -39,7 +39,7 @@ from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import NOTHING, Allowed, Rule, read
 from penumbra.redaction.span import Finder, Rank, Span, elsewhere
-from penumbra.redaction.view import View, without
+from penumbra.redaction.view import without
 from penumbra.short_texts import remembered
 
 
@@ -283,8 +283,9 @@ class Redactor:
         if view is None:
             return []
         gaps = placeholder.Gaps(data, taken)
-        found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
-        return _back(view, [gaps.whole(span, view.data) for span in found])
+        found = (span for span in self._shown(view.data, hint) if gaps.concern(span))
+        whole = (gaps.whole(span, view.data) for span in found)
+        return [span.at(*view.origin(span.start, span.end)) for span in whole]
 
     def _seen(self, data: bytes, hint: Hint, shown: frozenset[Sign]) -> list[Span]:
         low = data.lower()
@@ -418,8 +419,3 @@ def _merge(spans: list[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
-
-
-def _back(view: View, spans: list[Span]) -> list[Span]:
-    """Spans of a view, as they stand in the text."""
-    return [span.at(*view.origin(span.start, span.end)) for span in spans]

@@ -121,16 +121,10 @@ def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> li
 
 
 _FINDERS = (
-    *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "login-list"),
-    *(
-        "lone-credential",
-        "prefixed-token",
-        "printed-credential",
-        "printed-secret",
-        "private-key",
-        "user-list",
-    ),
+    "cookie dotted-token encoded-secret kubernetes-secret login-list lone-credential prefixed-token"
+    " printed-credential printed-secret private-key user-list"
 )
+"""Ids under which the finds of code are counted that need no name."""
 _BY_NAME = ("column", "member", "name", "record")
 """Ids under which the finds of code are counted, after a name's kind: `name-password`."""
 
@@ -199,4 +193,4 @@ def _labels() -> Mapping[str, str]:
 
 def _ids_of_finders() -> set[str]:
     labels = Names().labels()
-    return {*_FINDERS, *(f"{place}-{label}" for place in _BY_NAME for label in labels)}
+    return {*_FINDERS.split(), *(f"{place}-{label}" for place in _BY_NAME for label in labels)}

@@ -52,18 +52,13 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def _elsewhere() -> frozenset[str]:
-    return frozenset(_table()["elsewhere"])
+def _words(key: str) -> frozenset[str]:
+    return frozenset(_table()[key])
 
 
 @rules.cached
 def _path_keys() -> frozenset[str]:
     return frozenset(key.casefold() for key in tools.tool_rules().arguments.path)
-
-
-@cache
-def _path_words() -> frozenset[str]:
-    return frozenset(_table()["path_words"])
 
 
 @rules.until_changed
@@ -74,7 +69,7 @@ def names_file(member: str) -> bool:
         return False
     words = _WORDS.findall(member)
     last = words[-1].casefold() if words else ""
-    return member.casefold() in _path_keys() or last in _path_words()
+    return member.casefold() in _path_keys() or last in _words("path_words")
 
 
 def folder_keys() -> tuple[str, ...]:
@@ -103,14 +98,9 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
         return False
     return any(
         _DOT.search(text) is not None
-        or not _moving_words().isdisjoint(_WORD.findall(text.translate(_QUOTES).casefold()))
+        or not _words("moving_words").isdisjoint(_WORD.findall(text.translate(_QUOTES).casefold()))
         for text in texts
     )
-
-
-@cache
-def _moving_words() -> frozenset[str]:
-    return frozenset(_table()["moving_words"])
 
 
 def edit_kind(tool: str) -> Kind:
@@ -186,7 +176,7 @@ def read_from(tool: str, arguments: Any, folder: Folder) -> str:
         return ""
     if not call.shell and tools.category(tool) not in _OF_FILES:
         return ""
-    if call.shell and not _elsewhere().isdisjoint(_WORD.findall(call.line)):
+    if call.shell and not _words("elsewhere").isdisjoint(_WORD.findall(call.line)):
         return ""
     return folder.file(call.path, _workdir(arguments))
 
