@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penumbra.compress import reader_numbers
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
@@ -46,7 +45,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
     numbers may be data: only the call, or an otherwise unused mark, shows that they count lines."""
     call = source.call
     reads = call.category == "read" and not call.shell
-    is_own = reads and reader_numbers.may_be_the_files(text, source.original, call)
+    is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
     numbered = call.is_numbered and not is_own and _begins_where_asked(text, source)
     if not numbered and not (call.category == "other" and "→" in text):
         return None

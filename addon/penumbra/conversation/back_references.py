@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from penumbra.compress import facts, reader_numbers, token_estimate
+from penumbra.compress import facts, token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import Told
@@ -40,8 +40,6 @@ from penumbra.conversation.said_lines import From, Said, SaidLines, ShownFile, S
 
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""
-_HEADING = 2_000
-"""Characters in which a thinned text says that it is thinned."""
 _CONVERSATIONS = 32
 _CHARACTERS = 10_000_000
 """Characters of all texts that are noted. Their lines take seven bytes of memory for each character; what was
@@ -60,8 +58,6 @@ class Earlier:
 
     key: bytes
     """Key of the text in the request; empty for the text that is being written."""
-    is_file: bool
-    """The text is that of a file, or what a call was given to write."""
     is_given: bool
     """The text is an argument of a call."""
     numbers: Sequence[int]
@@ -138,25 +134,22 @@ class LineIndex:
         text: str,
         original: str | None = None,
         *,
-        is_file: bool = False,
-        is_numbered: bool = True,
+        is_numbered: bool = False,
         is_given: bool = False,
         is_lossy: bool = False,
         first: int = 0,
     ) -> None:
         """Add a text of what was noted last, as it was forwarded. `original`: the output that the text was
         made of, if that has other lines; then only its lines can be referred to. `is_lossy`: not all of it is
-        there. `is_file`: it is that of a file; `is_numbered`: numbers before its lines are a reader's;
-        `first`: that of its first line, where there are none and the call tells. `is_given`: it is what a
-        call was given."""
-        is_numbered = is_file and is_numbered
+        there. `is_numbered`: numbers before its lines are a file's reader's; `first`: that of its first
+        line, where there are none and the call tells. `is_given`: it is an argument of a call."""
         numbers, lines, counted = self._read(text, is_numbered, first)
         shown: Sequence[str | None] = lines
         if original is not None:
             _, output, _ = _read(original, is_numbered)
             shown = earlier_lines.standing(lines, output)
             numbers = earlier_lines.numbers(shown, output) if counted else numbers
-        self._places.note(Earlier(key, is_file, is_given, numbers, counted, shown), shown)
+        self._places.note(Earlier(key, is_given, numbers, counted, shown), shown)
         self._said.note(key, shown)
         if not is_given:
             self._untold.append(shown if is_lossy else lines)
@@ -185,14 +178,14 @@ class LineIndex:
         in_front: int = 0,
     ) -> Referring | None:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
-        printed it; `name`: how references name the call;
-        `original`: as of `note_text`: all other lines stay; `lossy`: lines that were said here and there may
-        be left out; `in_front`: lines that a text with references gets before it."""
+        printed it; `name`: how references name the call; `original`: as of `note_text`: all other lines stay;
+        `lossy`: lines that were said here and there may be left out; `in_front`: lines that a text with
+        references gets before it."""
         # In a tenth of the time it is known of most texts.
         if (": same as " in text or " said before" in text) and _MARKER.search(text):
             return None
         is_file = call.is_quoted
-        is_numbered = is_file and reader_numbers.count_lines(text, call, original)
+        is_numbered = is_file and line_numbers.count_lines(text, call, original)
         numbers, lines, counted = self._read(text, is_numbered)
         output: Sequence[str | None] = lines
         if original is not None:
@@ -208,11 +201,6 @@ class LineIndex:
         if lossy and all(part.earlier.key for part, _ in parts):
             known = ["\x00" if line is None else line for line in output]
             said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
-            if len({part.earlier.key for part, _ in parts}) + bool(said) > 1:
-                # Several runs that showed a line are not distinguished.
-                whole = self._of_runs(known, parts, matcher)
-                if sum(map(len, whole)) >= sum(map(len, said)) + sum(part.length for part, _ in parts):
-                    parts, said = [], whole
         if (" more time" in text) and (first := folding.counted_lines(lines)):
             # A mark is shown with the lines that it counts.
             ends = [(part, meant, _end(part.start, part.length, first, lines)) for part, meant in parts]
@@ -241,15 +229,6 @@ class LineIndex:
         last = self._calls.last(name) if known is From.LAST else None
         if known is From.ANYWHERE or last is not None:
             yield from self._said.stretches(lines, gaps, matcher.staying, last)
-
-    def _of_runs(
-        self, lines: Sequence[str], parts: Iterable[tuple[_Part, Name]], matcher: _Matcher
-    ) -> list[Said]:
-        """The known lines of the whole text where all its parts refer to output of runs."""
-        are_runs = not any(part.earlier.is_file or part.earlier.is_given for part, _ in parts)
-        if not are_runs or said_lines.known_from(matcher.call) is not From.ANYWHERE:
-            return []
-        return list(self._said.stretches(lines, [(0, len(lines))], matcher.staying))
 
     def _read(self, text: str, is_numbered: bool, first: int = 0) -> _Lines:
         last, self._last = self._last, None
@@ -339,7 +318,7 @@ class _Matcher:
         if file is None and len(set(lines)) < len(lines):
             counts = Counter(lines)
             repeated = [line if counts[line] > 1 else None for line in lines]
-            own.note(Earlier(b"", False, False, numbers, True, shown), repeated)
+            own.note(Earlier(b"", False, numbers, True, shown), repeated)
         return cls(earlier, own, lines, shown, output, call, file)
 
     def parts(self) -> Iterator[_Part]:
@@ -464,7 +443,7 @@ class _Writer:
 
     def _numbered(self, line: str, position: int) -> str:
         """A line of a thinned text with its number."""
-        if not self.numbers or line_numbers.LEGEND not in self.text[:_HEADING]:
+        if not self.numbers or line_numbers.LEGEND not in self.text[: line_numbers.HEADING]:
             return line
         number = self.numbers[position]
         separator = line_numbers.separator_of(self.text.split("\n", 60)[:60])

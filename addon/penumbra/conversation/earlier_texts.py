@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
-from penumbra.compress import reader_numbers
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, Told
+from penumbra.compress.stages import line_numbers
 from penumbra.conversation import dedup, earlier_lines, provider_history
 from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes, Referring
 from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_name
@@ -257,7 +257,7 @@ class EarlierTexts:
             said = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
             if len(longest) >= LEAST:
-                index.note_text(text.key, name, longest, is_file=True, is_numbered=False, is_given=True)
+                index.note_text(text.key, name, longest, is_given=True)
             return
         # Several texts of one result are one result to a reader.
         before = self._texts[position - 1] if position else None
@@ -272,8 +272,7 @@ class EarlierTexts:
             original = None if text.original is None else self._output_of(text.original, call)
             index.note_text(
                 *(text.key, name, text.text, original),
-                is_file=call.is_quoted,
-                is_numbered=reader_numbers.count_lines(text.text, call, original),
+                is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.is_lossy,
                 first=first,
             )

@@ -24,7 +24,7 @@ def index(*texts: tuple[str, str], is_file: bool = False) -> LineIndex:
     for number, (call, text) in enumerate(texts):
         key = bytes([number + 1])
         line_index.note(key, call)
-        line_index.note_text(key, call, text, is_file=is_file)
+        line_index.note_text(key, call, text, is_numbered=is_file)
     return line_index
 
 
@@ -145,7 +145,7 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     written = "what Write a.py was given"
     line_index = LineIndex()
     line_index.note(b"\x01", written)
-    line_index.note_text(b"\x01", written, "\n".join(old), is_file=True, is_given=True)
+    line_index.note_text(b"\x01", written, "\n".join(old), is_given=True)
     made = line_index.with_references(numbered(old), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n") == [
@@ -185,12 +185,12 @@ def test_what_is_counted_is_said() -> None:
     for key, start in ((b"1", 3000), (b"2", 100)):
         line_index.note(key, part)
         text = "\n".join(lines) if key == b"1" else "\n".join(code(100, 160))
-        line_index.note_text(key, part, f"Output:\n{text}", is_file=True, first=start)
+        line_index.note_text(key, part, f"Output:\n{text}", first=start)
     made = line_index.with_references("\n".join(lines), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n")[1] == "[58 lines: same as in Bash sed a.py, lines 3001 to 3058]"
     line_index.note(b"3", part)
-    line_index.note_text(b"3", part, "\n".join(code(200, 260)), is_file=True, first=3050)
+    line_index.note_text(b"3", part, "\n".join(code(200, 260)), first=3050)
     made = line_index.with_references("\n".join(lines), read_of("a.py"))
     assert made is not None
     assert "same as in Bash sed a.py (the 1st), lines 3001 to 3058]" in made.text

@@ -51,15 +51,6 @@ def test_what_is_known_goes_and_what_is_new_stays() -> None:
     assert found.keys == {b"\x00", b"\x01"}
 
 
-def test_lines_of_several_runs_are_one_mark() -> None:
-    """Which run has shown a line, nobody asks; a single one is named."""
-    third = [f"target {n} of the second stage is linked with all parts" for n in range(30)]
-    index = shown("\n".join(STEPS), "\n".join(OTHER), "\n".join(third))
-    lines = ["check", *STEPS[5:15], *OTHER[3:13], *third[9:19], "all is well"]
-    assert made(index, lines) == ["check", "[30 lines said before]", "all is well"]
-    assert "same as in Bash ./run 1" in made(index, ["check", *OTHER[3:23], "all is well"])[2]
-
-
 @pytest.mark.parametrize(
     "summary",
     [

@@ -10,6 +10,8 @@ Read tools put a number before each line, which costs about a fifth of the token
 Lines between two numbered ones count up, so nothing is lost, and the text of a line is exactly
 what stands in the file: it can be quoted in an edit. A run's first and last lines keep their
 numbers. The padding of the numbers goes.
+
+Numbers may also be the file's own: `may_be_the_files` and `count_lines` tell them from a reader's.
 """
 
 from __future__ import annotations
@@ -21,8 +23,13 @@ from functools import lru_cache
 from itertools import pairwise
 from operator import sub
 
+from penumbra.compress.calls.classify import Call
+from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
+
 _STEP = 20
 LEGEND = "[not every line is numbered]"
+HEADING = 2_000
+"""Characters in which a thinned text says that it is thinned."""
 _SHORTEST = 8
 """Numbered lines below which nothing is done."""
 _HEADER = 40
@@ -180,7 +187,7 @@ def first_number(text: str) -> int | None:
     return next((line.number for line in numbered if line is not None), None)
 
 
-def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
+def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
     """True if the numbers may be the file's own: they are not padded, and the sign after them is none that
     the tool is known to write."""
     lines = text.split("\n", _HEADER)[:_HEADER]
@@ -317,3 +324,24 @@ def _counted(numbers: list[int]) -> list[tuple[int, int]]:
         for left, right in pairwise(places)
         if 1 < right - left == numbers[right] - numbers[left]
     ]
+
+
+def may_be_the_files(text: str, original: str, call: Call) -> bool:
+    """True if the numbers in what a tool has read may be the file's. `original`: the result as it came."""
+    if has_own_tags(text):
+        return True
+    first = first_number(text)
+    is_asked = first is not None and first > 1 and first in call.numbers
+    is_told = is_asked or is_in_tags(original, call.path)
+    return not is_told and _may_be_of_the_file(text, call.signs)
+
+
+def count_lines(text: str, call: Call, original: str | None = None) -> bool:
+    """True if the numbers in a text of files, if it has any, are known to count its lines. `original`: the
+    output that it was made of, if that has other lines."""
+    if LEGEND in text[:HEADING]:
+        return True
+    if call.shell or call.category != "read":
+        return call.is_numbered
+    came = text if original is None else original
+    return not may_be_the_files(came, came, call)
