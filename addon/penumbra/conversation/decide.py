@@ -36,7 +36,7 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import PLACEHOLDER_NOTE, Decision, Facts
 from penumbra.store.exchanges import ProviderResult
-from penumbra.store.stores import Unsaid
+from penumbra.store.stores import Gaps
 
 _HEAD = 2_000
 """Characters in which a result says how large it is."""
@@ -67,7 +67,7 @@ class Inputs:
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
     """Remembered names of paths and commands; None: names depend on the conversation."""
-    unsaid: Unsaid | None = None
+    gaps: Gaps | None = None
     """Texts that are not in `past` though they may have been decided; None: there are none."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
@@ -177,10 +177,10 @@ class Decider:
         past = self.decisions.get(item.key) or self.inputs.past.get(item.key)
         if past is not None and self._holds(item, past):
             return self._reconsidered(item, past)
-        if past is None and (unsaid := self.inputs.unsaid) is not None:
-            if item.key in unsaid.elsewhere:
+        if past is None and (gaps := self.inputs.gaps) is not None:
+            if item.key in gaps.elsewhere:
                 return self._decided(item), True
-            if unsaid.is_away or self.last_decided <= item.result.turn <= self._last_response:
+            if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
                 # The form that any proxy gives without the store, whatever it knows.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):

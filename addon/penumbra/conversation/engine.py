@@ -373,7 +373,7 @@ class Engine:
             show=show,
             # Values that are put back are a matter of the conversation.
             shown=None if request.settings.restores_secrets else self._shown_texts,
-            unsaid=self._stores.unsaid(inputs.state, past, inputs.keys, whole=inputs.is_recorded),
+            gaps=self._stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded),
             is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
         )
 

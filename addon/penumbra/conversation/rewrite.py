@@ -234,7 +234,7 @@ def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
     new = decision is None
     if decision is None:
         seen = other.turn >= decider.last_decided
-        may_keep = seen and inputs.unsaid is None
+        may_keep = seen and inputs.gaps is None
         if may_keep and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
             return []
         decision = decider.decisions[other.key] = other.redacted(request.document, inputs.redact)

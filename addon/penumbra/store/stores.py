@@ -30,7 +30,7 @@ _REVISIONS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaid:
+class Gaps:
     """Facts about a request's results that the store can't give."""
 
     is_away: bool
@@ -104,20 +104,20 @@ class Stores:
         self.shared.figures.guessed += len(unknown)
         return False
 
-    def unsaid(
+    def gaps(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
-    ) -> Unsaid | None:
+    ) -> Gaps | None:
         """The gaps in the store's answer about a request with these keys; None: no gaps.
 
         In a conversation that went through a proxy before, unknown answered results were sent during an
         outage.
         """
         if not whole:
-            return Unsaid(True, self.decisions.elsewhere(keys))
+            return Gaps(True, self.decisions.elsewhere(keys))
         if self.shared is None and not self.database.forgotten:
             return None
         is_ours = bool(past) or state.idle is not None or self.is_recent
-        return Unsaid(False) if is_ours else None
+        return Gaps(False) if is_ours else None
 
     def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:
         """Drop values from memory that another proxy has replaced."""
