@@ -220,6 +220,12 @@ class Selection:
 
     def _missing(self, unit: int) -> Collection[int]:
         """Return the units that one needs, and those need in their turn, that are not shown yet."""
+        for other in self.needs.get(unit, ()):
+            if not self.shown[other]:
+                break
+        else:
+            # A unit that is shown stands with all that it needs.
+            return ()
         missing: dict[int, None] = {}
         waiting = [unit]
         while waiting:
