@@ -34,12 +34,6 @@ some_ways = pytest.mark.parametrize(("api", "stream"), [("invoke", True), ("anth
 every_way = pytest.mark.parametrize("api", ["invoke", "anthropic"])
 
 
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
-
-
 @pytest.fixture
 def start(clients: Any, api_key: str, proxy: Any) -> Start:
     """An agent with an API key, or, with `signs`, one that signs its requests."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.agent import AnthropicAgent, bash
 from support.agents.apis import CLIENTS, both_ways
 from support.agents.bedrock_callers import HOST, MODEL
 from support.agents.callers import PHANTOM, hidden_results, results
@@ -21,12 +21,6 @@ BETAS = (
     "message-threads-2026-08-12,thinking-binding-controls-2026-08-01,context-management-2025-06-27,"
     "mid-conversation-tool-changes-2026-07-01"
 )
-
-
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
 
 
 @pytest.fixture

@@ -17,12 +17,6 @@ APIS = ["anthropic", "responses"]
 SAME = "cat worker.log"
 
 
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
-
-
 @pytest.fixture
 def start(clients: Any, proxy: Any) -> Any:
     def start(api: str, held: bool = True, **more: Any) -> Any:

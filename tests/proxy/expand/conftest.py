@@ -6,15 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS
-from support.agents.model import CAP, COMMANDS
-
-
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent's shell knows the logs."""
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
+from support.agents.model import CAP
 
 
 @pytest.fixture

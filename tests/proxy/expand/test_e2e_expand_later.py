@@ -5,21 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
-from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.agent import AnthropicAgent, bash
 from support.agents.callers import hidden_results
 from support.agents.model import CAP, COMMANDS, Model, expand, refs
 from support.upstream import turn
 
 LOG = COMMANDS["cat worker.log"]
 OPTIONS = {"penumbra_max_output_bytes": CAP, "penumbra_originals_ttl": "1s"}
-
-
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
 
 
 def asked_late(agent: Any, upstream: Any, change: Any) -> str:

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS
-from support.agents.model import CAP, COMMANDS
+from support.agents.model import CAP
 from support.agents.websocket_caller import Talker
-
-
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent's shell knows the logs."""
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
 
 
 @pytest.fixture

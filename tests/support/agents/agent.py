@@ -75,7 +75,7 @@ def npm_install() -> str:
     return bar + "\n\nadded 212 packages, and audited 213 packages in 7s\nfound 0 vulnerabilities\n"
 
 
-PRINTS: Mapping[str, str] = {
+PRINTS = {
     "pytest -v": pytest_log(),
     "curl -s localhost:8000/users": users_json(),
     "docker compose logs worker": worker_log(),

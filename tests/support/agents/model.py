@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from support.agents.agent import PRINTS
 from support.agents.callers import PHANTOM
 from support.upstream import Received, Response, ToolCall, turn
 
@@ -24,6 +25,7 @@ def log(name: str = "worker", lines: int = 150) -> str:
 
 
 COMMANDS = {f"cat {name}.log": log(name) for name in ("worker", "db", "web")}
+PRINTS.update(COMMANDS)
 _SHADOW = re.compile(r"<<<SHADOW:(shadow_[0-9a-f]{18,32})>>>")
 
 Step = Response | Callable[[Received], Response]
