@@ -499,6 +499,10 @@ class Settings:
 OPTIONS = options_of(Settings)
 RETIRED: Mapping[str, str] = {
     "method": "no mode spells dictionaries",
+    "holdout": "no conversation is left alone to compare with",
+    "chain_bytes": "results above 8 KB go on to the strategy",
+    "stage_budget": "2 seconds of processor time for the stages of one result",
+    "offload_bytes": "bodies with more than 32 KB of new bytes leave the event loop",
     "strategy_deadline": "all results of a request wait for as long as one call may take (api.timeout)",
     "calls_at_once": "10 calls at once",
     "calls_per_second": "20 calls a second",

@@ -436,4 +436,4 @@ def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_appli
     names = [f"penumbra_{name}" for name in RETIRED]
     assert [line.partition(":")[0] for line in retired_options([*names, "penumbra_mode", "mode"])] == names
     assert unknown_options(names) == settings.unknown_variables(map(str.upper, names)) == []
-    assert not RETIRED.keys() & {field.name for field in dataclasses.fields(Settings)} - {"request_budget"}
+    assert not RETIRED.keys() & {option.name for option in OPTIONS}
