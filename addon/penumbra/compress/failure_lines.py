@@ -1,6 +1,6 @@
 """The failure lines of a text that is shown in part: none of them is lost without a word.
 
-Every stage that cuts a text leaves space for the failure lines that it would lose. Those
+Every stage that cuts a text leaves space for the failure lines that it would lose. Lost ones
 stand below it, the most severe first:
 
     [failures in what is left out:]
