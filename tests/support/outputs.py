@@ -2,7 +2,8 @@
 (`keep`), and what may be left out (`may_go`).
 
 A fact is words, and a line states it if it has them in this order, so that a table, a shortened path or fewer blanks
-change nothing.
+change nothing. Long outputs lack lines before their last 25, paths and host names are replaced, and four are written
+by a script in the form of the program that their call names: `ps-aux`, `access-log`, `journal` and `seq-csv`.
 """
 
 from __future__ import annotations
