@@ -16,7 +16,7 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""Characters of a value that is looked for among lines."""
+"""Characters, without blanks, of a value that is looked for among lines."""
 _MOST_AROUND = 2_000
 """Characters of the lines around it: they stay as they are."""
 _ATTEMPTS = 4
@@ -75,7 +75,10 @@ def among_lines(text: str) -> tuple[str, str, str]:
             attempts += 1
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
-                return (text[:position], text[position:end], text[end:])
+                value = text[position:end]
+                # As long as it is when it is read again, without its blanks.
+                if len(minify(value) or value) >= _LEAST_AMONG:
+                    return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1
         if not position:
             break
