@@ -75,7 +75,7 @@ def test_it_plays_without_what_only_the_tests_need(runs):
 
 def test_the_readme_has_its_figures(runs):
     said = re.search(
-        r"demo: (\d+) results, ([\d,]+) tokens before and about ([\d,]+) after; (\d+) secrets, none",
+        r"demo's session, (\d+) results went from ([\d,]+) to about ([\d,]+) tokens, none of (\d+) secrets",
         (ROOT / "README.md").read_text(encoding="utf-8"),
     )
     results, before, about, secrets = said.groups()

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("redis")
 
 from penumbra.store.shared_store import WARNING_ID
+from support import examples
 from support.fleet import balancer, redis_server
 from support.fleet.conversations import Outcome
 from support.fleet.fleet import Fleet
@@ -25,10 +26,8 @@ PATIENCE = 2.0
 
 
 @pytest.fixture
-def fleet(
-    upstream: Upstream, starter: Any, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Fleet]:
-    count = 4 if request.config.getoption("--all") else 2
+def fleet(upstream: Upstream, starter: Any, tmp_path: Path) -> Iterator[Fleet]:
+    count = 4 if examples.part.of == 1 else 2
     with Fleet(upstream, tmp_path, count, starter=starter, patience=PATIENCE) as running:
         yield running
 
@@ -39,7 +38,7 @@ def check(outcome: Outcome) -> None:
     assert outcome.wrong == 0
 
 
-def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet, request: pytest.FixtureRequest) -> None:
+def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet) -> None:
     # Nothing new is shortened while the store answers late, as it may beside other tests: more turns, then.
     expansions = 0
     for _ in range(10):
@@ -51,7 +50,7 @@ def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet, request: pytest
             break
     else:
         raise AssertionError(f"{expansions} expansions, put back by {len(put_back)} proxies")
-    faults = Fleet.FAULTS if request.config.getoption("--all") else Fleet.FAULTS[:2]
+    faults = Fleet.FAULTS if examples.part.of == 1 else Fleet.FAULTS[:2]
     for fault in faults:
         check(fleet.converse(CONVERSATIONS, TURNS, getattr(fleet, fault)))
 
