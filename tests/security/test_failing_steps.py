@@ -26,7 +26,7 @@ STEPS = (
 )
 """What hooks are made of. `scripts/fail_closed` does it with every function that a request passes."""
 TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TLS", "line in pieces")]
-WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "mitm.py:option", "_is_at_ours")
+WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "mitm.py", "_is_at_ours")
 """If these fail, nobody knows whether a request is ours."""
 NOT_WHOSE = (
     "_providers",
