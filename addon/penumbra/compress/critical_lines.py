@@ -75,7 +75,7 @@ SOME_FAILED = (
 )
 """A count of what failed."""
 FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
-"""Equal words with the count after them."""
+"""The words of a failure with the count after them."""
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
 _SOME_PASS = Linear(b"(?m)" + _PASSED.pattern)
 """Matches in a text if one of its lines says that something passed: most texts have none."""

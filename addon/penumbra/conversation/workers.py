@@ -37,7 +37,7 @@ long again and again, in every request of everybody."""
 _M_ARENA_MAX = -8
 """As `malloc.h` has it."""
 _ELDEST = 4
-"""Each turn that this divides belongs to the caller that has waited longest."""
+"""Turns that this number divides belong to the caller that has waited longest."""
 _MOST_COMPARED = 64
 """So many callers of an address, and addresses, of those who wait for the longest: the choice takes the same
 time however many there are."""

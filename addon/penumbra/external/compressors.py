@@ -104,7 +104,7 @@ def _without(text: str, tag: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""In a chain, results that the pipeline makes smaller than this without a cut are sent to no strategy."""
+"""Results of a chain that the pipeline makes smaller than this without a cut are sent to no strategy."""
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
 _MOST_MISFITS = 100

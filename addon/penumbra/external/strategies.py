@@ -429,9 +429,9 @@ class Strategy:
     """A way to shorten texts: by a service, or to their first words."""
 
     name: str
-    """As the settings spell it."""
+    """The spelling of the settings."""
     identity: str
-    """All that its responses depend on beside the task."""
+    """Everything but the task that a service's responses depend on."""
     contract: Contract | None = None
     """None if no service is asked."""
     address: str = ""

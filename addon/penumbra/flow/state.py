@@ -91,7 +91,7 @@ class Refused:
     flow: Flow
     """The client's flow; its response is the one that was looked at."""
     body: bytes
-    """With its content coding, or none if the connection broke."""
+    """The response with its content coding, or none if the connection broke."""
     error: str | None = None
     """The connection of a request that was sent again broke."""
     following: Flow | None = None

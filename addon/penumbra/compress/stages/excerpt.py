@@ -110,7 +110,7 @@ lines stand below, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
 """The first two of a file, whose passages tell more."""
 _DIFFERING = 75
-"""Of rows of JSON: what failed, or differs from others."""
+"""Per cent of the room for rows of JSON that failed or differ from others."""
 _ENDS = 3
 """Rows that are shown at each end of a table."""
 _NAMED = 4
