@@ -86,7 +86,7 @@ class ResponsesFormat(ApiFormat):
             value,
             turn,
             document.string(item.get("role")) or "" if "role" in item else "",
-            is_of_model(document, name, item),
+            is_of_model(name, document.string(item.get("role"))),
             _parts(document, value, item, name),
             bound="encrypted_content" in item,
             opaque=name in _OPAQUE,
@@ -295,10 +295,10 @@ def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
     return opaque or document.string(item.get("id")) or ""
 
 
-def is_of_model(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
+def is_of_model(name: str, role: str | None) -> bool:
     """True if the model or the provider wrote an item of this type."""
     if name == "message":
-        return document.string(item.get("role")) == "assistant"
+        return role == "assistant"
     return bool(name) and name not in _FROM_CLIENT and not name.endswith("_call_output")
 
 

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from penumbra import rules
 from penumbra.apis.gemini import inner
-from penumbra.apis.openai_responses import is_of_model, kind
+from penumbra.apis.openai_responses import is_of_model
 from penumbra.apis.session import stable
 from penumbra.linear import utf8
 from penumbra.wire.document import Document
@@ -31,7 +31,7 @@ START = b""
 """The chain of a conversation of which nothing has been said."""
 _MODEL_ROLES = ("assistant", "model")
 _SPACE = bytes(code for code in range(128) if chr(code).isspace())
-_TRUE, _NOT, _NOTHING = (b"true",), (b"null", b"false"), (b"null", b"false", b'""', b"[]", b"{}")
+_SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
 """Characters of a text in which changing parts are looked for; the rest counts as it is."""
@@ -114,7 +114,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
         return Chain((start,), (START,))
     made = links(document, start)
     if document.is_string(messages):
-        told = said(start, _of_client(document, messages, "user"))
+        told = said(start, _of_client(document.source(messages), "user"))
         return Chain((start, told), (START, START), not made.referable)
     for message in document.items(messages):
         made.add(document, message)
@@ -165,7 +165,7 @@ def call(name: str, arguments: Any) -> bytes:
         arguments = said if isinstance(said, dict | list) else arguments
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if value is not None}
-    form = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True)
+    form = _SORTED.encode([name, arguments])
     return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
 
 
@@ -179,10 +179,8 @@ def _said_by(document: Document, arguments: Raw) -> bytes:
 
 
 def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=16, person=b"penumbra chain")
-    for part in (state, tag, *parts):
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.digest()
+    text = b"".join([len(part).to_bytes(8, "big") + part for part in (state, tag, *parts)])
+    return hashlib.blake2b(text, digest_size=16, person=b"penumbra chain").digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,117 +209,109 @@ def _history_rules() -> _HistoryRules:
 
 
 def _piece(document: Document, message: Raw) -> Piece:
-    try:
-        return _read_piece(document, message)
-    except RecursionError:
-        return Piece(False, digest=hashlib.blake2b(document.source(message), digest_size=16).digest())
-
-
-def _read_piece(document: Document, message: Raw) -> Piece:
-    members = document.members(message)
-    role, type_ = document.string(members.get("role")), document.string(members.get("type"))
-    if role in _history_rules().unseen_roles or type_ in _history_rules().unseen_types:
+    members, source, rule = document.members(message), document.source(message), _history_rules()
+    role, type_ = (document.string(members.get(name)) or "" for name in ("role", "type"))
+    if role in rule.unseen_roles or type_ in rule.unseen_types:
         return Piece(False)
-    if role in _MODEL_ROLES or (
-        role is None and type_ and is_of_model(document, kind(document, members), members)
+    try:
+        if role not in _MODEL_ROLES and (role or not is_of_model(type_, role)):
+            return Piece(False, digest=_of_client(source, role or "user"))
+        texts: list[str] = []
+        calls: list[bytes] = []
+        _read_response(decode(source), texts, calls)
+        return Piece(True, plain("".join(texts)), tuple(calls))
+    except (NotJson, RecursionError):
+        return Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
+
+
+def _named(value: Any, member: str) -> str:
+    """A string member of an object; empty if there is none."""
+    said = value.get(member) if isinstance(value, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def _read_response(value: Any, texts: list[str], calls: list[bytes]) -> None:
+    """Collect the texts and calls of a response's message."""
+    rule = _history_rules()
+    if isinstance(value, list):
+        for item in value:
+            _read_block(item, texts, calls)
+    if not isinstance(value, dict):
+        return
+    named = next((name for name in rule.arguments if name in value), None)
+    if named is not None:
+        type_ = _named(value, "type")
+        if not type_.startswith("server_"):
+            calls.append(call(_named(value, "name") or type_, value[named]))
+        return
+    for name, held in value.items():
+        if name in rule.transparent:
+            _read_block(held, texts, calls)
+        elif name in rule.calls:
+            _read_response(held, texts, calls)
+
+
+def _read_block(value: Any, texts: list[str], calls: list[bytes]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif _named(value, "type") not in _history_rules().unseen_types and not (
+        isinstance(value, dict) and value.get("thought")
     ):
-        response = _Response(document)
-        response.read(message)
-        return Piece(True, plain("".join(response.texts)), tuple(response.calls))
-    return Piece(False, digest=_of_client(document, message, role or "user"))
+        _read_response(value, texts, calls)
 
 
-def _of_client(document: Document, message: Raw, role: str) -> bytes:
+class _Number(str):
+    """A number as a client spells it."""
+
+    __slots__ = ()
+
+
+_AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=False)
+
+
+def _of_client(source: bytes, role: str) -> bytes:
     """A hash of what counts of a message, empty if nothing does."""
-    words = _Words(document, hashlib.blake2b(digest_size=16, person=b"penumbra words"))
-    words.read(message, role == "user")
+    words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
+    words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
     words.flush()
     return hashlib.blake2b(utf8(role) + b"\0" + words.digest.digest()).digest()[:16] if words.any else b""
-
-
-@dataclass(slots=True)
-class _Response:
-    """Text and calls of a response."""
-
-    document: Document
-    texts: list[str] = field(default_factory=list)
-    calls: list[bytes] = field(default_factory=list)
-
-    def read(self, value: Raw) -> None:
-        document, rule = self.document, _history_rules()
-        for item in document.items(value):
-            if document.is_filled(item) or document.is_string(item):
-                self._block(item)
-        members = document.members(value)
-        if not members:
-            return
-        named = next((members[name] for name in rule.arguments if name in members), None)
-        if named is not None:
-            type_ = document.string(members.get("type")) or ""
-            if not type_.startswith("server_"):
-                name = document.string(members.get("name")) or type_
-                self.calls.append(call(name, document.plain(named)))
-            return
-        for name, held in members.items():
-            if name in rule.transparent:
-                self._block(held)
-            elif name in rule.calls:
-                self.read(held)
-
-    def _block(self, value: Raw) -> None:
-        document = self.document
-        if (text := document.string(value)) is not None:
-            self.texts.append(text)
-            return
-        members = document.members(value)
-        type_ = document.string(members.get("type"))
-        if type_ not in _history_rules().unseen_types and not document.plain(members.get("thought")):
-            self.read(value)
 
 
 @dataclass(slots=True)
 class _Words:
     """A running hash of what a client's message says."""
 
-    document: Document
     digest: Any
     any: bool = False
     _texts: list[bytes] = field(default_factory=list)
 
-    def read(self, value: Raw, loose: bool) -> None:
+    def read(self, value: Any, loose: bool) -> None:
         """`loose`: texts are a user's own, in which parts may change from request to request."""
-        document = self.document
-        if (text := document.string(value)) is not None:
-            if loose and len(text) <= _STABLE:
-                text = stable(text)
-            self._texts += _plain(text)
-            return
-        first = memoryview(value)[:1].tobytes()
-        if first == b"[":
-            for item in document.items(value):
-                if document.is_filled(item) or not document.is_container(item):
-                    self.read(item, loose)
-        elif first == b"{":
+        if isinstance(value, _Number):
+            self._mark(value.encode("ascii"))
+        elif isinstance(value, str):
+            self._texts += _plain(stable(value) if loose and len(value) <= _STABLE else value)
+        elif isinstance(value, list):
+            for item in value:
+                self.read(item, loose)
+        elif isinstance(value, dict):
             self._object(value, loose)
-        elif not document.says(value, _NOT):
-            self._mark(document.source(value))
+        elif value:
+            self._mark(b"true")
 
-    def _object(self, value: Raw, loose: bool) -> None:
-        document, rule = self.document, _history_rules()
-        members = document.members(value)
-        type_ = document.string(members.get("type")) or ""
-        thought = members.get("thought")
-        if type_ in rule.unseen_types or (thought is not None and document.says(thought, _TRUE)):
+    def _object(self, members: dict[str, Any], loose: bool) -> None:
+        rule, type_ = _history_rules(), _named(members, "type")
+        if type_ in rule.unseen_types or members.get("thought") is True:
             return
         if type_ and type_ not in rule.texts:
             loose = False
-            self._mark(b"type " + type_.encode("utf-8", "surrogatepass"))
+            self._mark(b"type " + utf8(type_))
         for name in sorted(members.keys() - rule.ignored - {"type", "role"}):
             held = members[name]
             if name in rule.transparent:
                 self.read(held, loose)
-            elif not document.says(held, _NOTHING):
-                self._mark(b"{" + name.encode("utf-8", "surrogatepass"))
+            elif held:
+                self._mark(b"{" + utf8(name))
                 self.read(held, False)
                 self._mark(b"}")
 

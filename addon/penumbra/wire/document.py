@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -96,8 +96,6 @@ def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 S = TypeVar("S")
 T = TypeVar("T")
-_SHORT = 16
-"""Bytes."""
 _STRING = msgspec.json.Decoder(str)
 
 
@@ -267,13 +265,6 @@ class Document:
     def plain(self, value: Raw | None) -> Any:
         """The value as Python objects, None if absent. For reading only: big numbers may lose digits."""
         return None if value is None else decode(self.source(value))
-
-    def says(self, value: Raw, short: Collection[bytes]) -> bool:
-        """True if the bytes of a value are among some short ones."""
-        if self._amended:
-            return self.source(value) in short
-        view = memoryview(value)
-        return len(view) <= _SHORT and bytes(view) in short
 
     def source(self, value: Raw) -> bytes:
         """Bytes of a value in the document, with amendments."""
