@@ -134,7 +134,7 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
     nothing of it cached. `bound`: reasoning after them is bound to its prefix and would be refused.
     """
     if not changes:
-        return Verdict(0, 0.0, 0.0, "nothing to rewrite")
+        return Verdict(0, 0.0, 0.0, "")
     if bound:
         line = f"kept {len(changes)} results: reasoning behind them is bound to what stands before it"
         return Verdict(0, 0.0, 0.0, line)

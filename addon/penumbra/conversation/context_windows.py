@@ -22,7 +22,7 @@ from penumbra import rules
 from penumbra.apis.recognise import model_in
 from penumbra.apis.usage import held
 from penumbra.conversation.model import Request, Rewritten
-from penumbra.conversation.shrink_to_fit import SLACK
+from penumbra.conversation.planner import SLACK
 from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 

@@ -25,14 +25,14 @@ from penumbra import rules
 from penumbra.compress import pipeline, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
-from penumbra.conversation import adoption, cache_price, repack
+from penumbra.conversation import adoption, cache_price
 from penumbra.conversation.adoption import binds
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
+from penumbra.conversation.planner import end_of_seen
 from penumbra.conversation.result_text import cleaner, tool_output
-from penumbra.conversation.shrunk_request import request_facts
 from penumbra.expand.hidden_exchanges import Conditions
 from penumbra.expand.reference import NAMES, SAMPLE, name_for, prefix, tool
 from penumbra.store.conversations import ConversationState
@@ -136,7 +136,7 @@ def is_due(
     if state.idle is not None and state.idle > price.cold:
         return True
     begin, end, whole = *_unseen(request), request.document.text()
-    sent = [request_facts(past, item) for item in request.items if item.result.turn <= last]
+    sent = [past[item.key].facts for item in request.items if item.result.turn <= last and item.key in past]
     gone = sum(facts.tokens_before - facts.tokens_after for facts in sent)
     least_cached = max(price.minimum, _LITTLE)
     seen = _tokens(whole[:begin] + whole[end:], least_cached) - gone
@@ -160,7 +160,7 @@ def _unseen(request: Request) -> tuple[int, int]:
     """Where the messages stand that the provider has not seen: offsets of their first byte and after their
     last."""
     *_, last = request.document.items(request.conversation.messages)
-    return repack.end_of_seen(request), request.document.place(last)[1]
+    return end_of_seen(request), request.document.place(last)[1]
 
 
 def _tokens(text: bytes, most: int) -> int:

@@ -9,34 +9,23 @@ are the same results with the same past decisions.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import compress
 from operator import attrgetter, is_, not_
 from typing import TypeVar
 
-from penumbra import errors
 from penumbra.apis.parts import ResultText
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
-from penumbra.conversation import (
-    cache_price,
-    context_windows,
-    repack,
-    shrunk_request,
-    summary_requests,
-    workers,
-)
+from penumbra.conversation import cache_price, context_windows, summary_requests, workers
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Decider, Inputs
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
 from penumbra.conversation.items import Item, Searched
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
-from penumbra.conversation.shrink_to_fit import SLACK
-from penumbra.errors import RedactionError
+from penumbra.conversation.planner import SLACK, Planner, argument_keys, may_shorten, put_arguments
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
@@ -46,7 +35,6 @@ T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
 """From about then on a provider's cache may be cold, and what was sent may get another form."""
-_log = logging.getLogger(__name__)
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
 """Rough size of a result's entry, beside its form."""
@@ -252,7 +240,7 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     ordered = dict.fromkeys(map(_KEY, request.items))
     ordered |= dict.fromkeys(map(_KEY, request.searched))
     if edits_arguments(request, state):
-        ordered |= dict.fromkeys(repack.argument_keys(request))
+        ordered |= dict.fromkeys(argument_keys(request))
     return ordered
 
 
@@ -298,16 +286,18 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     """
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
-    plan = retry if retry is not None else _results(inputs) if first else Plan()
-    arguments = _arguments(inputs, plan) if first else Plan()
+    planner = Planner.of(inputs)
+    results, arguments = planner.superseded() if first else (Plan(), Plan())
+    plan = results if retry is None else retry
     edited_calls: frozenset[str] = frozenset()
     if edits_arguments(request, state):
-        edited_calls = repack.put_arguments(request, {**past, **arguments.decisions})
+        edited_calls = put_arguments(request, {**past, **arguments.decisions})
     saved = request.document.saved()
     planned = replace(inputs, planned=plan.decisions) if plan.decisions else inputs
     rewritten = rewrite(planned, line_indexes, edited_calls)
-    if first:
-        smaller = shrunk_request.plan(inputs, {**past, **rewritten.decisions}, rewritten.body)
+    if first and may_shorten(request.settings):
+        sent = replace(planner, decided={**past, **rewritten.decisions})
+        smaller = sent.to_fit(*sent.needs(rewritten.body, state.limits))
         if smaller.decisions:
             request.document.restore(saved)
             line = f"shortened {len(smaller.decisions)} results to fit"
@@ -331,53 +321,13 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     return replace(rewritten, body=bounded, is_cut=True), "; ".join(filter(None, (plan.line, line)))
 
 
-def _results(inputs: Inputs) -> Plan:
-    """Return the forms that pay because results were superseded. Raises RedactionError."""
-    request, settings, state = inputs.request, inputs.request.settings, inputs.state
-    if settings.supersede == "idle" and state.idle is None:
-        return Plan()
-    plan = partial(
-        repack.plan_results,
-        *(request, inputs.past, inputs.redact, inputs.references, state.idle, settings.tool_compaction),
-        settings.bound_thinking == "drop",
-        priced=settings.supersede == "priced",
-    )
-    return _superseded(inputs, plan)
-
-
-def _arguments(inputs: Inputs, results: Plan) -> Plan:
-    """Return smaller forms of superseded calls' arguments, after those of results. Raises RedactionError."""
-    plan = partial(
-        repack.plan_arguments,
-        *(inputs.request, inputs.past, results, inputs.redact, inputs.references, inputs.state.idle),
-        priced=inputs.request.settings.supersede != "idle",
-    )
-    return _superseded(inputs, plan)
-
-
-def _superseded(inputs: Inputs, plan: Callable[[], Plan]) -> Plan:
-    """Return a plan where what was superseded may get smaller; it fails open, but for RedactionError."""
-    settings = inputs.request.settings
-    allowed = inputs.references is not None or settings.lossy == "on"
-    asked_for = settings.supersede != "off" and settings.lossy != "off"
-    if not (allowed and asked_for and settings.rewrites_history):
-        return Plan()
-    try:
-        return plan()
-    except RedactionError:
-        raise
-    except Exception as error:
-        _log.warning("Penumbra leaves what was superseded as it is: %s", errors.place(error))
-        return Plan()
-
-
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
     """Return the body of a request for a summary, bounded where it would not fit and nothing of it is cached;
     None: it stays as it is.
 
     `body`: as it would be sent.
     """
-    if request.api.kind not in ("messages", "compact") or not shrunk_request.may_shorten(request.settings):
+    if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # Looked for in what has been read already: nearly all requests are none.
     summary = summary_requests.recognise(request.document, request.api.format, request.path, request.headers)

@@ -20,7 +20,7 @@ from penumbra.apis.formats import REQUESTS
 from penumbra.apis.parts import is_elsewhere
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.compress.size import size
-from penumbra.conversation import shrink_to_fit
+from penumbra.conversation import smaller_texts
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
@@ -265,7 +265,7 @@ def _shortened(wire: ApiFormat, document: Document, message: Message, programs: 
     if sum(size(value) for _, value in texts) > MESSAGE_BYTES:
         limit = max(_SHORTENED // len(texts), _LEAST_TEXT)
         for text, value in texts:
-            if (form := shrink_to_fit.shorten(value, limit)) is not None:
+            if (form := smaller_texts.shorten(value, limit)) is not None:
                 document.replace(text, form)
     for part in message.of(Kind.CALL):
         if part.arguments is not None and not part.checked:

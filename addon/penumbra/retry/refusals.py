@@ -18,7 +18,7 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.conversation.context_windows import Room
-from penumbra.conversation.shrink_to_fit import SLACK, Need
+from penumbra.conversation.planner import SLACK, Need
 from penumbra.linear import LinearText
 from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.json_values import NotJson, decode

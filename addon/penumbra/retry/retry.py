@@ -11,12 +11,11 @@ from functools import partial
 from penumbra.apis.parts import is_elsewhere
 from penumbra.compress import token_estimate
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, shrunk_request, summary_requests
+from penumbra.conversation import adoption, summary_requests
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
-from penumbra.conversation.shrink_to_fit import Need
-from penumbra.conversation.shrunk_request import may_shorten
+from penumbra.conversation.planner import Need, Planner, may_shorten
 from penumbra.redaction.redact_calls import Redact
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind, Refusal, learned_from, need
@@ -104,7 +103,7 @@ def _change(
     ):
         return bounded
     references = sent.prepared.references if sent.prepared else None
-    plan = shrunk_request.smaller(request, sent.decided, needed, redact, references)
+    plan = Planner(request, sent.decided, redact, references).to_fit(needed)
     if not plan.decisions:
         return None
     return plan.plus(Plan(limits=learned_from(refusal, 0 if elsewhere else estimated)))

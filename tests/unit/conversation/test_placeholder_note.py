@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from penumbra.conversation import shrunk_request
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
 from penumbra.redaction.placeholder import NOTE, PATTERN, make
@@ -331,7 +330,7 @@ def test_smaller_form_after_a_refusal_keeps_the_note(callers: Callers) -> None:
     accepted = send(callers, turns)
     (first,) = last_results(accepted)
     item = accepted.request.items[-1]
-    smaller = shrunk_request.decision("recovered", item.text, "row 0 of 0", "", Facts())
+    smaller = Decision("row 0 of 0", Facts("recovered"))
     made = retried(callers, accepted, ANTHROPIC.body(turns), lambda _: Plan({item.key: smaller}))
     assert first.endswith(NOTE)
     assert last_results(made) == [f"row 0 of 0\n{NOTE}"]

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.conversation import adoption
-from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
+from penumbra.conversation.planner import Need
+from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, Refusal, classify, error_objects, need, table
 from penumbra.wire.document import Document
 from support.examples import examples
 
@@ -173,3 +174,43 @@ def test_other_apis_and_other_wishes_are_left_alone() -> None:
     assert not adoption.may_drop("openai_chat", body())
     wish = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
     assert not adoption.may_drop("anthropic", body(thinking=wish))
+
+
+# What a refusal asks for
+
+
+def test_numbers_of_a_refusal_are_measured_in_our_tokens():
+    refusal = Refusal(Kind.INPUT, "x", have=400, limit=200, over=200)
+    first, second = (need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
+    assert first == 1000 * (400 - 170) // 400
+    assert second > first
+    assert need(refusal, 1000, 4000, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("refusal", "needed"),
+    [
+        (Refusal(Kind.INPUT, "x"), Need(tokens=350)),
+        (Refusal(Kind.INPUT, "x", limit=900), Need(tokens=1000 - 765)),
+        (Refusal(Kind.INPUT, "x", limit=9000), Need(tokens=350)),
+        (Refusal(Kind.BYTES, "x", limit=2000), Need(bytes=2300)),
+        (Refusal(Kind.BYTES, "x"), Need(bytes=1400)),
+        (Refusal(Kind.FIELD, "x", limit=512), Need(most=512)),
+        (Refusal(Kind.RESERVE, "x", have=1200, limit=1000, over=200), Need(tokens=1000 * 350 // 1200)),
+        (Refusal(Kind.RESERVE, "x", leave=True), None),
+    ],
+)
+def test_what_a_refusal_asks_for(refusal, needed):
+    assert need(refusal, 1000, 4000, 0) == needed
+
+
+def test_of_a_history_elsewhere_only_what_is_too_much_is_asked_for() -> None:
+    """The new messages are a small part of what counts, and nothing else can be shortened."""
+    refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
+    assert need(refusal, 9_000, 30_000, 0, elsewhere=True) == Need(tokens=1_500)
+    assert need(refusal, 9_000, 30_000, 1, elsewhere=True) == Need(tokens=2_000)
+    assert need(refusal, 1_200, 30_000, 1, elsewhere=True) == Need(tokens=1_200)
+    unknown = Refusal(Kind.INPUT, "openrouter-names")
+    assert need(unknown, 10_000, 30_000, 0, elsewhere=True) == Need(tokens=5_250)
+    assert need(unknown, 10_000, 30_000, 1, elsewhere=True) == Need(tokens=10_000)
+    assert need(unknown, 10_000, 30_000, 2, elsewhere=True) is None

@@ -1,32 +1,29 @@
-"""Chooses results to shorten, and how far, so that a request fits; and shortens one of them.
+"""Smaller forms of one text: cut to a limit, or without the content that a later call has made useless.
 
-Each step allows less than the one before it: old results keep their head, tail and critical lines, then
-less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved.
-Superseded results shrink first, then the largest ones that the model has answered; results that others refer
-to come after those, and older ones before later ones of the same size.
+`shorten` keeps a text's head, its tail, and windows around its critical lines. JSON stays JSON: an object
+keeps its keys, with `truncated` and `originalLength`; an array keeps its first items and its last one.
+Markers count characters exactly: those of a text, or of the JSON of all else.
 
-One result keeps its head, its tail, and windows around its critical lines. JSON stays JSON: an object keeps
-its keys, with `truncated` and `originalLength`; an array keeps its first items and its last one. Markers
-count characters exactly: those of a text, or of the JSON of all else.
+`superseded` and `trimmed` keep the keys of JSON and leave out large values, with an account of their sizes
+and hashes; of other text, `superseded` keeps how a command ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Raw
 
 from penumbra.compress import selection
-from penumbra.compress import token_estimate as tokens
+from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.size import encode, head, size
 from penumbra.wire.document import Document
-from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
-SLACK = 0.85
-"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
 _SHORT = 80
 """A value this small (bytes) is not worth a marker."""
 _TRIES = 4
@@ -65,17 +62,15 @@ def _document(text: str) -> Document | None:
 def _plain(text: str, limit: int) -> str | None:
     data = encode(text)
     if limit >= selection.LEAST:
-        return selection.ends_in_part(data, limit, lambda start, end: omitted(_characters(data, start, end)))
+        return selection.ends_in_part(
+            data, limit, lambda start, end: omitted(len(data[start:end].decode("utf-8", "surrogatepass")))
+        )
     marker = omitted(len(text))
     room = limit - len(marker) - 1
     if room < 0:
         return None
     kept = head(text, room)
     return f"{kept}\n{omitted(len(text) - len(kept))}" if kept else marker
-
-
-def _characters(data: bytes, start: int, end: int) -> int:
-    return len(data[start:end].decode("utf-8", "surrogatepass"))
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
@@ -181,102 +176,91 @@ def _array_of(first: list[str], missing: list[str], tail: list[str]) -> str:
     return "[" + ",".join([*first, marker, *tail]) + "]"
 
 
-def excess(sizes: Iterable[int], limit: int) -> int:
-    """The bytes by which the results have to shrink together; 0 while they are within the limit, or without
-    one."""
-    total = sum(sizes)
-    return total - int(limit * SLACK) if 0 < limit < total else 0
+_OMITTED = "[omitted]"
+_ACCOUNT = "_tool_compaction"
+_OUTCOME_LINES = 6
+_OUTCOME_CHARACTERS = 300
+_PLACEHOLDERS = {b'"': encode_json(_OMITTED), b"[": b"[]", b"{": b"{}"}
+"""Replacements of values by type, so that the arguments still fit their schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """The bytes by which a request has to shrink. Nothing at all where everything is zero."""
+def superseded(
+    text: str, names: str, newer: str, limit: int, *, written: bool = False, runs: bool = False
+) -> str | None:
+    """The form of a superseded result; None if that would not be smaller.
 
-    tokens: int = 0
-    """Estimated tokens to save."""
-    bytes: int = 0
-    """UTF-8 bytes to save."""
-    most: int = 0
-    """Characters that any result may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One result text of the request."""
-
-    index: int
-    """Index among the request's texts."""
-    original: str
-    """The whole text, without secrets."""
-    forwarded: str
-    """The form that was sent."""
-    prefix: str = ""
-    """Beginning of every form that leaves something out."""
-    unread: bool = False
-    superseded: bool = False
-    referred: bool = False
-    """A later result refers to this one."""
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Key that sorts texts by how early they are shortened."""
-        referred = self.referred and not self.superseded
-        return self.unread, not self.superseded, referred, -len(self.forwarded), self.index
+    `names` identify the call, `newer` is the id of the call that came later; `written`: that one wrote the
+    file that was read, and its result does not show it. A JSON object loses its members above `limit` bytes.
+    `runs`: the text tells how a command or a test run ended, and goes on to do so.
+    """
+    if (members := _members(text)) is not None:
+        trimmed_members = trimmed(encode_json(members), limit, typed=False)
+        made = None if trimmed_members is None else trimmed_members.decode("utf-8")
+    else:
+        lines = [
+            f"[tool_compaction] Tool result compacted for {names}. Large fields omitted.",
+            f"[{'The file was written later' if written else 'A later result takes its place'}: {newer}]",
+        ]
+        made = "\n".join(lines + (_outcome(text) if runs else []))
+    return made if made is not None and size(made) < size(text) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    unread: bool
-    limit: int
-    """Bytes of a text."""
-    only_superseded: bool = False
+def _outcome(text: str) -> list[str]:
+    """The lines that tell how a command or a test run ended: the first ones and the last ones."""
+    lines = text.split("\n")
+    chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
+    half = _OUTCOME_LINES // 2
+    if len(chosen) > _OUTCOME_LINES:
+        chosen = chosen[:half] + chosen[-half:]
+    final = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].strip()), None)
+    if final is not None and final not in chosen and len(lines[final]) <= _OUTCOME_CHARACTERS:
+        chosen.append(final)
+    return [lines[position] for position in chosen]
 
 
-_STEPS = (
-    _Step(False, 400, only_superseded=True),
-    _Step(False, 4_000),
-    _Step(False, 1_000),
-    _Step(True, 16_000),
-    _Step(False, 400),
-    _Step(True, 4_000),
-    _Step(True, 1_500),
-)
+def _members(text: str) -> dict[str, Any] | None:
+    """The members of a JSON object that lose nothing when they are written again; None for all else."""
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        value = json.loads(text)
+        survives = isinstance(value, dict) and bool(decode(encode_json(value)) == value)
+    except (ValueError, RecursionError):
+        return None
+    return value if survives and _ACCOUNT not in value else None
 
 
-def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
-    """New forms by the texts' index, each smaller than what was sent; prefix included."""
-    if needed.most:
-        return _capped(texts, needed.most)
-    measure: Callable[[str], int] = size if needed.bytes else tokens.estimate
-    missing = needed.bytes or needed.tokens
-    forms: dict[int, str] = {}
-    ranked = sorted(texts, key=attrgetter("rank"))
-    for step in _STEPS:
-        for text in ranked:
-            if text.unread != step.unread or (step.only_superseded and not text.superseded):
-                continue
-            if missing <= 0:
-                return forms
-            current = forms.get(text.index, text.forwarded)
-            form = shortened(text, step.limit)
-            if form is not None and size(form) < size(current) and measure(form) < measure(current):
-                missing -= measure(current) - measure(form)
-                forms[text.index] = form
-    return forms
+def trimmed(
+    source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
+) -> bytes | None:
+    """A JSON object without the values above `limit` bytes; None if nothing gets smaller.
+
+    All else keeps its bytes. `keep`: keys that stay whatever their size; `ref`: how the model can ask for all
+    of it; `typed`: what replaces a value has its type.
+    """
+    try:
+        document = Document(source)
+    except NotJson:
+        return None
+    omitted_fields: dict[str, Any] = {}
+    members = document.members(document.root)
+    for key, value in members.items():
+        placeholder = _PLACEHOLDERS.get(document.source(value)[:1]) if typed else _PLACEHOLDERS[b'"']
+        plain = document.plain(value)
+        if key in keep or placeholder is None or (measured := _measured(plain)) <= limit:
+            continue
+        omitted_fields[key] = {"bytes": measured, "sha256": hashlib.sha256(encode_json(plain)).hexdigest()}
+        document.rewrite(value, placeholder)
+    if not omitted_fields or _ACCOUNT in members:
+        return None
+    account = {"thresholdBytes": limit, "omittedFields": omitted_fields, **({"shadow": ref} if ref else {})}
+    document.add_member(document.root, _ACCOUNT, encode_json(account))
+    made = document.render()
+    return made if len(made) < len(source) else None
 
 
-def shortened(text: Text, limit: int) -> str | None:
-    """The text in at most `limit` bytes, its prefix included; None if there is no smaller form."""
-    form = shorten(text.original, limit - size(text.prefix))
-    return None if form is None else text.prefix + form
-
-
-def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:
-    """Every text that has more than `most` characters, in at most so many bytes."""
-    forms: dict[int, str] = {}
-    for text in texts:
-        if len(text.forwarded) > most:
-            form = shortened(text, most)
-            if form is not None and size(form) < size(text.forwarded):
-                forms[text.index] = form
-    return forms
+def _measured(value: Any) -> int:
+    """Bytes of a text itself, of a number or truth value its text, of all else its JSON."""
+    if isinstance(value, str):
+        return len(encode(value))
+    return len(encode_json(value)) if value is not None else 0

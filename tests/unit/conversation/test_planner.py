@@ -1,29 +1,27 @@
-"""Superseded results in requests: what is sent smaller, when, and that it stays that way."""
+"""What is sent smaller, when, and that it stays that way; and the order in which results are shortened."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from penumbra.apis import recognise
-from penumbra.compress.result import Redacted
-from penumbra.config.parsers import ToolCompaction
+from penumbra.compress import token_estimate
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, read, repack, rewrite
+from penumbra.conversation import adoption, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.expand.reference import References
+from penumbra.conversation.planner import Need, Planner, SentText, excess, fitted
 from penumbra.store.conversations import ConversationState, LearnedLimits
-from penumbra.wire.document import Document
-
-SCOPE = b"s" * 32
-JUST_NOW = ConversationState(idle=3.0)
-REFERENCES = References(b"k" * 32, b"c" * 32, "expand_context", True)
+from support import talks
+from support.examples import examples
+from support.talks import CACHED, REFERENCES, THOUGHT, unredacted
 
 
 def prose(seed: int, lines: int = 150) -> str:
@@ -32,57 +30,8 @@ def prose(seed: int, lines: int = 150) -> str:
     )
 
 
-def redact(text: str, hint: str = "") -> Redacted:
-    return Redacted(text)
-
-
-class Talk:
-    """A conversation that grows, rewritten turn by turn with what was decided before."""
-
-    def __init__(self, cache: bool = True, name: str = "anthropic-messages", **settings: Any) -> None:
-        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
-        self.cache, self.settings = cache, Settings(**{"supersede": "priced", **settings})
-        self.api = next(api for api in recognise.apis() if api.id == name)
-        self.model = "claude-x"
-        self.known: dict[bytes, Any] = {}
-        self.line = ""
-        self.originals: dict[str, str] = {}
-
-    def call(self, name: str, text: str, thinking: bool = False, **arguments: Any) -> Talk:
-        call_id = f"toolu_{len(self.messages):024}"
-        blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}] if thinking else []
-        blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": arguments})
-        self.messages.append({"role": "assistant", "content": blocks})
-        self.messages.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": text}]}
-        )
-        return self
-
-    def body(self) -> bytes:
-        system = (
-            [{"type": "text", "text": "be good", "cache_control": {"type": "ephemeral"}}]
-            if self.cache
-            else "be good"
-        )
-        return json.dumps(
-            {"model": self.model, "max_tokens": 9, "system": system, "messages": self.messages}
-        ).encode()
-
-    def send(self, past: ConversationState = JUST_NOW, references: Any = REFERENCES) -> list[str]:
-        request = read.read(Document(self.body()), self.api, self.settings, SCOPE)
-        made, self.line = rewrite.compose(
-            Inputs(request, self.known, redact, references, state=past), None, LineIndexes()
-        )
-        self.known = {**self.known, **made.decisions}
-        self.originals |= made.originals
-        self.sent = made.body
-        return [
-            block["content"]
-            for message in json.loads(made.body)["messages"]
-            if isinstance(message["content"], list)
-            for block in message["content"]
-            if block["type"] == "tool_result"
-        ]
+def Talk(**settings: Any) -> talks.Talk:
+    return talks.Talk(more={"system": CACHED}, **{"supersede": "priced", **settings})
 
 
 STALE = {"file_path": "a.py"}
@@ -147,17 +96,17 @@ def test_reasoning_bound_to_what_stands_before_it_is_never_broken_unasked(drop):
     talk = Talk(bound_thinking="drop" if drop else "keep")
     talk.call("Read", prose(77), **STALE)
     talk.send()
-    talk.call("Edit", "ok", thinking=True, **EDITED)
+    talk.call("Edit", "ok", lead=THOUGHT, **EDITED)
     assert not talk.send()[0].startswith("<<<SHADOW:")
     assert "bound" in talk.line
 
 
 def test_of_a_model_whose_reasoning_is_not_bound_it_is_no_matter():
     talk = Talk()
-    talk.model = "claude-opus-4-6"
+    talk.more["model"] = "claude-opus-4-6"
     talk.call("Read", prose(77), **STALE)
     talk.send()
-    talk.call("Edit", "ok", thinking=True, **EDITED)
+    talk.call("Edit", "ok", lead=THOUGHT, **EDITED)
     assert talk.send()[0].startswith("<<<SHADOW:")
 
 
@@ -166,17 +115,16 @@ def test_whose_thinking_is_bound(example):
     assert adoption.binds(example["format"], example["model"]) == example["bound"]
 
 
-def test_switched_off_or_without_a_way_back_nothing_happens():
-    for settings, references in (
-        ({"supersede": "off"}, REFERENCES),
-        ({}, None),
-        ({"lossy": "off"}, REFERENCES),
-    ):
-        talk = Talk(**settings)
-        talk.call("Read", prose(77), **STALE)
-        first = talk.send(references=references)[0]
-        talk.call("Edit", "ok", **EDITED)
-        assert talk.send(references=references)[0] == first
+@pytest.mark.parametrize(
+    ("chosen", "references"),
+    [({"supersede": "off"}, REFERENCES), ({}, None), ({"lossy": "off"}, REFERENCES)],
+    ids=["off", "no way back", "nothing may be left out"],
+)
+def test_switched_off_or_without_a_way_back_nothing_happens(chosen, references):
+    talk = Talk(**chosen)
+    talk.references = references
+    first = talk.call("Read", prose(77), **STALE).send()[0]
+    assert talk.call("Edit", "ok", **EDITED).send()[0] == first
 
 
 def test_what_a_later_result_refers_to_stays():
@@ -201,9 +149,9 @@ def test_the_unread_tail_is_never_touched():
         {"type": "tool_use", "id": "toolu_x", "name": "Bash", "input": {"command": "make"}}
     )
     talk.send()
-    request = read.read(Document(talk.body()), talk.api, talk.settings, SCOPE)
-    given = repack.plan_results(request, talk.known, redact, REFERENCES, 3600.0, ToolCompaction())
-    assert list(given.decisions) == [request.items[0].key]
+    request = talk.request()
+    made = Planner(request, talk.known, unredacted, REFERENCES, 3600.0).superseded_results()
+    assert list(made.decisions) == [request.items[0].key]
 
 
 # Budgets, and limits that were learned
@@ -244,15 +192,14 @@ def test_nothing_to_do_is_the_same_object():
     talk = Talk()
     talk.call("Bash", "ok", command="true")
     talk.call("Bash", "ok too", command="true")
-    data = talk.body()
-    request = read.read(Document(data), talk.api, talk.settings, SCOPE)
-    made, line = rewrite.compose(Inputs(request, {}, redact, REFERENCES), None, LineIndexes())
-    assert made.body is data
+    request = talk.request()
+    made, line = rewrite.compose(Inputs(request, {}, unredacted, REFERENCES), None, LineIndexes())
+    assert made.body is request.document.data
     assert line == ""
 
 
 def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
-    talk = Talk(cache=False, supersede="idle")
+    talk = talks.Talk(supersede="idle")
     talk.call("Read", prose(77), **STALE)
     first = talk.send()
     talk.call("Edit", "ok", **EDITED)
@@ -296,3 +243,83 @@ def test_no_module_keeps_what_calls_were_given() -> None:
         if any(given in text for text in _texts(value, set()) if isinstance(text, str))
     ]
     assert kept == []
+
+
+# The order
+
+LOG = "\n".join(f"line {n}: everything is as it should be" for n in range(400))
+
+
+def test_superseded_then_fattest_then_those_referred_to_then_the_tail():
+    texts = [
+        text(0, "x" * 10),
+        text(1, "x" * 99, unread=True),
+        text(2, "x" * 50, referred=True),
+        text(3, "x" * 5, superseded=True),
+        text(4, "x" * 40),
+        text(5, "x" * 40),
+    ]
+    assert [each.index for each in sorted(texts, key=attrgetter("rank"))] == [3, 4, 5, 0, 2, 1]
+
+
+def test_a_budget_is_left_in_batches():
+    assert excess([60, 40], 100) == 0
+    assert excess([60, 41], 100) == 101 - 85
+    assert excess([10**9], 0) == 0
+
+
+def text(index, original, **part):
+    return SentText(index, original, original, **part)
+
+
+def test_the_fattest_old_result_goes_first_and_no_more_than_needed():
+    texts = [text(0, LOG[:6000]), text(1, LOG), text(2, LOG[:9000]), text(3, LOG * 2, unread=True)]
+    assert list(fitted(texts, Need(bytes=2000))) == [1]
+    assert sorted(fitted(texts, Need(bytes=16_000))) == [1, 2]
+
+
+def test_the_unread_tail_is_last_and_keeps_more():
+    texts = [text(0, LOG), text(1, LOG * 3, unread=True)]
+    plan = fitted(texts, Need(bytes=30_000))
+    assert sorted(plan) == [0, 1]
+    assert len(plan[0]) < 1100
+    assert 12_000 < len(plan[1]) <= 16_000
+
+
+def test_superseded_results_go_before_a_fatter_one():
+    texts = [text(0, LOG[:6000], superseded=True), text(1, LOG)]
+    assert list(fitted(texts, Need(bytes=1000))) == [0]
+
+
+def test_the_prefix_counts():
+    one = SentText(0, LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 18 + ">>>\n")
+    form = fitted([one], Need(most=512))[0]
+    assert form.startswith(one.prefix)
+    assert len(form) <= 512
+
+
+def test_only_texts_above_the_most_are_touched_newest_included():
+    texts = [text(0, "x" * 512), text(1, "y " * 300), text(2, LOG, unread=True)]
+    plan = fitted(texts, Need(most=512))
+    assert sorted(plan) == [1, 2]
+    assert all(len(form) <= 512 for form in plan.values())
+
+
+def test_all_that_can_be_had_is_had_when_the_need_is_larger():
+    plan = fitted([text(0, LOG), text(1, LOG, unread=True)], Need(tokens=10**9))
+    assert len(plan[0]) <= 400
+    assert len(plan[1]) <= 1500
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.tuples(st.text(max_size=4000), st.booleans()), max_size=6),
+    st.integers(min_value=1, max_value=5000),
+)
+def test_a_plan_only_ever_shrinks(entries, needed):
+    texts = [text(index, original, unread=unread) for index, (original, unread) in enumerate(entries)]
+    for index, form in fitted(texts, Need(tokens=needed)).items():
+        assert len(form.encode("utf-8", "surrogatepass")) < len(
+            entries[index][0].encode("utf-8", "surrogatepass")
+        )
+        assert token_estimate.estimate(form) < token_estimate.estimate(entries[index][0])

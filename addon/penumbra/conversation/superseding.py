@@ -1,0 +1,109 @@
+"""Results that a later one has made useless: the same call again, or a file that was written since.
+
+Calls are grouped by tool and by the values of identifying arguments; the latest result of a group stays
+whole, older ones are superseded. By default all arguments identify a call, so that calls that differ in
+anything stay apart; `tool_only` puts all calls of a tool into one group unless fields are named for it.
+The unread tail, failed later results, and tools that are excluded supersede nothing and are not touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.tools import one_spelling, tool_rules
+from penumbra.config.parsers import ToolCompaction
+
+_TOOL_ONLY = "__tool_only__"
+_WRITES = ("edit", "write")
+"""Categories of calls whose results are acknowledgements, which are never superseded."""
+_LONG = 200
+"""Characters of a group's name above which a hash stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result text with the call that it answers; `arguments` decoded."""
+
+    call_id: str
+    tool: str
+    arguments: Any
+    is_error: bool
+    unread: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """The call that made a result useless."""
+
+    call_id: str
+    category: str
+    """The older call's."""
+    repeats: bool
+    """The call was made again; False: it wrote the file that was read."""
+    writes: bool
+    """The newer call wrote a file."""
+
+    @property
+    def of_result(self) -> bool:
+        """True if the result is superseded, and not its call's arguments alone."""
+        return self.category not in _WRITES
+
+
+def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, Newer]:
+    """The call that supersedes each superseded result, by the result's index.
+
+    Several texts of one call count as one result.
+    """
+    latest: dict[str, tuple[str, bool]] = {}
+    written: dict[str, str] = {}
+    found: dict[int, Newer] = {}
+    for index in range(len(results) - 1, -1, -1):
+        result = results[index]
+        if not (result.tool and result.call_id) or result.tool in parameters.excluded_tools:
+            continue
+        call = classify(result.tool, result.arguments)
+        path, writes, named = one_spelling(call.path), call.category in _WRITES, group(result, parameters)
+        newer = latest.get(named)
+        repeats = newer is not None
+        if newer is None and parameters.stale_reads and call.category == "read" and path in written:
+            newer = written[path], True
+        if newer is not None and newer[0] != result.call_id and not result.unread:
+            found[index] = Newer(newer[0], call.category, repeats, newer[1])
+        if result.is_error:
+            continue
+        latest.setdefault(named, (result.call_id, writes))
+        if path and writes:
+            written.setdefault(path, result.call_id)
+    return found
+
+
+def group(result: Result, parameters: ToolCompaction) -> str:
+    """The key that calls share which supersede each other."""
+    given = _spelled_alike(result.arguments)
+    fields = parameters.tool_identifier_fields.get(result.tool)
+    if fields is not None:
+        given = given if isinstance(given, Mapping) else {}
+        identity = "&".join(f"{name}=>{_canonical(given.get(name))}" for name in fields)
+    else:
+        identity = _TOOL_ONLY if parameters.tool_only else _canonical(given)
+    named = f"{result.tool}|{identity}"
+    if len(named) <= _LONG:
+        return named
+    return f"{result.tool}|{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _spelled_alike(arguments: Any) -> Any:
+    """The arguments with their paths in the spelling that is compared."""
+    if not isinstance(arguments, Mapping):
+        return arguments
+    paths = {key: arguments[key] for key in tool_rules().arguments.path if key in arguments}
+    return {**arguments, **{key: one_spelling(path) for key, path in paths.items() if isinstance(path, str)}}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
