@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -23,7 +23,6 @@ import re2
 
 from penumbra.linear import Linear
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
-from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.view import (
     AROUND,
@@ -424,16 +423,15 @@ class Sign(IntEnum):
     DISGUISE = 0
     JOINT = 1
     ENCODED = 2
-    PREFIXED = 3
-    FLAG = 4
-    TAG = 5
-    QUOTED = 6
-    DUMP = 7
-    CHARACTERS = 8
-    WIDE = 9
-    ARRAY = 10
-    BOX = 11
-    WORD_DIFF = 12
+    FLAG = 3
+    TAG = 4
+    QUOTED = 5
+    DUMP = 6
+    CHARACTERS = 7
+    WIDE = 8
+    ARRAY = 9
+    BOX = 10
+    WORD_DIFF = 11
 
 
 DECODERS = {
@@ -454,32 +452,20 @@ _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
-    Sign.PREFIXED: TAIL.pattern,
     **{sign: decoder.pattern for sign, decoder in DECODERS.items()},
 }
 
 
-_RUNS = (Sign.PREFIXED,)
-"""Signs that are long runs of what may stand anywhere: in one automaton with the others they multiply its
-states, and each text meets new ones. Two passes take less time than one."""
-
-
 @cache
-def _sets() -> tuple[tuple[Any, tuple[Sign, ...]], ...]:
-    """Automata, and which number each of their patterns has."""
-    first = {sign: pattern for sign, pattern in _PATTERNS.items() if sign not in _RUNS}
-    second = {sign: _PATTERNS[sign] for sign in _RUNS}
-    return tuple((_set(patterns), tuple(patterns)) for patterns in (first, second))
-
-
-def _set(patterns: Mapping[Sign, bytes]) -> Any:
+def _signs() -> Any:
     found = re2.Set.SearchSet(_SET_OPTIONS)
-    for pattern in patterns.values():
+    for pattern in _PATTERNS.values():
         found.Add(pattern)
     found.Compile()
     return found
 
 
 def signs(data: bytes) -> frozenset[Sign]:
-    """Return the signs that a text shows, as members of Sign."""
-    return frozenset(numbers[index] for found, numbers in _sets() for index in found.Match(data) or ())
+    """Return the signs that a text shows."""
+    numbers = tuple(_PATTERNS)
+    return frozenset(numbers[index] for index in _signs().Match(data) or ())

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Generic, TypeVar
 
 import ahocorasick_rs
 
@@ -81,28 +80,6 @@ def _hint(text: str) -> Hint:
         return Hint()
 
 
-Owner = TypeVar("Owner")
-
-
-class Anchors(Generic[Owner]):
-    """Fixed strings, each with what it is to those who want to know where it stands."""
-
-    def __init__(self, owners: Mapping[bytes, Owner]) -> None:
-        self._owners = list(owners.values())
-        # A DFA of all rules takes 17 MB instead of 2, and is built in 27 ms instead of 4; it reads 230 MB/s
-        # instead of 150, a twentieth of what redaction takes. Vectorscan reads the patterns of the 420 rules
-        # with prefixes at 340 to 470 MB/s, but its wheel has 36 MB and code that asks services about what it
-        # finds, and finders, checksums and broken lines need the anchors all the same.
-        self._automaton = ahocorasick_rs.BytesAhoCorasick(
-            list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.ContiguousNFA
-        )
-
-    def find(self, low: bytes) -> tuple[list[Owner], list[tuple[int, int, int]]]:
-        """The owners; and for every place of every anchor in a text in lower case which of them is its own,
-        its start and its end."""
-        return self._owners, self._automaton.find_matches_as_indexes(low, overlapping=True)
-
-
 _PASSES = 6
 _DEEPEST = 2
 """Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
@@ -172,8 +149,8 @@ def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
 
 
 @lru_cache(maxsize=2)
-def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
-    """Made once for all engines with the same rules."""
+def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.BytesAhoCorasick]:
+    """The owners of each anchor and what finds the anchors, made once for all engines with the same rules."""
     finders = _of_finders()
     stands: dict[bytes, _Stands] = {}
     for anchor, those in _owners(rules).items():
@@ -181,7 +158,11 @@ def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
         stands[anchor] = _Stands.of([*those, *shared[0]] if shared else those)
     for anchor, (_, stands_alone) in finders.items():
         stands.setdefault(anchor, stands_alone)
-    return Anchors(stands)
+    # A DFA takes 17 MB instead of 2 and is built in 30 ms instead of 5, but reads half as fast again: this is
+    # the longest of the passes over a whole text. (Vectorscan reads the patterns of the 420 rules with
+    # prefixes at 340 to 470 MB/s, but finders, checksums and broken lines need the anchors all the same.)
+    dfa = ahocorasick_rs.Implementation.DFA
+    return list(stands.values()), ahocorasick_rs.BytesAhoCorasick(list(stands), implementation=dfa)
 
 
 class Redactor:
@@ -293,7 +274,7 @@ class Redactor:
         found += _cut_at_lines(data, list(self._anchored(data, low)))
         flags, tags = Sign.FLAG in shown, Sign.TAG in shown
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)
-        if not hint.quiet and Sign.PREFIXED in shown:
+        if not hint.quiet:
             found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
@@ -309,7 +290,8 @@ class Redactor:
         # Where what an anchor's rules have found ends for all of them.
         over: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
-        owners, found = self._anchors.find(low)
+        owners, automaton = self._anchors
+        found = automaton.find_matches_as_indexes(low, overlapping=True)
         for count, (number, start, _) in enumerate(found):
             if not count % _CHECKED:
                 time_budget.check()
