@@ -296,11 +296,12 @@ class _Run:
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow."""
-        for stage in stages:
-            if reason := self._exclusion(stage):
-                self._tell(stage.name, None, reason)
-            elif not self._passes_over(stage.name):
-                self.step(stage, source)
+        with time_budget.Watched(self.is_late):
+            for stage in stages:
+                if reason := self._exclusion(stage):
+                    self._tell(stage.name, None, reason)
+                elif not self._passes_over(stage.name):
+                    self._step(stage, source)
 
     def _exclusion(self, stage: Stage) -> str:
         """Why a stage may not run; empty if it may."""
@@ -314,11 +315,10 @@ class _Run:
             return "somebody else will shorten the text"
         return ""
 
-    def step(self, stage: Stage, source: Source) -> None:
+    def _step(self, stage: Stage, source: Source) -> None:
         """Run one stage, and keep what it made if that is better."""
         try:
-            with time_budget.Watched(self.is_late):
-                new = stage.apply(self.text, source)
+            new = stage.apply(self.text, source)
             if new is None or new == self.text:
                 self._tell(stage.name, None, _NOTHING_TO_DO)
                 return

@@ -302,7 +302,10 @@ class Redactor:
                 continue
             if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            if stands.glance.may_match(data, start) and (begun := _begun(stands.glance, data, start, done)):
+            glance, matches = stands.glance, stands.glance.matches
+            if matches is not None and matches.match(data, start, start + glance.reach) is None:
+                continue
+            if begun := _begun(glance, data, start, done):
                 yield from begun
                 if stands.bounded:
                     over[number] = min(done.get(rule.id, 0) for rule in stands.begins)

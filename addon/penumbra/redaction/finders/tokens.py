@@ -284,10 +284,6 @@ class Glance:
         options.max_mem = _MEMORY * len(looks)
         return cls(tuple(rules), Linear(b"|".join(b"(?:%b)" % look for look in looks), options), reach)
 
-    def may_match(self, data: bytes, anchor: int) -> bool:
-        """Return whether one of the rules may find its secret at an anchor."""
-        return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
-
     def wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a token at an anchor may be broken by the end of its line."""
         return _WRAPS.match(data, anchor, anchor + self.reach) is not None
