@@ -31,8 +31,6 @@ GROWTH = 9
 BOUNDED = {  # Why each one can't take long where it is asked.
     "penumbra.conversation.said_lines:_HEADINGS": "lines of bounded length",
     "penumbra.compress.stages.headings:_COLUMN": "asked by `match` under another name",
-    "penumbra.compress.stages.yaml_table:_FIRST": "asked by `match` under another name",
-    "penumbra.compress.stages.yaml_table:_FURTHER": "asked by `match` under another name",
 }
 WAYS = "search|finditer|findall|subn?|split|match|fullmatch"
 Texts = str | bytes

@@ -24,7 +24,6 @@ from penumbra.compress.stages import (
     tables,
     traces,
     whitespace,
-    yaml_table,
 )
 
 Transform = Callable[[str], str | None]
@@ -114,10 +113,6 @@ def _encoded_data(text: str, source: Source) -> str | None:
     )
 
 
-def _log_noise(text: str, source: Source) -> str | None:
-    return logs.without_noise(text) if source.shape is Shape.PLAIN else None
-
-
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
@@ -134,7 +129,6 @@ STRUCTURE: tuple[Stage, ...] = (
     ),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
-    Stage("yaml_table", Mode.STANDARD, Loss.NONE, _PLAIN(yaml_table.to_tables)),
     Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
     Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
 )
@@ -145,7 +139,6 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("whitespace", Mode.STANDARD, Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
-    Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
 )
 """The stages after it."""

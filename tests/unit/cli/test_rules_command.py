@@ -52,7 +52,6 @@ def test_a_family_of_the_users(tried: Any) -> None:
     assert f"text      {len(BAZEL['text']):,} bytes, about " in out
     kept = f"command_family    {len(BAZEL['text']):,} → {len(BAZEL['gives'])} bytes, "
     assert [line.rpartition(": ")[2] for line in lines if line.startswith(kept)] == ["kept"]
-    assert "only in mode aggressive: log_noise" in lines
     assert BAZEL["gives"] in out
     pasted = yaml.safe_load(out.partition("read it first:\n\n")[2])
     assert pasted == [BAZEL]

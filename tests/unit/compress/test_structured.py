@@ -268,18 +268,6 @@ def test_what_counts_other_lines_is_no_pattern(marker: str) -> None:
     assert logs.restore(short) == "\n".join(lines)
 
 
-def test_noise_of_a_log_keeps_errors_whole() -> None:
-    digest = "0123456789abcdef" * 3
-    text = (
-        "\n".join(f"2026-01-02 03:04:{n:02} built {digest}" for n in range(20))
-        + "\n2026-01-02 03:05:00 error: bad"
-    )
-    quiet = logs.without_noise(text)
-    assert quiet is not None
-    assert quiet.split("\n")[0] == "[timestamp] built [hash]"
-    assert quiet.endswith("2026-01-02 03:05:00 error: bad")
-
-
 # --- stack traces -------------------------------------------------------------------------------
 def test_python_library_frames_are_counted() -> None:
     frames = [("/app/main.py", "run()")] + [

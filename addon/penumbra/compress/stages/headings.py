@@ -61,8 +61,6 @@ _OPENING = re.compile(r"- |(?:FAIL(?:ED|URE)?|PASS(?:ED)?|ERROR|OK|(?:not )?ok)\
 """Beginnings of such lines: an item, and an outcome with its report below."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
 """The prefix of every line of a service, alone: its lines may be indented, or empty."""
-_TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
-"""The head of a table: what it has in common, and the names of its columns."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
 """Beginnings of lines with a place in a file that a line above names."""
 
@@ -120,7 +118,7 @@ class Headings:
         found = said_once or found or above(lines) | files_above(lines)
         first = sorted(set(found.values())) if is_search or is_page else []
         opened = {} if said_once or is_search else opened_above(lines)
-        found = {**found, **opened, **tables_above(lines)}
+        found = {**found, **opened}
         for pairs in (found, places(lines, found)):
             for number, heading in pairs.items():
                 needs.setdefault(number, []).append(heading)
@@ -251,16 +249,6 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
 def located_below(lines: Sequence[str]) -> dict[int, int]:
     """By number of a line, that of the next one, if that says where in a file it is."""
     return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
-
-
-def tables_above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a row of a table, that of the table's head."""
-    above: dict[int, int] = {}
-    for number, line in enumerate(lines):
-        if found := _TABLE.match(line):
-            behind = min(number + 1 + int(found[1]), len(lines))
-            above.update(dict.fromkeys(range(number + 1, behind), number))
-    return above
 
 
 def said_once_above(lines: Sequence[str]) -> dict[int, int]:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penumbra.compress.critical_lines import critical_lines, is_critical
+from penumbra.compress.critical_lines import critical_lines
 
 _VALUE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times after a T
@@ -28,14 +28,8 @@ _VALUE = re.compile(
     r"|[0-9]+(?:[.:,/][0-9]+)*)"
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
-_STAMP = re.compile(
-    r"\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
-    r"(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]?"
-    r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}\b"
-)
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
 """Lines that count others, as stages before this one write them: they are read as they stand."""
-_HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{32,64}\b")
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 _LAST = "[end of patterns]"
 _GAP = "\x00"
@@ -124,21 +118,6 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
     sample = [line for start in range(0, len(lines), step * _RUN) for line in lines[start : start + _RUN]]
     constants = [match[0] for line in sample if (match := _cut(line)) is not None]
     return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
-
-
-def without_noise(text: str) -> str | None:
-    """The log with `[timestamp]` for the time that begins a line and `[hash]` for long hashes.
-
-    Returns None if most lines do not begin with a time. Critical lines keep theirs.
-    """
-    lines = text.split("\n")
-    stamped = [position for position, line in enumerate(lines) if _STAMP.match(line)]
-    if len(lines) < _LEAST_LINES or 2 * len(stamped) < len(lines):
-        return None
-    for position in stamped:
-        if not is_critical(lines[position]):
-            lines[position] = _HASH.sub("[hash]", _STAMP.sub("[timestamp]", lines[position], count=1))
-    return "\n".join(lines)
 
 
 def restore(text: str) -> str:
