@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.agents.callers import hidden_results
 from support.agents.model import expand, log
+from support.agents.requests import hidden_results
 from support.faults.arena import Arena, asker, memory, what_is_remembered, what_is_there, words
 from support.faults.clients import Ending, Http2, Manners, Question, ask
 from support.mitm import Mitmdump

@@ -9,8 +9,8 @@ import pytest
 
 from support.agents.agent import PRINTS, SESSION, bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api
-from support.agents.callers import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
+from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]

@@ -14,17 +14,9 @@ from botocore.exceptions import ClientError, EventStreamError
 from urllib3.exceptions import ProtocolError
 
 from support.agents.agent import PRINTS, SESSION, AnthropicAgent, bash
-from support.agents.bedrock_callers import (
-    PHANTOM,
-    ConverseAgent,
-    InvokeAgent,
-    anthropic_bedrock,
-    boto,
-    hidden_results,
-    results,
-)
-from support.agents.callers import assert_prefix_kept
+from support.agents.bedrock_callers import ConverseAgent, InvokeAgent, anthropic_bedrock, boto
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
+from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.upstream import Fault, RedactedThinking, Text, Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]

@@ -9,8 +9,8 @@ import pytest
 
 from support.agents.agent import PRINTS, bash
 from support.agents.apis import CLIENTS
-from support.agents.callers import PHANTOM
 from support.agents.model import CAP, COMMANDS, Model, ask
+from support.agents.requests import PHANTOM
 from support.upstream import turn
 
 HOST = "https://generativelanguage.googleapis.com"

@@ -8,8 +8,9 @@ import pytest
 
 from support.agents.agent import PRINTS, SESSION, AnthropicAgent, bash
 from support.agents.apis import both_ways
-from support.agents.callers import PHANTOM, ResponsesAgent, ThreadAgent, hidden_results, results
+from support.agents.callers import ResponsesAgent, ThreadAgent
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, log, refs
+from support.agents.requests import PHANTOM, hidden_results, results
 from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]

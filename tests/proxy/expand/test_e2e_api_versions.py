@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from support.agents.agent import AnthropicAgent, bash
-from support.agents.callers import ResponsesAgent, hidden_results
+from support.agents.callers import ResponsesAgent
 from support.agents.model import CAP, COMMANDS, Model, ask
-from support.agents.prefix import assert_prefix_kept
+from support.agents.requests import assert_bytes_kept, hidden_results
 from support.upstream import Thinking, turn
 from support.upstream.anthropic_rules import VERSIONS
 
@@ -33,7 +33,7 @@ def test_every_turn_has_the_version_of_its_client(
     assert {request.header("anthropic-version") for request in requests} == {version}
     assert len({(request.header("authorization"), request.header("x-api-key")) for request in requests}) == 1
     assert hidden_results(requests[-1]) == [COMMANDS["cat worker.log"]]
-    assert_prefix_kept(requests)
+    assert_bytes_kept(requests)
 
 
 def test_an_attestation_passes_and_tells_no_callers_apart(clients: Any, proxy: Any, upstream: Any) -> None:

@@ -17,8 +17,8 @@ import h2.events
 import pytest
 
 from support.agents.apis import CLIENTS, Client, both_ways, every_api
-from support.agents.callers import hidden_results
-from support.agents.model import CAP, PHANTOM, Model, expand
+from support.agents.model import CAP, Model, expand
+from support.agents.requests import PHANTOM, hidden_results
 from support.mitm import ADDON, eventually
 from support.upstream import Fault, Hangup, Raw, Text, Turn, turn
 

@@ -10,8 +10,8 @@ import pytest
 
 from support.agents.agent import PRINTS, AnthropicAgent, bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api
-from support.agents.callers import assert_prefix_kept, declared, hidden_results, results
-from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
+from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
+from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results, results
 from support.mitm import eventually
 from support.upstream import Text, Thinking, ToolCall, turn
 

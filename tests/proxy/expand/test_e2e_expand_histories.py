@@ -12,8 +12,8 @@ import pytest
 
 from support.agents.agent import agent, bash
 from support.agents.apis import CLIENTS, Client, every_api
-from support.agents.callers import assert_prefix_kept, hidden_results, results, tool_names
-from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs
+from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
+from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results, tool_names
 from support.upstream import Thinking, ToolCall, turn
 
 LOG = COMMANDS["cat worker.log"]

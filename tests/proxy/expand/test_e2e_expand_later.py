@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from support.agents.agent import AnthropicAgent, bash
-from support.agents.callers import hidden_results
 from support.agents.model import CAP, COMMANDS, Model, expand, refs
+from support.agents.requests import hidden_results
 from support.upstream import turn
 
 LOG = COMMANDS["cat worker.log"]

@@ -10,8 +10,8 @@ import pytest
 
 from support.agents.agent import PRINTS, bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api
-from support.agents.callers import assert_prefix_kept, hidden_results
-from support.agents.model import PHANTOM, Model, expand, log, refs, seen
+from support.agents.model import Model, expand, log, refs, seen
+from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results
 from support.upstream import Received, turn
 
 LOG = log("big", 380)

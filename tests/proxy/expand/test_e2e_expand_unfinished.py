@@ -8,7 +8,8 @@ import pytest
 
 from support.agents.agent import bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api
-from support.agents.model import PHANTOM, Model, expand
+from support.agents.model import Model, expand
+from support.agents.requests import PHANTOM
 from support.agents.unfinished import kept, user
 from support.mitm import eventually
 from support.upstream import Fault, Text, Thinking, turn

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from support.agents.agent import AnthropicAgent, bash
-from support.agents.callers import PHANTOM, hidden_results
 from support.agents.model import CAP, COMMANDS, Model, ask
-from support.agents.prefix import assert_prefix_kept
+from support.agents.requests import PHANTOM, assert_bytes_kept, hidden_results
 from support.upstream import Received, Thinking, turn
 
 BETAS = "mid-conversation-tool-changes-2026-07-01,inline-tools-2026-09-15"
@@ -55,7 +54,7 @@ def test_it_comes_with_the_first_loss_and_stays_where_it_came(
         *[(False, [5])] * (len(requests) - 2),
     ]
     assert hidden_results(requests[-1]) == [COMMANDS["cat worker.log"]]
-    assert_prefix_kept(requests)
+    assert_bytes_kept(requests)
     assert PHANTOM not in str(again.messages)
 
 
@@ -79,7 +78,7 @@ def test_a_conversation_met_under_way_gets_it_too(
     assert {request.status for request in requests} == {200}
     assert [declared(request) for request in requests[-3:]] == [(False, []), (False, [7]), (False, [7])]
     assert COMMANDS["cat db.log"] in str(requests[-1].json).replace("\\n", "\n")
-    assert_prefix_kept(requests)
+    assert_bytes_kept(requests)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_a_provider_that_refuses_it_is_asked_without(
     assert [declared(request) for request in requests] == [(False, []), (False, [3]), *[(False, [])] * 3]
     taken = [request for request in requests if request.status == 200]
     assert "SHADOW" not in str([request.json["messages"] for request in taken])
-    assert_prefix_kept(taken)
+    assert_bytes_kept(taken)
 
 
 def test_a_provider_that_refuses_it_later_gets_it_with_the_others(

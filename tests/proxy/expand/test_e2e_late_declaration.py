@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from support.agents.agent import OpenAIAgent, bash
-from support.agents.callers import PHANTOM, hidden_results
 from support.agents.model import CAP, COMMANDS, Model, ask
+from support.agents.requests import PHANTOM, hidden_results
 from support.upstream import turn
 
 

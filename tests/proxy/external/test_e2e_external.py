@@ -16,12 +16,10 @@ import pytest
 import yaml
 
 from penumbra.wire.request_path import HEADER
-from support.agents.agent import results
-from support.agents.callers import hidden_results
 from support.agents.model import Model, refs
 from support.agents.model import ask as asks_for
-from support.agents.prefix import assert_prefix_kept
 from support.agents.raw import Conversation
+from support.agents.requests import assert_bytes_kept, hidden_results, result_texts
 from support.compressor_service import Does, Service
 from support.upstream import turn
 
@@ -94,7 +92,7 @@ def start(
 
 
 def forwarded(upstream: Any, turn_number: int = -1) -> list[str]:
-    return list(results(upstream.asked()[turn_number].json))
+    return list(result_texts(upstream.asked()[turn_number].json))
 
 
 def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
@@ -119,7 +117,7 @@ def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
     for _ in range(3):
         talk.said()
         talk.run(prose(f"later {len(talk.messages)}"))
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
     assert [asked.body["tool_output"][:6] for asked in service.asked] == [
         "middle",
         "later ",
@@ -134,7 +132,7 @@ def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
     again.messages = talk.messages
     again.said()
     again.send()
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
     assert len(service.asked) == 4
 
 
@@ -218,7 +216,7 @@ def test_what_gets_no_answer_takes_the_fallback_and_keeps_it(
     talk.said()
     talk.run(prose("later"))
     assert "(version " in forwarded(upstream)[1]
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
 
 
 def test_a_chain_asks_only_about_what_the_pipeline_left_large(
@@ -317,7 +315,7 @@ def test_two_hundred_results_in_one_request(start: Start, service: Service, upst
     ]
     talk.said()
     talk.send()
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
 
 
 def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(

@@ -9,8 +9,8 @@ import pytest
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import NOTE, make
-from support.agents.callers import assert_prefix_kept
 from support.agents.disk import PATH, give_tools
+from support.agents.requests import assert_prefix_kept
 from support.planted import PASSWORD
 from support.restoring import BY_NAME, mark, play
 from support.upstream import Received, ToolCall, turn

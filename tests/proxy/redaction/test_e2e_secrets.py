@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import results
+from support.agents.requests import result_texts
 
 # Made for this test, in pieces, so that no scanner of this repository takes them for real.
 SECRETS = {
@@ -64,7 +64,7 @@ def test_no_secret_reaches_the_provider(
     answer = client.post(f"{running.url}/v1/messages", json=anthropic_body(FORMS[form]), headers=keys)
     assert answer.status_code == 200
     received = upstream.requests[-1]
-    [text] = results(received.json)
+    [text] = result_texts(received.json)
     assert [secret for secret in ALL if secret in text or secret in received.body.decode()] == []
     for kept in ("GITHUB_TOKEN", "DB_PASSWORD", "db.internal:5432/orders", "DEBUG=true"):
         assert kept in text

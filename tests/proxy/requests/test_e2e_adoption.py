@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import SESSION, THINKING_SESSION, agent, bash, results
+from support.agents.agent import SESSION, THINKING_SESSION, agent, bash
+from support.agents.requests import result_texts
 from support.upstream import Thinking, turn
 
 MORE = (turn(bash("npm install"), bash("docker compose logs worker")), turn("Done."))
@@ -23,8 +24,8 @@ def begun(api: str, clients: Any, proxy: Any, upstream: Any, script: Any, **more
 
 def compare(messages: Any, upstream: Any, known: int) -> tuple[list[bool], list[bool]]:
     """Which results arrived as they are: of those that the provider knew, and of the later ones."""
-    last = results(upstream.asked()[-1].json)
-    same = [ours == theirs for ours, theirs in zip(last, results({"messages": messages}), strict=True)]
+    last = result_texts(upstream.asked()[-1].json)
+    same = [ours == theirs for ours, theirs in zip(last, result_texts({"messages": messages}), strict=True)]
     return same[:known], same[known:]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from support.agents.agent import PRINTS, results
+from support.agents.agent import PRINTS
+from support.agents.requests import result_texts
 from support.upstream import decode, encode
 
 JSON = {"content-type": "application/json"}
@@ -63,7 +64,7 @@ def test_encoded_bodies_are_rewritten(encoding: str, post: Any) -> None:
     received = post(encode(encoding, body), encoding)
     assert received.status == 200
     assert received.header("content-encoding") in (encoding, None)
-    [text] = results(received.json)
+    [text] = result_texts(received.json)
     assert "worker-3 ERROR queue closed: timeout after 30 s" in text
     assert len(text) < len(LOG)
 
@@ -79,7 +80,7 @@ def test_zstd_without_a_content_size(post: Any) -> None:
     body = machine.compress(json.dumps(chat(LOG)).encode()) + machine.flush()
     received = post(body, "zstd")
     assert received.status == 200
-    assert len(next(results(received.json))) < len(LOG)
+    assert len(next(result_texts(received.json))) < len(LOG)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate", "compress", "gzip, gzip"])
@@ -129,7 +130,7 @@ def test_a_large_body(post: Any) -> None:
     received = post(body)
     assert received.status == 200
     assert len(received.raw_body) < 0.6 * len(body)
-    first = list(results(received.json))
+    first = list(result_texts(received.json))
     assert post(body).raw_body == received.raw_body
     assert len(first) == len(texts)
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import results
-from support.agents.callers import tool_names
-from support.agents.model import PHANTOM, refs
+from support.agents.model import refs
 from support.agents.raw import BASH, Conversation
+from support.agents.requests import PHANTOM, result_texts, tool_names
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 PRICED = {"penumbra_supersede": "priced", "penumbra_lossy": "on"}
@@ -64,7 +63,7 @@ def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
     sent = requests[0].json
     assert sent["tools"] == [BASH]
     assert sent["messages"] == begun.messages[:3]
-    last = list(results(requests[-1].json))
+    last = list(result_texts(requests[-1].json))
     assert last[:2] == [listing("first"), listing("second")]
     assert SECRET not in last[2]
     assert last[2].startswith(listing("third"))
@@ -73,13 +72,13 @@ def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
 def test_safe_leaves_what_was_sent_as_it_was(talk: Any) -> None:
     begun = talk(**PRICED)
     last = grown(begun, "safe")[-1]
-    assert list(results(last.json))[:2] == [listing("first"), listing("second")]
+    assert list(result_texts(last.json))[:2] == [listing("first"), listing("second")]
     # It may truncate, so the model may ask.
     assert PHANTOM in tool_names(last)
 
 
 def test_standard_makes_a_reference_of_what_was_superseded(talk: Any) -> None:
-    first = next(results(grown(talk(**PRICED), "standard")[-1].json))
+    first = next(result_texts(grown(talk(**PRICED), "standard")[-1].json))
     assert first.startswith("<<<SHADOW:shadow_")
     assert "[tool_compaction]" in first
 
@@ -90,10 +89,10 @@ def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk:
     assert len(refs(begun.asks())) == 1
     sent = begun.asks("disabled")
     assert sent.json["tools"] == [BASH]
-    assert list(results(sent.json)) == [listing("long", 900)]
+    assert list(result_texts(sent.json)) == [listing("long", 900)]
     # What was sent last is its form from now on.
     begun.prints("ok")
-    assert next(results(begun.asks().json)) == listing("long", 900)
+    assert next(result_texts(begun.asks().json)) == listing("long", 900)
 
 
 def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
@@ -103,8 +102,8 @@ def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
     begun.prints(listing("later", 900))
     second = begun.asks("disabled")
     assert PHANTOM in tool_names(second)
-    kept, later = results(second.json)
-    assert [kept] == list(results(first.json))
+    kept, later = result_texts(second.json)
+    assert [kept] == list(result_texts(first.json))
     assert later == listing("later", 900)
 
 
@@ -114,7 +113,7 @@ def test_the_one_record_that_differs_survives_in_json_with_two_tables(talk: Any)
     users[70] |= {"error": "quota exceeded"}
     begun = talk()
     begun.prints(json.dumps({"users": users, "jobs": jobs}), command="curl -s localhost/api")
-    [sent] = results(begun.asks().json)
+    [sent] = result_texts(begun.asks().json)
     assert "quota exceeded" in sent
     assert "j149\t" in sent
     assert 3_500 < len(sent) < 15_000

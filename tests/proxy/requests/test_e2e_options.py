@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS, SESSION, agent, results
+from support.agents.agent import PRINTS, SESSION, agent
+from support.agents.requests import result_texts
 from support.mitm import ADDON, eventually
 
 LOG = PRINTS["docker compose logs worker"]
@@ -38,7 +39,7 @@ class Sender:
         body = json.dumps({"model": "m", "messages": messages}).encode()
         url = f"{self.proxy.url}/v1/chat/completions"
         assert self.client.post(url, content=body, headers=KEYS).status_code == 200
-        [arrived] = results(self.upstream.requests[-1].json)
+        [arrived] = result_texts(self.upstream.requests[-1].json)
         return len(arrived)
 
 
@@ -164,7 +165,9 @@ def test_what_the_flows_the_log_and_the_events_say(
     upstream.answers(*SESSION)
     caller = agent("anthropic", clients, proxy)
     caller.say("Why does the total test fail?")
-    pairs = zip(results({"messages": caller.messages}), results(upstream.asked()[-1].json), strict=True)
+    pairs = zip(
+        result_texts({"messages": caller.messages}), result_texts(upstream.asked()[-1].json), strict=True
+    )
     changed = f"{sum(theirs != ours for theirs, ours in pairs)} of 7 results changed"
     flows = proxy.flows()
     assert [flow["marked"] for flow in flows] == [":new_moon:"] * 5

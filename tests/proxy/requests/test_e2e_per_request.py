@@ -9,7 +9,8 @@ import anthropic
 import openai
 import pytest
 
-from support.agents.agent import PRINTS, results
+from support.agents.agent import PRINTS
+from support.agents.requests import result_texts
 
 LOG = PRINTS["docker compose logs worker"]
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -61,7 +62,7 @@ def post(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Any:
 
 def arrived(upstream: Any) -> str:
     """The one result of the last request, as it arrived."""
-    [text] = results(upstream.requests[-1].json)
+    [text] = result_texts(upstream.requests[-1].json)
     return text
 
 
@@ -200,6 +201,6 @@ def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
         clients.http(running).post(f"{running.url}{path}", json=sent, headers=KEYS)
     counted, asked = upstream.requests[-2:]
     assert counted.json["messages"] == asked.json["messages"]
-    assert "<<<SHADOW:shadow_" in next(iter(results(counted.json)))
+    assert "<<<SHADOW:shadow_" in next(iter(result_texts(counted.json)))
     assert [tool["name"] for tool in asked.json["tools"]][-1] == "expand_context"
     assert "expand_context" not in json.dumps(counted.json.get("tools"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import SESSION, THINKING_SESSION, AnthropicAgent, agent, bash, results
-from support.agents.prefix import assert_prefix_kept
+from support.agents.agent import SESSION, THINKING_SESSION, AnthropicAgent, agent, bash
+from support.agents.requests import assert_bytes_kept, result_texts
 from support.upstream import Thinking, turn
 
 
@@ -22,7 +22,7 @@ def test_a_growing_conversation_keeps_its_prefix(
     caller.say("Why does the total test fail?")
     caller.say("Look again.")
     assert len(upstream.asked()) == 2 * len(SESSION)
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
 
 
 def test_the_cache_of_the_provider_holds(clients: Any, proxy: Any, upstream: Any) -> None:
@@ -52,7 +52,7 @@ def test_the_prefix_survives_a_restart(api: str, clients: Any, own_proxy: Any, u
     upstream.answers(*SESSION)
     again = agent(api, clients, proxy, messages=caller.messages)
     again.say("Look again.")
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
 
 
 @pytest.mark.parametrize("change", ["running", "restart"])
@@ -73,9 +73,9 @@ def test_what_was_decided_stays_decided(change: str, clients: Any, own_proxy: An
     again.say("And the worker?")
     last = upstream.asked()[-1]
     assert [request.status for request in upstream.asked()] == [200] * 5
-    assert_prefix_kept(upstream.asked())
-    ours = list(results(last.json))
-    theirs = list(results({"messages": again.messages}))
+    assert_bytes_kept(upstream.asked())
+    ours = list(result_texts(last.json))
+    theirs = list(result_texts({"messages": again.messages}))
     assert len(ours[1]) < 0.7 * len(theirs[1])
     assert ours[2] == theirs[2]
 
@@ -90,7 +90,7 @@ def test_a_mode_asked_for_by_one_request_binds_the_later_ones(
     caller.extra = {}
     upstream.answers(turn(bash("curl -s localhost:8000/users")), turn("Done."))
     caller.say("Once more.")
-    assert_prefix_kept(upstream.asked())
+    assert_bytes_kept(upstream.asked())
 
 
 def test_shape_may_change_while_the_text_stays(clients: Any, proxy: Any, upstream: Any) -> None:
@@ -98,13 +98,13 @@ def test_shape_may_change_while_the_text_stays(clients: Any, proxy: Any, upstrea
     upstream.answers(*SESSION)
     caller = agent("anthropic", clients, proxy("reverse"))
     caller.say("Why does the total test fail?")
-    before = list(results(upstream.asked()[-1].json))
+    before = list(result_texts(upstream.asked()[-1].json))
     for message in caller.messages:
         for block in message["content"] if isinstance(message["content"], list) else ():
             if block["type"] == "tool_result" and isinstance(block["content"], str):
                 block["content"] = [{"type": "text", "text": block["content"]}]
     caller.say("More?")
-    assert list(results(upstream.asked()[-1].json)) == before
+    assert list(result_texts(upstream.asked()[-1].json)) == before
 
 
 def test_two_callers_with_the_same_conversation(
@@ -121,6 +121,6 @@ def test_two_callers_with_the_same_conversation(
     )
     upstream.answers(turn("Done."))
     other.ask()
-    raw, shortened = (next(results(upstream.asked()[i].json)) for i in (1, -1))
+    raw, shortened = (next(result_texts(upstream.asked()[i].json)) for i in (1, -1))
     assert len(shortened) < len(raw)
     assert "assert 702 == 700" in shortened

@@ -12,8 +12,8 @@ import pytest
 
 from support.agents.agent import PRINTS, bash
 from support.agents.apis import CLIENTS
-from support.agents.callers import assert_prefix_kept, hidden_results
 from support.agents.model import CAP, COMMANDS, Model, ask
+from support.agents.requests import assert_prefix_kept, hidden_results
 from support.agents.websocket_caller import Talker
 from support.mitm import ADDON, eventually
 from support.upstream import turn

@@ -8,7 +8,8 @@ import anthropic
 import openai
 import pytest
 
-from support.agents.agent import SESSION, THINKING_SESSION, agent, result_bytes, results
+from support.agents.agent import SESSION, THINKING_SESSION, agent
+from support.agents.requests import result_bytes, result_texts
 from support.upstream import Fault, Hangup, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
@@ -44,7 +45,7 @@ def test_only_results_change(api: str, clients: Any, proxy: Any, upstream: Any) 
     _, arrived = play(api, clients, proxy("regular"), upstream)
     before, after = sent[-1].json, arrived[-1].json
     changed = 0
-    for old, new in zip(results(before), results(after), strict=True):
+    for old, new in zip(result_texts(before), result_texts(after), strict=True):
         changed += old != new
     assert changed >= 5
     # Behind the client's tools stands the one that asks for originals.

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS, SESSION, agent, results
+from support.agents.agent import PRINTS, SESSION, agent
+from support.agents.requests import result_texts
 from support.upstream import Raw, turn
 
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
@@ -262,8 +263,8 @@ def test_token_counting_agrees_with_what_is_sent(first: str, clients: Any, proxy
     counted, sent = upstream.requests[-2:]
     assert {counted.api, sent.api} == {"anthropic:model", "anthropic:count_tokens"}
     assert counted.json["messages"] == sent.json["messages"]
-    theirs = list(results({"messages": other.messages}))
-    assert [ours == text for ours, text in zip(results(sent.json), theirs, strict=True)][-2:] == [
+    theirs = list(result_texts({"messages": other.messages}))
+    assert [ours == text for ours, text in zip(result_texts(sent.json), theirs, strict=True)][-2:] == [
         False,
         False,
     ]

@@ -14,16 +14,8 @@ import anthropic
 import openai
 import pytest
 
-from support.agents.agent import (
-    PRINTS,
-    SESSION,
-    AnthropicAgent,
-    OpenAIAgent,
-    agent,
-    bash,
-    result_bytes,
-    results,
-)
+from support.agents.agent import PRINTS, SESSION, AnthropicAgent, OpenAIAgent, agent, bash
+from support.agents.requests import result_bytes, result_texts
 from support.mitm import ROOT, eventually
 from support.upstream import Received, Text, turn
 
@@ -35,7 +27,7 @@ def test_a_proxy_behind_the_proxy(api: str, clients: Any, proxy: Any, upstream: 
     upstream.answers(*SESSION)
     caller = agent(api, clients, ours, stream=True)
     caller.say("Why does the total test fail?")
-    theirs = sum(len(text.encode()) for text in results({"messages": caller.messages}))
+    theirs = sum(len(text.encode()) for text in result_texts({"messages": caller.messages}))
     last = upstream.asked()[-1]
     assert result_bytes([last]) < 0.7 * theirs
     assert {request.status for request in upstream.asked()} == {200}
@@ -51,7 +43,7 @@ def test_many_conversations_at_once(
     def model(received: Received) -> Any:
         time.sleep(0.01)
         command = received.json["messages"][0]["content"]
-        texts = list(results(received.json))
+        texts = list(result_texts(received.json))
         return (
             turn(f"{command}: {len(texts)}")
             if texts
@@ -64,7 +56,7 @@ def test_many_conversations_at_once(
     assert said == [f"{commands[n % 4]}: 1" for n in range(24)]
     shortened: dict[str, set[str]] = {}
     for request in upstream.asked():
-        for text in results(request.json):
+        for text in result_texts(request.json):
             shortened.setdefault(request.json["messages"][0]["content"], set()).add(text)
     assert {command: len(texts) for command, texts in shortened.items()} == dict.fromkeys(commands, 1)
 
@@ -105,7 +97,7 @@ def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> Non
     )
     caller = OpenAIAgent(client)
     caller.say("Why does the total test fail?")
-    theirs = sum(len(text.encode()) for text in results({"messages": caller.messages}))
+    theirs = sum(len(text.encode()) for text in result_texts({"messages": caller.messages}))
     assert result_bytes(upstream.asked()[-1:]) < 0.7 * theirs
 
 

@@ -10,8 +10,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from support.agents.agent import bash
-from support.agents.callers import ResponsesAgent, hidden_results
-from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
+from support.agents.callers import ResponsesAgent
+from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
+from support.agents.requests import PHANTOM, hidden_results
 from support.agents.websocket_caller import Failed
 from support.mitm import eventually
 from support.upstream import Fault, Received, Thinking, turn

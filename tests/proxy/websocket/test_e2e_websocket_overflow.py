@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.model import PHANTOM, Model, expand, log, refs, seen
+from support.agents.model import Model, expand, log, refs, seen
+from support.agents.requests import PHANTOM
 from support.agents.websocket_caller import Failed
 from support.upstream import Received, turn
 from support.upstream.server import Upstream

@@ -12,8 +12,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from support.agents.agent import PRINTS, SESSION, bash
-from support.agents.callers import ResponsesAgent, results
-from support.agents.model import CAP, PHANTOM, Model, expand, log, refs, seen
+from support.agents.callers import ResponsesAgent
+from support.agents.model import CAP, Model, expand, log, refs, seen
+from support.agents.requests import PHANTOM, results
 from support.agents.websocket_caller import Failed, opened
 from support.mitm import eventually
 from support.planted import GITHUB

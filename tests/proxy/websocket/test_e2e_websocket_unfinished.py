@@ -8,7 +8,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from support.agents.agent import bash
-from support.agents.model import COMMANDS, PHANTOM, Model, ask, refs, seen
+from support.agents.model import COMMANDS, Model, ask, refs, seen
+from support.agents.requests import PHANTOM
 from support.agents.websocket_caller import Failed
 from support.upstream import Fault, Text, Thinking, turn
 

@@ -7,12 +7,12 @@ their results back and goes on until the model has nothing more to call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from support.apis import BY_ID
-from support.upstream import Received, Response, Text, Thinking, ToolCall, turn
+from support.upstream import Response, Text, Thinking, ToolCall, turn
 
 GREEN, RED, RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -244,20 +244,3 @@ def agent(api: str, clients: Any, proxy: Any, *, http2: bool = False, **more: An
     if api == "anthropic":
         return AnthropicAgent(clients.anthropic(proxy, http2=http2), **more)
     return OpenAIAgent(clients.openai(proxy, http2=http2), **more)
-
-
-def results(body: Any) -> Iterator[str]:
-    """The texts of all tool results in a request of either API, in order."""
-    for message in body["messages"]:
-        content = message.get("content")
-        if message["role"] == "tool":
-            yield content
-        for block in content if isinstance(content, list) else ():
-            if block.get("type") == "tool_result":
-                inner = block["content"]
-                yield inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
-
-
-def result_bytes(requests: Iterable[Received]) -> int:
-    """UTF-8 bytes of all tool results in some requests."""
-    return sum(len(text.encode()) for request in requests for text in results(request.json))

@@ -14,13 +14,8 @@ from botocore.eventstream import EventStreamBuffer
 
 from support.agents.agent import AnthropicAgent, OpenAIAgent
 from support.agents.bedrock_callers import HOST, ConverseAgent, boto
-from support.agents.callers import (
-    PHANTOM,
-    GeminiAgent,
-    GeminiArrayAgent,
-    OllamaAgent,
-    ResponsesAgent,
-)
+from support.agents.callers import GeminiAgent, GeminiArrayAgent, OllamaAgent, ResponsesAgent
+from support.agents.requests import PHANTOM
 from support.apis import BY_ID, Api
 
 _httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")

@@ -12,12 +12,11 @@ from typing import Any
 
 from support.agents.agent import AnthropicAgent, run_tool
 from support.apis import BY_ID
-from support.upstream import Received, amazon
+from support.upstream import amazon
 
 REGION = "us-east-1"
 HOST = f"bedrock-runtime.{REGION}.amazonaws.com"
 MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
-PHANTOM = "expand_context"
 SIGNING = {"AWS_ACCESS_KEY_ID": amazon.KEY_ID, "AWS_SECRET_ACCESS_KEY": amazon.SECRET}
 """The proxy's environment where it may sign."""
 
@@ -221,27 +220,3 @@ def surroundings(token: str = "") -> Iterator[None]:
         for name in made:
             del os.environ[name]
         os.environ.update(own)
-
-
-def results(body: Any) -> Iterator[tuple[str, str]]:
-    """Tool name and text of every tool result in a request, in order."""
-    names: dict[str, str] = {}
-    for block in (block for message in body["messages"] for block in _blocks(message)):
-        use, result = block.get("toolUse"), block.get("toolResult")
-        if use or block.get("type") == "tool_use":
-            names[use["toolUseId"] if use else block["id"]] = (use or block)["name"]
-        elif result:
-            yield names[result["toolUseId"]], "".join(part["text"] for part in result["content"])
-        elif block.get("type") == "tool_result":
-            inner = block["content"]
-            text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
-            yield names[block["tool_use_id"]], text
-
-
-def _blocks(message: Any) -> list[Any]:
-    return message["content"] if isinstance(message["content"], list) else []
-
-
-def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the injected tool, in order."""
-    return [text for name, text in results(received.json) if name == PHANTOM]

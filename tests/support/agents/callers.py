@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.agents.agent import AnthropicAgent, run_tool
+from support.agents.agent import AnthropicAgent, OpenAIAgent, run_tool
 from support.apis import TOOLS, schema
-from support.upstream import Received
-
-PHANTOM = "expand_context"
 
 
 @dataclass
@@ -172,27 +168,8 @@ class GeminiArrayAgent(GeminiAgent):
 
 
 @dataclass
-class OllamaAgent:
+class OllamaAgent(OpenAIAgent):
     """Talks with the `ollama` SDK."""
-
-    client: Any
-    stream: bool = False
-    thinking: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    messages: list[Any] = field(default_factory=list)
-
-    def prompt(self, words: str) -> dict[str, Any]:
-        return {"role": "user", "content": words}
-
-    def say(self, words: str) -> str:
-        """One prompt and all that follows from it; the model's last words."""
-        self.messages.append(self.prompt(words))
-        while True:
-            message = self.ask()
-            self.messages.append(message)
-            if not message.get("tool_calls"):
-                return str(message["content"])
-            self.messages += [self.result(call["function"]) for call in message["tool_calls"]]
 
     def ask(self) -> dict[str, Any]:
         """The answer to the messages as they are."""
@@ -209,70 +186,6 @@ class OllamaAgent:
         return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
 
     def result(self, call: dict[str, Any]) -> dict[str, Any]:
-        text = run_tool(call["name"], call["arguments"])
-        return {"role": "tool", "content": text, "tool_name": call["name"]}
-
-
-def results(body: Any) -> Iterator[tuple[str, str]]:
-    """Tool name and text of every tool result in a request of any API, in order."""
-    names: dict[str, str] = {}
-    for item in body.get("input") or ():
-        if item.get("type") == "function_call":
-            names[item["call_id"]] = item["name"]
-        elif item.get("type") == "function_call_output":
-            yield names.get(item["call_id"], ""), item["output"]
-    for message in body.get("messages") or ():
-        for call in message.get("tool_calls") or ():
-            names[call.get("id", "")] = call["function"]["name"]
-        if message["role"] == "tool":
-            yield message.get("tool_name") or names[message["tool_call_id"]], message["content"]
-        for block in message["content"] if isinstance(message.get("content"), list) else ():
-            if "toolUse" in block:
-                names[block["toolUse"]["toolUseId"]] = block["toolUse"]["name"]
-            elif "toolResult" in block:
-                result = block["toolResult"]
-                yield names[result["toolUseId"]], "".join(part["text"] for part in result["content"])
-            elif block.get("type") == "tool_use":
-                names[block["id"]] = block["name"]
-            elif block.get("type") == "tool_result":
-                inner = block["content"]
-                text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
-                yield names.get(block["tool_use_id"], ""), text
-    for content in body.get("contents") or ():
-        for part in content["parts"]:
-            if "functionResponse" in part:
-                response = part["functionResponse"]
-                yield response["name"], response["response"]["output"]
-
-
-def declared(received: Received) -> list[Any]:
-    """The tools that a request declares, as it does it."""
-    body = received.json
-    return list(body.get("tools") or body.get("toolConfig", {}).get("tools") or ())
-
-
-def tool_names(received: Received) -> list[str]:
-    """The names of the tools that a request declares."""
-    found = [tool.get("functionDeclarations", [tool]) for tool in declared(received)]
-    return [
-        (one.get("function") or one.get("toolSpec") or one).get("name", "")
-        for tools in found
-        for one in tools
-    ]
-
-
-def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the injected tool, in order."""
-    return [text for name, text in results(received.json) if name == PHANTOM]
-
-
-def assert_prefix_kept(requests: list[Received]) -> None:
-    """Every request begins with what the one before it held; white space between items may differ."""
-    bodies = [one.json for one in requests]
-    key = next(name for name in ("input", "contents", "messages") if name in bodies[0])
-    assert len(bodies) > 1
-    for earlier, later in itertools.pairwise(bodies):
-        kept = later[key][: len(earlier[key])]
-        assert len(later[key]) > len(kept)
-        for name in earlier:
-            assert json.dumps(kept if name == key else later[name]) == json.dumps(earlier[name])
+        function = call["function"]
+        text = run_tool(function["name"], function["arguments"])
+        return {"role": "tool", "content": text, "tool_name": function["name"]}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from support.agents.agent import PRINTS
-from support.agents.callers import PHANTOM
+from support.agents.requests import PHANTOM
 from support.upstream import Received, Response, ToolCall, turn
 
 CAP = "3584"

@@ -7,8 +7,8 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
-from support.agents.callers import hidden_results
 from support.agents.model import expand, log
+from support.agents.requests import hidden_results
 from support.faults.arena import Arena, asker, left, memory, what_is_there, words
 from support.faults.clients import (
     PLAIN,

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from support.agents.callers import hidden_results
 from support.agents.model import expand, log
+from support.agents.requests import hidden_results
 from support.faults.arena import Arena, left, words
 from support.faults.clients import Ending, Http2, Question, Server, ask
 from support.faults.counted import Counted, compared, total

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.agents.callers import PHANTOM
 from support.agents.model import log
-from support.agents.prefix import raw_members
+from support.agents.requests import PHANTOM, raw_members
 from support.upstream import Received, Response, ToolCall, turn
 
 _TOOL = {
