@@ -38,7 +38,7 @@ from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import NOTHING, Allowed, Rule, read
 from penumbra.redaction.span import Finder, Rank, Span, elsewhere
-from penumbra.redaction.view import without
+from penumbra.redaction.view import FAR, without
 from penumbra.short_texts import remembered
 
 
@@ -85,6 +85,8 @@ _DEEPEST = 2
 """Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
 _CHECKED = 256
 """Places of anchors that are looked at before the time is."""
+_EDGE = 2_048
+"""Bytes at the end of a part of a text in which nothing counts: the text around may decide about it."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -218,7 +220,7 @@ class Redactor:
         rules: dict[str, str] = {}
         sure: dict[str, str] = {}
         for _ in range(_PASSES):
-            spans = self._spans(data, hint)
+            spans = self._spans(data, hint, again=bool(counts))
             if not spans:
                 break
             counts.update(span.rule for span in spans)
@@ -227,11 +229,18 @@ class Redactor:
             return Scan(text)
         return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values, rules, sure)
 
-    def _spans(self, data: bytes, hint: Hint) -> list[Span]:
+    def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
+        """The secrets of a text. `again`: it was searched before, but for the placeholders in it."""
         taken = placeholder.spans(data)
-        found = self._shown(data, hint)
-        if taken:
-            found += self._hidden(data, hint, taken)
+        found = [] if again else self._shown(data, hint)
+        for start, end in _near(data, taken):
+            part = data[start:end]
+            beside = self._shown(part, hint) if again else []
+            beside += self._hidden(part, hint)
+            # The ends of a part may cut what stands there, or a name from its value.
+            low, high = start + _EDGE * (start > 0), end - _EDGE * (end < len(data))
+            moved = (span.at(span.start + start, span.end + start) for span in beside)
+            found += (span for span in moved if low <= span.start and span.end <= high)
         if self._allowed:
             found = self._allowed.without(data, found, self._key)
         if not found:
@@ -258,12 +267,12 @@ class Redactor:
                 found += decoder.back(view, data, self._allowed.without(view.data, spans, self._key))
         return found
 
-    def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:
+    def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
         """Return what placeholders stand in or beside: anybody may write one, and it protects nothing."""
         view = without(data, placeholder.PATTERN_BYTES)
         if view is None:
             return []
-        gaps = placeholder.Gaps(data, taken)
+        gaps = placeholder.Gaps(data, placeholder.spans(data))
         found = (span for span in self._shown(view.data, hint) if gaps.concern(span))
         whole = (gaps.whole(span, view.data) for span in found)
         return [span.at(*view.origin(span.start, span.end)) for span in whole]
@@ -341,6 +350,17 @@ class Redactor:
             at = span.end
         pieces.append(data[at:])
         return b"".join(pieces)
+
+
+def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the parts of a text in which a placeholder may change what is found."""
+    parts: list[tuple[int, int]] = []
+    for start, end in taken:
+        low, high = max(0, start - FAR), min(len(data), end + FAR)
+        if parts and low <= parts[-1][1]:
+            low = parts.pop()[0]
+        parts.append((low, high))
+    return parts
 
 
 def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
