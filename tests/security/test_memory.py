@@ -68,7 +68,7 @@ def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch
 
     def scope(names: dict[str, str]) -> bytes:
         of = (names, {}) if where == "_is_header" else ({}, names)
-        return identity.identify(b"k", "h:443", "peer", *of).scope
+        return identity.Credentials.of("h:443", "peer", *of).scope(b"k")
 
     assert scope(many) == scope(dict(reversed(many.items())))
     assert scope(many) != scope(many | {"a7": "w"})

@@ -1,4 +1,4 @@
-"""Identities of callers: the connected host and every credential of a request, and nothing that it claims.
+"""Callers: known by the connected host and every credential of a request, and by nothing that it claims.
 
 The *scope* is a hash over all of them, names and kinds included: another value, another header or another
 host is another scope. A login's token is replaced every few hours while the conversation goes on. So
@@ -17,10 +17,11 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from penumbra import rules
+from penumbra.apis.parts import is_telling
 from penumbra.linear import LinearText
 from penumbra.short_texts import remembered
 from penumbra.wire.json_values import NotJson, decode
@@ -32,42 +33,80 @@ _LONGEST_NAME = _MOST_NAMES = 256
 counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Keyed hashes of the caller, 32 bytes each."""
+@dataclass(frozen=True)
+class Caller:
+    """The caller of a request, and the conversation. All scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
     """Scope of stored content: no other scope gets it."""
-    possession: bytes
-    """Key of content that a request has to carry itself to be recognised."""
-    open: bool
-    """The request has no credential: only its address identifies the caller."""
+    session: str = ""
+    """Common to all requests of the conversation."""
+    possession: bytes = b""
+    """The scope without parts that change when a login is renewed; empty: no part changes."""
+    is_open: bool = False
+    """Without a credential, only proofs in the request count."""
+    joined: str = ""
+    """Common to all requests that share originals; empty: none."""
+
+    @property
+    def owner(self) -> bytes:
+        """The scope in which a history must be proved, and the key of content that a request has to carry
+        itself to be recognised."""
+        return self.possession or self.scope
+
+    def elsewhere(self, response_id: str) -> bytes:
+        """The scope of a response that only the provider has: ids that are not unique prove nothing."""
+        return self.owner if is_telling(response_id) else self.scope
+
+    @cached_property
+    def conversation(self) -> bytes:
+        """The scope of a conversation, its references and originals."""
+        return self._session(self.session, self.scope)
+
+    @cached_property
+    def shared(self) -> bytes:
+        """The scope of shared originals; empty without any. A claimed name counts with a credential only."""
+        return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
+
+    @cached_property
+    def possessed(self) -> bytes:
+        """The scope of what the request must prove."""
+        return self._session(self.session, self.owner)
+
+    @staticmethod
+    def _session(name: str, whose: bytes) -> bytes:
+        session = name.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
 
 
-def identify(
-    key: bytes, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str], user: str = ""
-) -> Identity:
-    """Identifies the caller. `key` is the installation's; `headers` with names in lower case.
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials of a request, read once."""
 
-    `host`: name and port that the connection leads to. `peer`: the client's address, which tells callers
-    without credentials apart. `user`: what the request itself says about its user.
-    """
-    credentials = list(_credentials(host, headers, query))
-    scope = _scope(key, host, peer, credentials)
-    if not credentials:
-        return Identity(scope, scope, True)
-    lasting = [_lasting(kind, name, value, user) for kind, name, value in credentials]
-    return Identity(scope, _hash(key, ("host", host), *lasting), False)
+    host: str
+    """Name and port that the connection leads to."""
+    peer: str
+    """The client's address, which tells callers without credentials apart."""
+    found: tuple[tuple[str, str, str], ...]
+    """Kind, name and value of each."""
 
+    @classmethod
+    def of(cls, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Credentials:
+        """`headers` with names in lower case."""
+        return cls(host, peer, tuple(_credentials(host, headers, query)))
 
-def scope(key: bytes, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> bytes:
-    """The scope alone, of the same."""
-    return _scope(key, host, peer, list(_credentials(host, headers, query)))
+    def scope(self, key: bytes) -> bytes:
+        """The scope of the caller. `key`: the installation's."""
+        return _hash(key, ("host", self.host), *(self.found or (("peer", self.peer),)))
 
-
-def _scope(key: bytes, host: str, peer: str, credentials: list[tuple[str, str, str]]) -> bytes:
-    parts: list[tuple[str, ...]] = [*credentials] or [("peer", peer)]
-    return _hash(key, ("host", host), *parts)
+    def caller(self, key: bytes, user: str = "") -> Caller:
+        """The caller. `user`: what the request itself says about its user."""
+        scope = self.scope(key)
+        if not self.found:
+            return Caller(scope, is_open=True)
+        lasting = [_lasting(kind, name, value, user) for kind, name, value in self.found]
+        possession = _hash(key, ("host", self.host), *lasting)
+        return Caller(scope, possession=possession if possession != scope else b"")
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:

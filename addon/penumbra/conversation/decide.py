@@ -30,7 +30,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
-from penumbra.expand.reference import Caller, References
+from penumbra.expand.reference import References
 from penumbra.redaction import placeholder
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store.conversations import ConversationState, LearnedLimits
@@ -72,10 +72,6 @@ class Inputs:
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
-    caller: Caller | None = None
-    """The caller, with the conversation."""
-    conversation: bytes = b""
-    """Keyed hash of the conversation."""
     keys: Collection[bytes] = ()
     """Keys of the request's results."""
     is_heavy: bool = False

@@ -22,7 +22,7 @@ from cachetools import LRUCache
 from msgspec import structs
 
 from penumbra import errors
-from penumbra.apis import identity, session
+from penumbra.apis import session
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
@@ -327,13 +327,13 @@ class Engine:
         conditions = await turn.go_on(
             partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
         )
-        if conditions is None or inputs.caller is None:
+        if conditions is None:
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         saved = request.document.saved()
         try:
             return await self.expansions.prepare(
-                format_name, request.document, inputs.caller, conditions, request.chain
+                format_name, request.document, request.caller, conditions, request.chain
             )
         except Exception as error:
             _log.error("penumbra: no originals can be asked for in a request: %s", errors.place(error))
@@ -363,7 +363,7 @@ class Engine:
             # While they were waited for, another request may have decided.
             past = {**past, **await self._stores.decisions.get(external)}
         # A note depends on the new results, which a later request can't tell.
-        credential = b"" if request.is_open else turn.caller.credential
+        credential = b"" if request.caller.is_open else turn.caller.credential
         return replace(
             inputs,
             past=past,
@@ -381,7 +381,8 @@ class Engine:
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, line: str
     ) -> Accepted:
         """The request that is sent, with all that reading its response needs."""
-        request, conversation, limits = inputs.request, inputs.conversation, inputs.state.limits
+        request, conversation = inputs.request, inputs.request.caller.conversation
+        limits = inputs.state.limits
         new = rewritten.decisions
         declares = prepared is not None and not prepared.declared_at and prepared.begins
         declares = declares and (inputs.waits or inputs.is_cold)
@@ -392,8 +393,6 @@ class Engine:
             request,
             replace(rewritten, decisions={**inputs.outside, **new}) if inputs.outside else rewritten,
             0.0,
-            conversation=conversation,
-            caller=inputs.caller,
             decided={**inputs.past, **inputs.outside, **new},
             line="; ".join(filter(None, (late_declaration.LINE if declares else "", line))),
             cold_turn=cold_turn,
@@ -451,8 +450,8 @@ class Engine:
 
     def _turn(self, incoming: Incoming) -> Turn:
         """The work of a request, which counts for its caller: no other caller can pose as it."""
-        scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
-        return Turn(self._workers, workers.WorkOwner(incoming.peer, scope), len(incoming.body))
+        owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
+        return Turn(self._workers, owner, len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:

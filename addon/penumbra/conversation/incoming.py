@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from penumbra.apis.identity import Credentials
 from penumbra.apis.recognise import Api
 from penumbra.conversation.context_windows import NOT_KNOWN, Room, UsageScale
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Find, Prepared
-from penumbra.expand.reference import Caller
 from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.redaction import RedactionError
 from penumbra.redaction.redact_calls import ShowName
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Incoming:
     """A recognised request as it came in."""
 
@@ -44,6 +45,11 @@ class Incoming:
     socket: bool = False
     """The request is a frame of a WebSocket."""
 
+    @cached_property
+    def credentials(self) -> Credentials:
+        """The credentials that it came with."""
+        return Credentials.of(self.host, self.peer, self.headers, self.query)
+
 
 class Accepted(Struct, frozen=True):
     """A request that is sent, changed or not."""
@@ -54,10 +60,6 @@ class Accepted(Struct, frozen=True):
     prepared: Prepared | None = None
     """The model may ask for originals, and the response has to be watched for that."""
     find: Find | None = None
-    conversation: bytes = b""
-    """Keyed hash of the conversation."""
-    caller: Caller | None = None
-    """The caller, with the conversation."""
     decided: Mapping[bytes, Decision] = {}
     """The form of every text."""
     line: str = ""
@@ -82,6 +84,11 @@ class Accepted(Struct, frozen=True):
     """A short name of it; empty if it is not known."""
     plan: Plan | None = None
     """The forms that it has because a request was refused; not remembered yet."""
+
+    @property
+    def conversation(self) -> bytes:
+        """Keyed hash of the conversation."""
+        return self.request.caller.conversation
 
     def sent(self, entry: Shown) -> str:
         """A result's text as it is sent."""

@@ -15,6 +15,7 @@ from operator import itemgetter
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.identity import Caller
 from penumbra.apis.parts import Conversation, ResultText
 from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.recognise import Api
@@ -94,18 +95,19 @@ class Request:
     searched: tuple[Searched, ...] = ()
     structured: Structured = field(default_factory=Structured)
     mentions: Mentions = field(default_factory=Mentions)
-    scope: bytes = b""
-    """Keyed hash of the caller."""
-    possession: bytes = b""
-    """Key of all hashes of items, which only the same caller can make again."""
-    is_open: bool = False
-    """The request has no credential: only its address identifies the caller."""
+    caller: Caller = field(default_factory=lambda: Caller(b""))
+    """The caller, and the conversation where that is known."""
     uncalled: frozenset[str] = frozenset()
     """Ids of the calls that its results answer and that it does not show."""
     chain: Chain = field(default_factory=Chain)
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
+
+    @property
+    def scope(self) -> bytes:
+        """Keyed hash of the caller."""
+        return self.caller.scope
 
     @property
     def format(self) -> str:

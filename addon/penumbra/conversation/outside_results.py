@@ -99,7 +99,7 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
     """Return the beginning of all keys. A caller that wants everything searched does not keep earlier
     exemptions."""
-    key = hashlib.blake2b(key=request.possession[:64], digest_size=16, person=b"outside")
+    key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
     key.update(hashlib.blake2b(opening, digest_size=16).digest())

@@ -16,6 +16,7 @@ from msgspec import Raw
 from penumbra.apis import prefix_hash, result_blocks
 from penumbra.apis.api_format import ApiFormat, Results
 from penumbra.apis.base import MadeCall
+from penumbra.apis.identity import Caller
 from penumbra.apis.parts import Conversation, ResultText, ToolCall
 from penumbra.apis.prefix_hash import Chain, Links
 from penumbra.apis.prompt import Message
@@ -39,30 +40,29 @@ def read(
     document: Document,
     api: Api,
     settings: Settings,
-    scope: bytes,
+    caller: Caller | bytes,
     threshold: str | None = None,
-    possession: bytes | None = None,
     memory: PrefixMemory | None = None,
 ) -> Request | None:
     """The request in a document; None if it is not what the API's bodies look like.
 
-    `scope`: who is asking. `possession` keys every hash of an item; None: as `scope`. `threshold`: of the
-    header. `memory`: of messages that were read before. Raises OverrideError, NotJson.
+    `caller`: with what the credentials say, or the scope alone. `threshold`: of the header. `memory`: of
+    messages that were read before. Raises OverrideError, NotJson.
     """
     if not api.fits(document):
         return None
+    caller = Caller(caller) if isinstance(caller, bytes) else caller
     if memory is not None:
-        document.remember(api.wire.members(document).get(api.wire.messages), memory, scope)
-    owner = scope if possession is None else possession
-    content = _read(document, api.wire, owner)
+        document.remember(api.wire.members(document).get(api.wire.messages), memory, caller.scope)
+    content = _read(document, api.wire, caller.owner)
     settings = _overridden(document, content.conversation, settings, threshold)
-    request = Request(api, settings, document, content.conversation, (), scope=scope, possession=owner)
+    request = Request(api, settings, document, content.conversation, (), caller=caller)
     return _with_results(request, content)
 
 
 def again(request: Request) -> Request:
     """Reads a request again after its document was amended."""
-    content = _read(request.document, request.api.wire, request.possession)
+    content = _read(request.document, request.api.wire, request.caller.owner)
     conversation = replace(content.conversation, model=request.conversation.model)
     return _with_results(replace(request, mentions=Mentions()), replace(content, conversation=conversation))
 
@@ -72,7 +72,7 @@ def _with_results(request: Request, content: _Read) -> Request:
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
         others = items.read_searched(
-            document, conversation, content.blocks, content.passages, request.possession
+            document, conversation, content.blocks, content.passages, request.caller.owner
         )
         others += tuple(map(for_program, content.for_programs))
     return replace(
@@ -103,7 +103,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     known = {other.key for other in request.searched}
     texts = [
         item
-        for item in items.read_items(request.document, conversation, request.possession, request.chain)
+        for item in items.read_items(request.document, conversation, request.caller.owner, request.chain)
         if item.key not in known
     ]
     others = request.searched

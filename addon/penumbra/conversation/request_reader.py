@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penumbra import errors
-from penumbra.apis import identity, session
+from penumbra.apis import session
+from penumbra.apis.identity import Caller
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
@@ -26,7 +27,6 @@ from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
 from penumbra.errors import Unreadable
-from penumbra.expand.reference import Caller
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
@@ -48,12 +48,10 @@ _log = logging.getLogger(__name__)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """The caller, with the conversation."""
+    """The caller, with the conversation as far as the request tells."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
-    renewable = request.possession if request.possession != request.scope else b""
-    joined = f"session {wanted}" if wanted else ""
-    return Caller(request.scope, named, renewable, request.is_open, joined)
+    return replace(request.caller, session=named, joined=f"session {wanted}" if wanted else "")
 
 
 class RestoredValues:
@@ -69,14 +67,14 @@ class RestoredValues:
         if not on and await self._stores.restorations.is_empty():
             return False
         scan = await self._rules.scan() if on else None
-        conversation = caller_of(incoming, request).possessed()
+        conversation = caller_of(incoming, request).possessed
         return await self._restoring().conceal(request, conversation, scan)
 
     def redacting(self, request: Request, caller: Caller, redact: Redact) -> Redact:
         """`redact`, after which values that are put back are gone everywhere else."""
         if not request.settings.restores_secrets:
             return redact
-        return self._restoring().redacting(request, caller.possessed(), redact)
+        return self._restoring().redacting(request, caller.possessed, redact)
 
     async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         """Values that may be put back into the response to a request."""
@@ -86,7 +84,7 @@ class RestoredValues:
         try:
             restoring = self._restoring()
             decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
-            conversation = caller_of(incoming, request).possessed()
+            conversation = request.caller.possessed
             restoring.learn(request, conversation, decided, await self._rules.scan())
             return restoring.of_response(request, conversation)
         except Exception as error:
@@ -143,7 +141,7 @@ class RequestReader:
         """The request in a body; None: it is no request of its API. `is_recorded`: decisions can be
         remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
-        scope = identity.scope(self._key, incoming.host, incoming.peer, incoming.headers, incoming.query)
+        scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
@@ -156,7 +154,7 @@ class RequestReader:
             request = await turn.do(partial(read.again, request), heavy=is_large)
         # Nothing is remembered for those whom no credential tells apart, and nothing that depends on it is
         # done where it can't be recorded.
-        caller = b"" if request.is_open or not is_recorded else turn.caller.credential
+        caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
@@ -176,23 +174,12 @@ class RequestReader:
                 check(document, settings.threads, incoming.headers.get("user-agent", ""))
             metadata = document.members(document.members(document.root).get("metadata"))
             user = document.string(metadata.get("user_id")) or ""
-            who = identity.identify(
-                self._key, incoming.host, incoming.peer, incoming.headers, incoming.query, user
-            )
-            request = read.read(
-                document,
-                incoming.api,
-                settings,
-                who.scope,
-                incoming.threshold,
-                who.possession,
-                self.values,
-            )
+            caller = incoming.credentials.caller(self._key, user)
+            request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
             if request and ambiguity.says_twice(request):
                 raise Unreadable("its body says something twice on the way to a tool's result")
             return request and replace(
                 read.with_model(request, model_in(incoming.path)),
-                is_open=who.open,
                 path=incoming.path,
                 headers=incoming.headers,
             )
@@ -242,8 +229,8 @@ class RequestReader:
         self, incoming: Incoming, request: Request, redact: Redact, *, is_recorded: bool
     ) -> Inputs:
         """The request with what the store has of its conversation."""
-        caller = caller_of(incoming, request)
-        conversation = caller.conversation()
+        request = replace(request, caller=caller_of(incoming, request))
+        caller, conversation = request.caller, request.caller.conversation
         state, keys, past = await _remembered(self._stores, request, conversation)
         if not is_recorded and await self._stores.lacks(past, rewrite.answered(request)):
             state, keys, past = await _remembered(self._stores, request, conversation)
@@ -263,8 +250,6 @@ class RequestReader:
             references=None,
             reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
             state=state,
-            caller=caller,
-            conversation=conversation,
             keys=keys,
             is_heavy=is_heavy,
             cold=cold,

@@ -140,7 +140,7 @@ class Carried:
         The originals that only others' requests carried stay with the others.
         """
         if prepared.earlier:
-            await conversations.inherit(prepared.earlier, prepared.caller.conversation())
+            await conversations.inherit(prepared.earlier, prepared.caller.conversation)
         missing = await renew(prepared, self._entries.keys() - self._new.keys())
         originals = [(ref, await self.find(ref)) for ref in sorted(missing)]
         return {ref: original.text for ref, original in originals if original is not None}

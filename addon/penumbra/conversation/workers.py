@@ -79,11 +79,6 @@ class WorkOwner(NamedTuple):
     credential: bytes
 
 
-def whose(peer: str, credential: str) -> WorkOwner:
-    """The caller whose turns the work of a request takes, never those of another."""
-    return WorkOwner(peer, credential.encode("utf-8", "surrogatepass"))
-
-
 @dataclass(slots=True)
 class _Piece:
     work: Callable[[], Any]

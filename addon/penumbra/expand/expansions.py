@@ -21,6 +21,7 @@ from penumbra.apis import prefix_hash
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Visible
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.identity import Caller
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
@@ -29,7 +30,7 @@ from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
 from penumbra.expand.hidden_exchanges import Answered, Conditions, Find, History, Original, Prepared
 from penumbra.expand.loop import Ask, Done
-from penumbra.expand.reference import Caller, References
+from penumbra.expand.reference import References
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
@@ -162,7 +163,7 @@ class Expansions:
         conversation = named.conversation if named is not None and named.scope == caller.scope else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
-            self._key, conversation or caller.conversation(), name, conditions.hint, carries_all
+            self._key, conversation or caller.conversation, name, conditions.hint, carries_all
         )
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
         made = replace(made, begins=latest is None and bool(history.visible))
@@ -304,7 +305,7 @@ class Expansions:
         if original is not None:
             return original
         caller, history = prepared.caller, prepared.history
-        if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
+        if caller.is_open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
             return None
         for scope in prepared.scopes:
             if (text := await self._originals.get(scope, ref)) is not None:

@@ -15,10 +15,11 @@ from operator import attrgetter
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
+from penumbra.apis.identity import Caller
 from penumbra.apis.prefix_hash import Chain
 from penumbra.errors import one_line
 from penumbra.expand import query
-from penumbra.expand.reference import Caller, References
+from penumbra.expand.reference import References
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, ProviderResult
@@ -235,14 +236,14 @@ class Prepared:
     @property
     def scopes(self) -> tuple[bytes, ...]:
         """Scopes of its originals: the conversation, and what it shares."""
-        shared = self.caller.shared()
+        shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 
     @property
     def keeps_originals(self) -> bool:
         """True if the store has its originals: of callers who can be told from others, or by what only the
         provider and they know."""
-        return self.threaded or not self.caller.open
+        return self.threaded or not self.caller.is_open
 
     @property
     def before(self) -> str:

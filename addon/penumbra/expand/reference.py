@@ -1,5 +1,4 @@
-"""References to originals, the scope in which a reference is valid, and the declaration of the injected
-tool.
+"""References to originals, and the declaration of the injected tool.
 
 A reference is a keyed hash of scope and redacted original: equal text in one conversation has one reference,
 and only the installation's key can make it. References are never looked for in incoming text: a marker in a
@@ -25,55 +24,9 @@ from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Tool, Tools
-from penumbra.apis.parts import is_telling
 from penumbra.compress.token_estimate import estimate
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The caller of a request."""
-
-    scope: bytes
-    """Keyed hash of the connected host and all credentials; 32 bytes."""
-    session: str
-    """Common to all requests of the conversation."""
-    possession: bytes = b""
-    """The scope without parts that change when a login is renewed, in which proofs by the carried history are
-    looked up. Empty: no part changes."""
-    open: bool = False
-    """Without a credential, only proofs in the request count."""
-    joined: str = ""
-    """Common to all requests that share originals; empty: none."""
-
-    @property
-    def owner(self) -> bytes:
-        """The scope in which a history must be proved."""
-        return self.possession or self.scope
-
-    def elsewhere(self, response_id: str) -> bytes:
-        """The scope of a response that only the provider has: ids that are not unique prove nothing."""
-        return self.owner if is_telling(response_id) else self.scope
-
-    def conversation(self) -> bytes:
-        """The scope of a conversation, its references and originals; 32 bytes."""
-        return self._session(self.session, self.scope)
-
-    def shared(self) -> bytes:
-        """The scope of shared originals, 32 bytes; empty without any. A claimed name counts with a credential
-        only."""
-        return self._session(self.joined, self.scope) if self.joined and not self.open else b""
-
-    def possessed(self) -> bytes:
-        """The scope of what the request must prove."""
-        return self._session(self.session, self.owner)
-
-    @staticmethod
-    def _session(name: str, whose: bytes) -> bytes:
-        session = name.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
-
 
 _DIGITS = 18
 _MANY = 10**_DIGITS

@@ -17,7 +17,8 @@ from dataclasses import replace
 from functools import partial
 
 from penumbra import errors
-from penumbra.apis import identity, recognise
+from penumbra.apis import recognise
+from penumbra.apis.identity import Credentials
 from penumbra.apis.recognise import Api
 from penumbra.config.per_request import (
     SWITCH_HEADER,
@@ -437,7 +438,7 @@ class OtherRequests:
     async def _searched(self, flow: Flow, body: Body, lease: Lease) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
-        scope = identity.scope(b"", host, address, headers_of(request), request.query)
+        scope = Credentials.of(host, address, headers_of(request), request.query).scope(b"")
         caller = workers.WorkOwner(address, scope)
         return await lease.engine.search(body, lease.settings, caller)
 

@@ -368,7 +368,7 @@ class WebSockets:
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
         """Remember what later frames do not say again."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
-        caller = waiting.accepted.caller
+        caller = waiting.accepted.request.caller
         if turn is None or caller is None or not turn.finished:
             return
         look_at_message(flow, turn.message)

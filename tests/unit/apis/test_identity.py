@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis.identity import Identity, credential_headers, identify
+from penumbra.apis.identity import Caller, Credentials, credential_headers
 
 KNOWN = rules.load("credentials.yaml")
 KEY = b"k" * 32
 HOST = "api.example.com:443"
 
 
-def who(headers: dict[str, Any], host: str = HOST, user: str = "", peer: str = "10.0.0.1") -> Identity:
+def who(headers: dict[str, Any], host: str = HOST, user: str = "", peer: str = "10.0.0.1") -> Caller:
     headers = dict(headers)
     query = headers.pop("query", {})
-    return identify(KEY, host, peer, headers, query, user)
+    return Credentials.of(host, peer, headers, query).caller(KEY, user)
 
 
 def jwt(claims: Any, signature: str = "sig") -> str:
@@ -31,9 +31,9 @@ def jwt(claims: Any, signature: str = "sig") -> str:
 def test_every_example(example: dict[str, Any]) -> None:
     host = f"{example.get('host', 'api.example.com')}:443"
     one, other = who(example["one"], host), who(example["other"], host)
-    same = (one.scope == other.scope, one.possession == other.possession)
+    same = (one.scope == other.scope, one.owner == other.owner)
     assert same == {"same": (True, True), "renewed": (False, True), "other": (False, False)}[example["is"]]
-    assert not one.open
+    assert not one.is_open
 
 
 def test_every_known_header_is_a_credential() -> None:
@@ -42,14 +42,14 @@ def test_every_known_header_is_a_credential() -> None:
     for name in KNOWN["queries"]:
         assert who({"query": {name: "1"}}).scope != who({"query": {name: "2"}}).scope, name
     for name in KNOWN["not"]:
-        assert who({name: "1"}).open, name
+        assert who({name: "1"}).is_open, name
     for name in KNOWN["cookies_not"]:
-        assert who({"cookie": f"{name}=1"}).open, name
+        assert who({"cookie": f"{name}=1"}).is_open, name
 
 
 def test_the_host_counts() -> None:
     assert who({"x-api-key": "a"}).scope != who({"x-api-key": "a"}, "api.example.com:8443").scope
-    assert who({"x-api-key": "a"}).possession != who({"x-api-key": "a"}, "evil.example.com:443").possession
+    assert who({"x-api-key": "a"}).owner != who({"x-api-key": "a"}, "evil.example.com:443").owner
 
 
 def test_kinds_and_lengths_are_told_apart() -> None:
@@ -69,8 +69,8 @@ def test_kinds_and_lengths_are_told_apart() -> None:
 
 def test_without_credentials_there_is_the_address() -> None:
     one, other = who({}), who({}, peer="10.0.0.2")
-    assert one.open
-    assert one.scope == one.possession != other.scope
+    assert one.is_open
+    assert one.scope == one.owner != other.scope
 
 
 def test_a_claim_never_brings_two_callers_together() -> None:
@@ -80,8 +80,8 @@ def test_a_claim_never_brings_two_callers_together() -> None:
     for name in ("x-api-key", "api-key"):
         beside = {**victim, name: "the attacker's own"}
         assert who(beside).scope != who(victim).scope
-        assert who(beside).possession != who(victim).possession
-        assert who({name: victim["authorization"]}).possession != who(victim).possession
+        assert who(beside).owner != who(victim).owner
+        assert who({name: victim["authorization"]}).owner != who(victim).owner
     user = json.dumps({"account_uuid": "u1"})
     login, other = ({"authorization": f"Bearer sk-ant-oat01-{name}"} for name in ("victim", "attacker"))
     assert who(login, user=user).scope != who(other, user=user).scope
@@ -89,17 +89,17 @@ def test_a_claim_never_brings_two_callers_together() -> None:
 
 def test_a_claim_may_tell_two_callers_apart() -> None:
     me, you = (who({"authorization": jwt({"iss": "i", "sub": sub})}) for sub in ("me", "you"))
-    assert me.possession != you.possession
+    assert me.owner != you.owner
     login = {"authorization": "Bearer sk-ant-oat01-a"}
     users = [json.dumps({"account_uuid": one}) for one in ("u1", "u2")]
-    assert who(login, user=users[0]).possession != who(login, user=users[1]).possession
-    assert who(login, user="user_abc").possession == who(login, user='{"account_uuid":1}').possession
+    assert who(login, user=users[0]).owner != who(login, user=users[1]).owner
+    assert who(login, user="user_abc").owner == who(login, user='{"account_uuid":1}').owner
 
 
 def test_a_renewed_token_may_show_what_it_possesses() -> None:
     old, new = (who({"authorization": jwt({"iss": "i", "sub": "me", "exp": n}, str(n))}) for n in (1, 2))
     assert old.scope != new.scope
-    assert old.possession == new.possession
+    assert old.owner == new.owner
 
 
 def test_odd_tokens_are_read_without_an_error() -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from penumbra.apis import prefix_hash, responses_socket
 from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.identity import Caller
 from penumbra.apis.responses_socket import Envelope, SocketHistory, envelope, item_done
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Done
-from penumbra.expand.reference import Caller
 from penumbra.redaction import RedactionError
 from penumbra.store import exchanges, records
 from penumbra.store.database import Database

@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+from penumbra.apis.identity import Caller
 from penumbra.expand import reference
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
-from penumbra.expand.reference import Caller
 from penumbra.metrics.events import expansion_event
 from penumbra.store import exchanges, records
 from penumbra.store.database import Database
