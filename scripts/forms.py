@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from penumbra import redact
+from support.secret_contexts import PLACED, PLACES
 from support.secret_kinds import KINDS, is_left, text_with
-from support.secret_places import PLACES, VALUES
 from support.tool_forms import FORMS
 
 
@@ -37,18 +37,18 @@ def main() -> None:
 
 def _print_places() -> None:
     """Print a table of kinds of places and of values: how many are found."""
-    print(f"{'':20}" + "".join(f"{kind:>15}" for kind in VALUES))
+    print(f"{'':20}" + "".join(f"{kind:>15}" for kind in PLACED))
     missed = 0
     for name, places in PLACES.items():
         row = f"{name:20}"
-        for value in VALUES.values():
+        for value in PLACED.values():
             left = [place for place in places if value in redact(place.replace("⟦⟧", value))]
             row += f"{f'{len(places) - len(left)}/{len(places)}':>15}"
             missed += len(left)
             if "--missed" in sys.argv:
                 print(*(f"--- {name}: {place}\n" for place in left), sep="", end="")
         print(row)
-    total = sum(map(len, PLACES.values())) * len(VALUES)
+    total = sum(map(len, PLACES.values())) * len(PLACED)
     print(f"{total - missed} of {total} found")
 
 

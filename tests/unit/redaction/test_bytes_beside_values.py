@@ -11,8 +11,7 @@ from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
-from support.forms_apart import APART
-from support.forms_in_slots import SLOTS
+from support.secret_contexts import APART, SLOTS
 
 REDACTOR = Redactor(LIBRARY_KEY)
 VALUES = ("Sommer2031!", "Zk2mVt41qX", contexts.values(53)["base62"])

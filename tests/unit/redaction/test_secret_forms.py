@@ -11,9 +11,7 @@ from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import examples
 from support import secret_contexts as contexts
-from support.forms_apart import APART
-from support.forms_in_slots import SLOTS
-from support.forms_told import TOLD
+from support.secret_contexts import APART, SLOTS, TOLD
 
 REDACTOR = Redactor(LIBRARY_KEY)
 PASSWORDS = ("db_password", "admin_pwd", "smtp_pass", "keystore_passphrase")

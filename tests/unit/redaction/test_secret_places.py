@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penumbra.redaction.redactor import Redactor
-from support.secret_places import PLACES, VALUES
+from support.secret_contexts import PLACED, PLACES
 
 CALLED_FOR = {
     "cat /etc/pgbouncer/userlist.txt": '"app" "⟦⟧"\n',
@@ -34,19 +34,19 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", PLACED)
 def test_value_goes(redactor: Redactor, place: str, value: str) -> None:
-    redacted = redactor.redact(place.replace("⟦⟧", VALUES[value])).text
-    assert VALUES[value] not in redacted
+    redacted = redactor.redact(place.replace("⟦⟧", PLACED[value])).text
+    assert PLACED[value] not in redacted
     assert redactor.redact(redacted).text == redacted
 
 
 @pytest.mark.parametrize("call", CALLED_FOR)
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", PLACED)
 def test_value_goes_where_the_call_names_the_file(redactor: Redactor, call: str, value: str) -> None:
-    text = CALLED_FOR[call].replace("⟦⟧", VALUES[value])
-    assert VALUES[value] in redactor.redact(text, "cat notes.txt").text
-    assert VALUES[value] not in redactor.redact(text, call).text
+    text = CALLED_FOR[call].replace("⟦⟧", PLACED[value])
+    assert PLACED[value] in redactor.redact(text, "cat notes.txt").text
+    assert PLACED[value] not in redactor.redact(text, call).text
 
 
 ROWS = {
