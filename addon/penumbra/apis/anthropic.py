@@ -43,7 +43,6 @@ _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
 """Index of a response that is not in the request."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
-_NO_CALLS = b'{"type":"none"}'
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
 """Kinds of thinking blocks, and the member by which the provider recognises each."""
@@ -58,6 +57,8 @@ _ERROR_TYPES = {
 
 class AnthropicFormat(ApiFormat):
     """Bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
+
+    no_calls = "tool_choice", b'{"type":"none"}'
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -162,9 +163,6 @@ class AnthropicFormat(ApiFormat):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
 
-    def user_message(self, text: str) -> bytes:
-        return encode({"role": "user", "content": text})
-
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         results_message = b'{"role":"user","content":[' + b",".join(results) + b"]}"
         return (turn.message, results_message) if turn.message else (results_message,)
@@ -184,11 +182,6 @@ class AnthropicFormat(ApiFormat):
             document.replace(top["thread"], {"type": "continue", "previous_message_id": response_id})
         else:
             document.append(top["messages"], b",".join(messages))
-        return document.render()
-
-    def without_calls(self, request: bytes) -> bytes:
-        document = Document(request)
-        document.set_member(document.root, "tool_choice", _NO_CALLS)
         return document.render()
 
     def compared_with(self, request: Document) -> Raw | None:

@@ -16,12 +16,13 @@ import msgspec
 from msgspec import Raw
 
 from penumbra.apis import result_blocks
-from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Response, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
-from penumbra.apis.responses import Responses
+from penumbra.apis.responses import Response, Responses
 from penumbra.apis.result_blocks import Block
 from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Fold
 
 Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
@@ -125,6 +126,9 @@ class ApiFormat(ABC):
     joins_messages = False
     """Messages of the model that stand side by side are one response."""
 
+    no_calls = "tool_choice", b'"none"'
+    """The member that forbids calls, and its value, JSON."""
+
     def __init__(self, responses: Responses | None = None) -> None:
         """`responses`: what reads them; None: nothing does, here."""
         self._responses = responses
@@ -196,17 +200,19 @@ class ApiFormat(ABC):
     def result(self, call: InjectedCall, text: str) -> bytes:
         """One result, JSON: an item for `Hidden.results`."""
 
-    @abstractmethod
     def without_calls(self, request: bytes) -> bytes:
         """The request, in which no tool may be called although all stay declared."""
+        document = Document(request)
+        document.set_member(document.root, *self.no_calls)
+        return document.render()
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         """Put a hidden exchange before and into a message. False if it can't stand there."""
 
-    @abstractmethod
     def user_message(self, text: str) -> bytes:
         """A message of the user, JSON."""
+        return encode({"role": "user", "content": text})
 
     def pair(self, part: Part) -> str:
         """The id that a call shares with its results."""

@@ -182,63 +182,6 @@ class Turn:
         return self.failed and self.message is None and not self.text
 
 
-class Response(Protocol):
-    """One message for the client, made of one or more upstream turns. Never raises on odd input."""
-
-    keep_alive: bytes
-    """Bytes that may be sent between two events while nothing else is; empty if the API has none."""
-
-    @property
-    def holding(self) -> bool:
-        """Something is held back right now."""
-        ...
-
-    def attach(self, filter: Filter) -> None:
-        """Edit what the client gets, after all filters that are there."""
-        ...
-
-    def feed(self, data: bytes) -> bytes:
-        """Bytes of the current turn (no content encoding) in, bytes for the client out."""
-        ...
-
-    def end_turn(self) -> Turn:
-        """The upstream's response has ended. Events that were kept back stay so."""
-        ...
-
-    def go_on(self) -> bytes:
-        """A continuation follows: what is still to be sent of this turn. The end of the response is
-        dropped."""
-        ...
-
-    def restart(self) -> None:
-        """The current turn will be had once more from its beginning; nothing of it was shown."""
-        ...
-
-    def finish(self) -> bytes:
-        """No continuation follows: the end of the message, put right for what the client saw."""
-        ...
-
-    def fail(self, failure: Failure) -> bytes:
-        """End a response whose continuation failed.
-
-        A document becomes an error in the API's own shape. A stream gets an event of that shape where the
-        provider reported the failure in one; else it breaks off after the bytes returned.
-        """
-        ...
-
-
-class PassedResponse(Protocol):
-    """One response in which nothing is hidden. Never raises on odd input."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Bytes of the response (no content encoding) in, bytes for the client out."""
-        ...
-
-    def close(self) -> bytes:
-        """The end: what is left."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Tool:
     """The declaration of a tool, in no API's words."""

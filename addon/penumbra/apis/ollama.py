@@ -33,6 +33,9 @@ from penumbra.wire.json_values import decode, encode
 class OllamaFormat(ChatFormat):
     """Bodies of `/api/chat`, which declare tools and keep exchanges as Chat Completions do."""
 
+    # The API has no other way to forbid calls.
+    no_calls = "tools", b"[]"
+
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
         role = document.string(members.get("role")) or ""
@@ -62,12 +65,6 @@ class OllamaFormat(ChatFormat):
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(utf8(call.id))})
-
-    def without_calls(self, request: bytes) -> bytes:
-        # The API has no way to forbid calls but to name no tools.
-        document = Document(request)
-        document.replace(document.members(document.root)["tools"], [])
-        return document.render()
 
 
 def call_token(document: Document, value: Raw) -> str:

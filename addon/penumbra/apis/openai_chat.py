@@ -271,14 +271,6 @@ class ChatFormat(ApiFormat):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "tool_call_id": call.id, "content": text})
 
-    def user_message(self, text: str) -> bytes:
-        return encode({"role": "user", "content": text})
-
-    def without_calls(self, request: bytes) -> bytes:
-        document = Document(request)
-        document.set_member(document.root, "tool_choice", b'"none"')
-        return document.render()
-
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         message = self.prompt(request).messages[visible.index].value
         start, end = request.place(message)

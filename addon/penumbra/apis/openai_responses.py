@@ -165,11 +165,6 @@ class ResponsesFormat(ApiFormat):
             document.append(top["input"], added)
         return document.render()
 
-    def without_calls(self, request: bytes) -> bytes:
-        document = Document(request)
-        document.set_member(document.root, "tool_choice", b'"none"')
-        return document.render()
-
     def visible(self, document: Document) -> list[Visible]:
         before = document.string(document.members(document.root).get(_BEFORE))
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []

@@ -26,8 +26,12 @@ from penumbra.wire.framing import Piece
 _log = logging.getLogger(__name__)
 
 
-class Stream:
-    """A response, streamed or whole: see `base.Response`. Without turns, nothing is hidden in it."""
+class Response:
+    """One message for the client, streamed or whole, made of one or more upstream turns.
+
+    Each turn's bytes (no content encoding) go in, the client's come out; a document gives none before the
+    end. Without turns, nothing is hidden. Never raises on odd input.
+    """
 
     def __init__(
         self,
@@ -40,11 +44,13 @@ class Stream:
         self._turns = turns
         self._filters = list(filters)
         self.keep_alive = keep_alive
+        """Bytes that may be sent between two events while nothing else is; empty if the API has none."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
         """Output of the last bytes of a turn, until it is clear what follows."""
 
     def attach(self, filter: Filter) -> None:
+        """Edit the client's events, after all filters that are there."""
         self._filters.append(filter)
 
     @property
@@ -55,26 +61,32 @@ class Stream:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
+        """The upstream's response has ended. Events that were kept back stay so."""
         self._rest = self._read(self._reader.close())
         return self._turns.end_turn() if self._turns is not None else Turn()
 
     def go_on(self) -> bytes:
+        """A continuation follows: return what the client still gets of this turn."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.go_on()] if self._turns is not None else rest
         self._reader = self._framing.reader()
         return self._write(events)
 
     def restart(self) -> None:
+        """The current turn is requested again; the client has got nothing of it."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
 
     def finish(self) -> bytes:
+        """No continuation follows: return the end of the message, corrected for hidden turns."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.finish()] if self._turns is not None else rest
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
+        """End a response whose continuation failed. A document becomes an error in the API's shape; a stream
+        gets such an event where the provider reported the failure in one, and else breaks off."""
         event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
@@ -196,17 +208,17 @@ class Responses:
         """A filter that reports other figures of the input."""
         return ScaledUsage(self.turns.usage, count)
 
-    def stream(self, injected_tool: str, before: str = "") -> Stream:
+    def stream(self, injected_tool: str, before: str = "") -> Response:
         """A response that arrives as a stream; `injected_tool` is the name of the injected tool.
 
         `before`: the id by which the client named the response that it goes on from.
         """
         framing = self.framing()
-        return Stream(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
+        return Response(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
 
-    def body(self, injected_tool: str, before: str = "") -> Stream:
-        return Stream(BODY, self.turns(BODY, injected_tool, before))
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        return Response(BODY, self.turns(BODY, injected_tool, before))
 
-    def passed(self, filters: Sequence[Filter], *, stream: bool) -> Stream:
+    def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
         """A response in which nothing is hidden: `feed` takes its bytes, `close` its end."""
-        return Stream(self.framing() if stream else BODY, filters=filters)
+        return Response(self.framing() if stream else BODY, filters=filters)

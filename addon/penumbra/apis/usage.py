@@ -111,34 +111,6 @@ def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
     return dict(islice(found.items(), _MOST))
 
 
-_HELD = frozenset(
-    (
-        "input_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-        "output_tokens",
-        "prompt_tokens",
-        "completion_tokens",
-        "promptTokenCount",
-        "toolUsePromptTokenCount",
-        "candidatesTokenCount",
-        "thoughtsTokenCount",
-        "prompt_eval_count",
-        "eval_count",
-        "inputTokens",
-        "cacheReadInputTokens",
-        "cacheWriteInputTokens",
-        "outputTokens",
-    )
-)
-"""Figures of every API that count each token of a turn once: what went in, and what came out."""
-
-
-def held(metrics: Mapping[str, int]) -> int:
-    """Tokens that a context holds once a turn with these figures (flat) stands in it; 0: not known."""
-    return sum(number for name, number in metrics.items() if name in _HELD)
-
-
 def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
     """The figures whose names begin with one of the prefixes."""
     return {name: number for name, number in metrics.items() if name.startswith(prefixes)}
@@ -189,6 +161,15 @@ _OUTPUTS = (
     "eval_count",
     "outputTokens",
 )
+
+
+_HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
+"""Figures of every API that count each token of a turn once: input and output."""
+
+
+def held(metrics: Mapping[str, int]) -> int:
+    """Tokens that a context holds once a turn with these figures (flat) stands in it; 0: not known."""
+    return sum(number for name, number in metrics.items() if name in _HELD)
 
 
 @dataclass(frozen=True, slots=True)

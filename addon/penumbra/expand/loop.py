@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 
 from penumbra.apis import upstream_error
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Response, Turn
+from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Turn
+from penumbra.apis.responses import Response
 from penumbra.errors import place
 
 ROUNDS = 5

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from penumbra import errors
-from penumbra.apis.base import Response, Turn
+from penumbra.apis.base import Turn
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import bodies, destination, guarded, websocket_frames
 from penumbra.flow import state as states

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penumbra import errors
-from penumbra.apis.base import Filter, PassedResponse, Response
+from penumbra.apis.base import Filter
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.responses import ScaledUsage
+from penumbra.apis.responses import Response, ScaledUsage
 from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
@@ -46,7 +46,7 @@ class RestoredResponse:
         """Return what puts the values in."""
         return FORMATS[self.restoration.format].responses.call_arguments(self.restoration.open)
 
-    def edited(self, *, stream: bool) -> PassedResponse:
+    def edited(self, *, stream: bool) -> Response:
         return FORMATS[self.restoration.format].responses.passed([self.filter()], stream=stream)
 
 
@@ -140,7 +140,7 @@ class ScaledResponse:
     is_looped: bool = False
     """True if scaling comes after the tool loop."""
 
-    def passed(self, *, stream: bool) -> PassedResponse:
+    def passed(self, *, stream: bool) -> Response:
         return FORMATS[self.format_name].responses.passed([self.usage], stream=stream)
 
 
@@ -196,7 +196,7 @@ class UsageScaling(Step):
 def _edited(
     inner: Callable[[bytes], Iterable[bytes] | bytes],
     decoded: bodies.LiveDecoding,
-    edited: PassedResponse,
+    edited: Response,
 ) -> Callable[[bytes], bytes | list[bytes]]:
     """Return what mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
 

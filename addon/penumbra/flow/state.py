@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from penumbra.apis.base import Response
+from penumbra.apis.responses import Response
 from penumbra.config.settings import Settings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow.current_settings import Lease

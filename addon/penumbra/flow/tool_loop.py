@@ -17,7 +17,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from penumbra.apis import upstream_error
-from penumbra.apis.base import Failure, Response
+from penumbra.apis.base import Failure
+from penumbra.apis.responses import Response
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import one_line, place
 from penumbra.expand.expansions import Expansions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penumbra.apis.base import Response, Turn
+from penumbra.apis.base import Turn
+from penumbra.apis.responses import Response
 from support.cuts import places
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from penumbra.apis import upstream_error
-from penumbra.apis.base import Failure, InjectedCall, Response
+from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from support.cuts import places
 from support.streams.anthropic_streams import (
     FIRST,

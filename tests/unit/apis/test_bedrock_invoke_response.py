@@ -8,8 +8,9 @@ from typing import Any
 
 from botocore.eventstream import EventStreamBuffer
 
-from penumbra.apis.base import Failure, Response
+from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from support.streams import anthropic_streams as anthropic
 from support.streams.bedrock_streams import METRICS, PHANTOM, chunk, chunked
 from support.streams.drive import byte_by_byte

@@ -13,8 +13,9 @@ from botocore.model import ServiceModel
 from botocore.parsers import EventStreamJSONParser
 
 from penumbra.apis import upstream_error
-from penumbra.apis.base import Failure, InjectedCall, Response
+from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import make
 from support.streams.bedrock_streams import (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.apis.base import PassedResponse
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from penumbra.wire.event_stream import MessageReader, message_bytes
 from support.examples import examples
 
@@ -306,7 +306,7 @@ STREAMS: dict[str, tuple[str, bytes, Calls, dict[str, str]]] = {
 every_stream = pytest.mark.parametrize("name", STREAMS)
 
 
-def passing(format_name: str, open_: Any, *, stream: bool) -> PassedResponse:
+def passing(format_name: str, open_: Any, *, stream: bool) -> Response:
     api = FORMATS[format_name].responses
     return api.passed([api.call_arguments(open_)], stream=stream)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.base import Failure, Response
+from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 
 PHANTOM = "expand_context"

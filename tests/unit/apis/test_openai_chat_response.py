@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis.base import Failure, InjectedCall, Response
+from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from support.streams.drive import chunks, drive, every_cut
 
 PHANTOM = "expand_context"

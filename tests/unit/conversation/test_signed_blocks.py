@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.base import Response
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from penumbra.expand.reference import NAMES, tool
 from support.apis import APIS
 from support.engines import Callers, database
