@@ -55,24 +55,12 @@ PATHS: dict[str, tuple[str, bytes, Api]] = {
     "a byte in the query": ("api.anthropic.com", b"/v1/messages?beta=\xe9", CLAUDE),
     "half a letter": ("api.anthropic.com", b"/v1/messages%c3", CLAUDE),
     "Gemini": ("generativelanguage.googleapis.com", b"/v1beta/models/gem\xe9:generateContent", GEMINI),
-    "Gemini, escaped": (
-        "generativelanguage.googleapis.com",
-        b"/v1beta/models/g%E9%ff%253A:generateContent",
-        GEMINI,
-    ),
-    "Gemini, a path for a model": (
-        "generativelanguage.googleapis.com",
-        b"/v1beta/models/a%2Fb:generateContent",
-        GEMINI,
-    ),
+    "Gemini, escaped": ("generativelanguage.googleapis.com", b"/v1beta/models/g%E9%ff%253A:generateContent", GEMINI),
+    "Gemini, a path for a model": ("generativelanguage.googleapis.com", b"/v1beta/models/a%2Fb:generateContent", GEMINI),
     "Bedrock": (BEDROCK, b"/model/cl\xe9/converse", CONVERSE),
     "Bedrock, escaped": (BEDROCK, b"/model/us.anthropic%E9%252F/converse", CONVERSE),
-    "Bedrock, by name": (
-        BEDROCK,
-        b"/model/arn:aws:bedrock:us-east-1:1:inference-profile/\xe9/converse",
-        CONVERSE,
-    ),
-}
+    "Bedrock, by name": (BEDROCK, b"/model/arn:aws:bedrock:us-east-1:1:inference-profile/\xe9/converse", CONVERSE),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("host", "target", "api"), PATHS.values(), ids=PATHS)

@@ -116,21 +116,12 @@ UNTOUCHED: dict[str, tuple[str, Any]] = {
         "openai-responses",
         responses({"type": "mcp_call", "id": "mcp_1", "name": GITHUB, "arguments": SECRET, "output": "some text"}),
     ),
-    "reasoning": (
-        "openai-responses",
-        responses({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": GITHUB}),
-    ),
+    "reasoning": ("openai-responses", responses({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": GITHUB})),
     "said": ("openai-chat", chat({"role": "user", "content": [{"type": "text", "text": SECRET}]})),
-    "inline data": (
-        "gemini",
-        gemini([response({"output": "some text"}, parts=[{"inlineData": {"mimeType": "image/png", "data": PNG}}])]),
-    ),
+    "inline data": ("gemini", gemini([response({"output": "some text"}, parts=[{"inlineData": {"mimeType": "image/png", "data": PNG}}])])),
     "image of a tool": ("gemini", gemini([response({"mimeType": "image/png", "data": PNG})])),
     "document": ("bedrock-converse", converse({"image": {"format": "png", "source": {"bytes": PNG}}})),
-    "signature": (
-        "gemini",
-        gemini([{**response({"output": "some text"}), "thoughtSignature": GITHUB}]),
-    ),
+    "signature": ("gemini", gemini([{**response({"output": "some text"}), "thoughtSignature": GITHUB}])),
 }  # fmt: skip
 
 

@@ -49,24 +49,17 @@ SEARCHED: dict[str, Any] = {
     "two spellings of one letter": {"items": [result("GITHUB_TOKEN=" + GITHUB)]},
 }
 LEFT: dict[str, Any] = {
-    "credentials for the provider": {
-        "requests": [{"params": {"mcp_servers": [{"url": "u", "authorization_token": f"Bearer {GITHUB}"}]}}]
-    },
-    "headers of tools": {
-        "input": "hi",
-        "tools": [{"type": "mcp", "headers": {"authorization": f"Bearer {GITHUB}"}}],
-    },
+    "credentials for the provider": {"requests": [{"params": {"mcp_servers": [{"url": "u", "authorization_token": f"Bearer {GITHUB}"}]}}]},
+    "headers of tools": {"input": "hi", "tools": [{"type": "mcp", "headers": {"authorization": f"Bearer {GITHUB}"}}]},
     "a key that is set": {"name": "n", "api_key": GITHUB},
     "one word outside of texts": {"value": GITHUB},
     "what a tool was called with": {"items": [{"type": "function_call", "call_id": "c", "arguments": TEXT}]},
-    "calls of a message": {
-        "messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": TEXT}}]}]
-    },
+    "calls of a message": {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": TEXT}}]}]},
     "a login": {"grant_type": "x", "assertion": TEXT},
     "signatures": {"items": [{**result("x"), "signature": GITHUB, "encrypted_content": GITHUB}]},
     "images": {"items": [result([{"type": "image", "data": IMAGE + GITHUB.replace("_", "")}])]},
     "ids": {"items": [{**result("x"), "id": "fc_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f607"}]},
-}
+}  # fmt: skip
 SPELLINGS: tuple[dict[str, Any], ...] = ({}, {"indent": 1}, {"ensure_ascii": False, "separators": (",", ":")})
 
 

@@ -113,10 +113,7 @@ APIS = (
         {"model": "m", "max_tokens": 999, "tools": [{"name": name, "input_schema": schema(key)} for name, key in TOOLS]},
         "x-api-key",
     ),
-    Api(
-        "openai-chat", "api.openai.com:443", "/v1/chat/completions", "messages", _chat,
-        {"model": "m", "tools": _OF_TYPE_FUNCTION},
-    ),
+    Api("openai-chat", "api.openai.com:443", "/v1/chat/completions", "messages", _chat, {"model": "m", "tools": _OF_TYPE_FUNCTION}),
     Api(
         "openai-responses", "api.openai.com:443", "/v1/responses", "input", _responses,
         {"model": "m", "store": False, "tools": [{"type": "function", "strict": False, **one} for one in _FUNCTIONS]},
@@ -125,10 +122,7 @@ APIS = (
         "gemini", "generativelanguage.googleapis.com:443", "/v1beta/models/m:generateContent", "contents", _gemini,
         {"tools": [{"functionDeclarations": _FUNCTIONS}]}, "x-goog-api-key",
     ),
-    Api(
-        "ollama-chat", "ollama.com:443", "/api/chat", "messages", _ollama,
-        {"model": "m", "tools": _OF_TYPE_FUNCTION},
-    ),
+    Api("ollama-chat", "ollama.com:443", "/api/chat", "messages", _ollama, {"model": "m", "tools": _OF_TYPE_FUNCTION}),
     Api(
         "bedrock-converse", "bedrock-runtime.us-east-1.amazonaws.com:443", "/model/m/converse", "messages", _converse,
         {"toolConfig": {"tools": [

@@ -128,17 +128,9 @@ SHAPES = (
             f"<conversation>\n[User]: deploy it\n\n[Tool result]: {output}\n</conversation>\n\nSummarize it."
         ),
     ),
-    Shape(
-        "OpenCode: compaction",
-        CHAT,
-        lambda output: _chat(("user", f"Summarize:\n\n[User]: deploy it\n\n[Shell]: cat .env\n{output}")),
-    ),
+    Shape("OpenCode: compaction", CHAT, lambda output: _chat(("user", f"Summarize:\n\n[User]: deploy it\n\n[Shell]: cat .env\n{output}"))),
     Shape("Roo, Kilo: condensing", MESSAGES, _roo),
-    Shape(
-        "OpenHands: condenser",
-        CHAT,
-        lambda output: _chat(("user", f"You maintain a summary.\n\n<EVENT id=3>\n{output}\n</EVENT>\n")),
-    ),
+    Shape("OpenHands: condenser", CHAT, lambda output: _chat(("user", f"You maintain a summary.\n\n<EVENT id=3>\n{output}\n</EVENT>\n"))),
     Shape("LangChain: SummarizationMiddleware", CHAT, _langchain),
     Shape(
         "goose: compaction",
@@ -155,11 +147,7 @@ SHAPES = (
             f"Summarize the following tool output to be a maximum of 2000 tokens.\n\nTool output:\n{output}"
         ),
     ),
-    Shape(
-        "Claude Code: WebFetch",
-        MESSAGES,
-        lambda output: _messages(f"\nWeb page content:\n---\n{output}\n---\n\nWhat does it say?\n"),
-    ),
+    Shape("Claude Code: WebFetch", MESSAGES, lambda output: _messages(f"\nWeb page content:\n---\n{output}\n---\n\nWhat does it say?\n")),
     Shape(
         "Claude Code: paths in an output",
         MESSAGES,
@@ -201,6 +189,6 @@ SHAPES = (
         MESSAGES,
         lambda output: _messages(f"<session>\nwhy does this fail?\n{output}\n</session>", system="Name it."),
     ),
-)
+)  # fmt: skip
 WITH_TOOLS = tuple(replace(shape, tools=True) for shape in SHAPES if shape.write is not _crew)
 """The same in requests that declare tools. What stands in the model's own words is not searched there."""

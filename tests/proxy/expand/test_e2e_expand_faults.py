@@ -38,36 +38,16 @@ WORDS = f"what is {PHANTOM} and {SECRET}?"
 
 FAULTS: list[tuple[Break, Any, Any]] = [
     (lambda api: Fault(400, WORDS), "the upstream answered with status 400", 2),
-    (
-        lambda api: Fault(429, WORDS, headers=(("retry-after", "60"),)),
-        "the upstream answered with status 429",
-        2,
-    ),
+    (lambda api: Fault(429, WORDS, headers=(("retry-after", "60"),)), "the upstream answered with status 429", 2),
     (lambda api: Fault(500, WORDS), "the upstream answered with status 500", 4),
-    (
-        lambda api: Fault(529, WORDS, headers=(("retry-after", "0"),)),
-        "the upstream answered with status 529",
-        4,
-    ),
-    (
-        lambda api: Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"),
-        "the upstream answered with status 502",
-        4,
-    ),
-    (
-        lambda api: Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"),
-        "the upstream answered with status 200",
-        2,
-    ),
+    (lambda api: Fault(529, WORDS, headers=(("retry-after", "0"),)), "the upstream answered with status 529", 4),
+    (lambda api: Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"), "the upstream answered with status 502", 4),
+    (lambda api: Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"), "the upstream answered with status 200", 2),
     (lambda api: Hangup(), "the connection to the upstream failed", 4),
     (lambda api: turn("Half a w", cut_after=2, delta=3), None, None),
     (lambda api: turn("Half a word.", error_after=2, delta=3), None, None),
-    (
-        lambda api: turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=api.lead + 2),
-        None,
-        None,
-    ),
-]
+    (lambda api: turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=api.lead + 2), None, None),
+]  # fmt: skip
 FAULT_IDS = ["400", "429", "500", "529", "html-502", "html-200", "hangup", "cut", "error", "cut-later"]
 
 

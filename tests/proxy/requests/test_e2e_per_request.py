@@ -105,35 +105,20 @@ BAD = {
     "a number": ({FORGE: 1}, "_forge.tool_output_compression must be a string or object"),
     "true": ({FORGE: True}, "_forge.tool_output_compression must be a string or object"),
     "null": ({FORGE: None}, "_forge.tool_output_compression must be a string or object"),
-    "word": (
-        {FORGE: "max"},
-        "tool output compression must be disabled, safe, standard, or aggressive, got 'max'",
-    ),
+    "word": ({FORGE: "max"}, "tool output compression must be disabled, safe, standard, or aggressive, got 'max'"),
     "mode": ({FORGE: {"mode": 1}}, "_forge.tool_output_compression.mode must be a string"),
-    "method": (
-        {FORGE: {"method": "zip"}},
-        "tool output compression method must be lzw, repair, or auto, got 'zip'",
-    ),
+    "method": ({FORGE: {"method": "zip"}}, "tool output compression method must be lzw, repair, or auto, got 'zip'"),
     "session": ({FORGE: {"session_id": 5}}, "_forge.tool_output_compression.session_id must be a string"),
     "dedup": ({FORGE: {"dedup": "yes"}}, "_forge.tool_output_compression.dedup must be a boolean"),
-    "float": (
-        {FORGE: {"max_output_bytes": 10.0}},
-        "_forge.tool_output_compression.max_output_bytes must be a positive integer",
-    ),
-    "large": (
-        {FORGE: {"max_output_bytes": 1_048_577}},
-        "_forge.tool_output_compression.max_output_bytes must be <= 1048576",
-    ),
+    "float": ({FORGE: {"max_output_bytes": 10.0}}, "_forge.tool_output_compression.max_output_bytes must be a positive integer"),
+    "large": ({FORGE: {"max_output_bytes": 1_048_577}}, "_forge.tool_output_compression.max_output_bytes must be <= 1048576"),
     "redaction": ({FORGE: {"redact_secrets": False}}, "redact_secrets"),
-    "misspelt": (
-        {FORGE: {"redact_secret": True}},
-        "_forge.tool_output_compression.redact_secret is unknown, did you mean redact_secrets?",
-    ),
+    "misspelt": ({FORGE: {"redact_secret": True}}, "_forge.tool_output_compression.redact_secret is unknown, did you mean redact_secrets?"),
     "a misspelt member": (
         {"tool_output_compresion": "off"},
         "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)

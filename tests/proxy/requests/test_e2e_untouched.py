@@ -46,23 +46,15 @@ def both(proxy: Any, clients: Any, upstream: Any, mode: str, http2: bool, *what:
 UNRECOGNISED = {
     "embeddings": ("POST", "/v1/embeddings", b'{"input":"a",  "model":"m"}'),
     "models": ("GET", "/v1/models?limit=3&after=%2F", b""),
-    "batches": (
-        "POST",
-        "/v1/messages/batches",
-        json.dumps({"requests": [{"params": json.loads(ODD)}]}).encode(),
-    ),
+    "batches": ("POST", "/v1/messages/batches", json.dumps({"requests": [{"params": json.loads(ODD)}]}).encode()),
     "files": ("POST", "/v1/files", b"--x\r\nnot json\r\n--x--"),
-    "token": (
-        "POST",
-        "/v1/oauth/token",
-        b'{"grant_type": "refresh_token", "refresh_token": "sk-ant-ort01-abcdefgh"}',
-    ),
+    "token": ("POST", "/v1/oauth/token", b'{"grant_type": "refresh_token", "refresh_token": "sk-ant-ort01-abcdefgh"}'),
     "telemetry": ("POST", "/api/event_logging/batch", b'{"events": [ ]}'),
     "other method": ("PUT", "/v1/messages", ODD.encode()),
     "other body": ("POST", "/v1/messages", b'{"model":"m", "messages":"none"}'),
     "empty": ("POST", "/v1/chat/completions", b""),
     "form": ("POST", "/v1/chat/completions", b"model=m&messages=x"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])

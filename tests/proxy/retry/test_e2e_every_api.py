@@ -91,25 +91,10 @@ def words(limit: int) -> bytes:
 
 USAGE = {
     "anthropic": ("input_tokens", {"input_tokens": 4_000}, 200_000, 100_000),
-    "chat": (
-        "prompt_tokens",
-        {"prompt_tokens": 4_000, "completion_tokens": 5, "total_tokens": 4_005},
-        128_000,
-        64_000,
-    ),
-    "responses": (
-        "input_tokens",
-        {"input_tokens": 4_000, "output_tokens": 5, "total_tokens": 4_005},
-        272_000,
-        100_000,
-    ),
-    "gemini": (
-        "promptTokenCount",
-        {"promptTokenCount": 4_000, "candidatesTokenCount": 5, "totalTokenCount": 4_005},
-        1_048_576,
-        400_000,
-    ),
-}
+    "chat": ("prompt_tokens", {"prompt_tokens": 4_000, "completion_tokens": 5, "total_tokens": 4_005}, 128_000, 64_000),
+    "responses": ("input_tokens", {"input_tokens": 4_000, "output_tokens": 5, "total_tokens": 4_005}, 272_000, 100_000),
+    "gemini": ("promptTokenCount", {"promptTokenCount": 4_000, "candidatesTokenCount": 5, "totalTokenCount": 4_005}, 1_048_576, 400_000),
+}  # fmt: skip
 
 
 def metrics(text: str, name: str) -> set[int]:

@@ -277,13 +277,7 @@ CLIENTS = (
         keep_alive=b": keep-alive",
         usage=("input_tokens", "output_tokens"),
     ),
-    Client(
-        name="gemini",
-        stream_path="/v1beta/models/m:streamGenerateContent?alt=sse",
-        caller=_gemini_caller,
-        events=_sse,
-        **_GEMINI,
-    ),
+    Client(name="gemini", stream_path="/v1beta/models/m:streamGenerateContent?alt=sse", caller=_gemini_caller, events=_sse, **_GEMINI),
     Client(
         name="gemini-array",
         stream_path="/v1beta/models/m:streamGenerateContent",
@@ -320,7 +314,7 @@ CLIENTS = (
         forbids=lambda body: PHANTOM not in str(body["toolConfig"]),
         usage=("inputTokens", "outputTokens"),
     ),
-)
+)  # fmt: skip
 
 every_api = pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])

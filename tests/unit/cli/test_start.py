@@ -80,30 +80,18 @@ CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
         (Server("regular", "", "::1", 9003), "  export HTTPS_PROXY=http://[::1]:9003"),
         (Server("regular", "", "192.0.2.7", 9004), "  export HTTPS_PROXY=http://192.0.2.7:9004"),
         (Server("socks5", "", "127.0.0.1", 1080), "  export ALL_PROXY=socks5h://127.0.0.1:1080"),
-        (
-            Server("reverse", "https://api.anthropic.com", "127.0.0.1", 8081),
-            "  export ANTHROPIC_BASE_URL=http://127.0.0.1:8081",
-        ),
-        (
-            Server("reverse", "https://api.openai.com:443", "127.0.0.1", 8082),
-            "  export OPENAI_BASE_URL=http://127.0.0.1:8082/v1",
-        ),
-        (
-            Server("reverse", "http://localhost:11434", "0.0.0.0", 8083),
-            "Base URL http://127.0.0.1:8083 leads to http://localhost:11434.",
-        ),
+        (Server("reverse", "https://api.anthropic.com", "127.0.0.1", 8081), "  export ANTHROPIC_BASE_URL=http://127.0.0.1:8081"),
+        (Server("reverse", "https://api.openai.com:443", "127.0.0.1", 8082), "  export OPENAI_BASE_URL=http://127.0.0.1:8082/v1"),
+        (Server("reverse", "http://localhost:11434", "0.0.0.0", 8083), "Base URL http://127.0.0.1:8083 leads to http://localhost:11434."),
         (Server("reverse", "tcp://db:5432", "127.0.0.1", 8084), "127.0.0.1:8084 leads to tcp://db:5432."),
-        (
-            Server("local", "Claude"),
-            "Captured on this machine: Claude. They must trust the CA certificate; nothing else to set.",
-        ),
+        (Server("local", "Claude"), "Captured on this machine: Claude. They must trust the CA certificate; nothing else to set."),
         (
             Server("transparent", "", "127.0.0.1", 8080),
             "Mode transparent at 127.0.0.1:8080: lead traffic there, from programs that trust the CA certificate.",
         ),
         (Server("dns", "", "127.0.0.1", 53), "Mode dns at 127.0.0.1:53."),
     ],
-)
+)  # fmt: skip
 def test_a_mode_says_how_it_is_used(server, line):
     told = hints([server], CERTIFICATES).split("\n")
     assert told[0] == f"CA certificate: {CA}"

@@ -64,29 +64,11 @@ def test_skips(tool: str, entries: set[str], skipped: bool) -> None:
         ("Bash", {"command": "cat a.py && sed -n 1,5p b.py"}, "read", ("sed", "-n", "1,5p", "b.py"), ""),
         ("Bash", {"command": "cd x && ls -la"}, "bash", ("ls", "-la"), ""),
         ("Bash", {"command": "cd x"}, "bash", (), ""),
-        (
-            "shell",
-            {"command": ["bash", "-lc", "cd x && sed -n 1,5p y"]},
-            "read",
-            ("sed", "-n", "1,5p", "y"),
-            "y",
-        ),
+        ("shell", {"command": ["bash", "-lc", "cd x && sed -n 1,5p y"]}, "read", ("sed", "-n", "1,5p", "y"), "y"),
         ("shell", {"command": ["git", "diff"]}, "bash", ("git", "diff"), ""),
-        (
-            "shell",
-            {"command": ["apply_patch", "*** Begin Patch"]},
-            "edit",
-            ("apply_patch", "*** Begin Patch"),
-            "",
-        ),
+        ("shell", {"command": ["apply_patch", "*** Begin Patch"]}, "edit", ("apply_patch", "*** Begin Patch"), ""),
         ("shell", {"commands": ["ls -la"]}, "bash", ("ls", "-la"), ""),
-        (
-            "local_shell_call",
-            {"action": {"type": "exec", "command": ["git", "log"]}},
-            "bash",
-            ("git", "log"),
-            "",
-        ),
+        ("local_shell_call", {"action": {"type": "exec", "command": ["git", "log"]}}, "bash", ("git", "log"), ""),
         ("exec_command", {"cmd": "git log"}, "bash", ("git", "log"), ""),
         ("bash", "git log", "bash", ("git", "log"), ""),
         ("mcp__box__shell_command", {"command": "git log"}, "bash", ("git", "log"), ""),
@@ -103,7 +85,7 @@ def test_skips(tool: str, entries: set[str], skipped: bool) -> None:
         ("Unknown", {"command": 5}, "other", (), ""),
         ("", None, "other", (), ""),
     ],
-)
+)  # fmt: skip
 def test_calls(tool: str, arguments: Any, kind: str, command: tuple[str, ...], path: str) -> None:
     call = classify(tool, arguments)
     assert (call.category, call.command, call.path) == (kind, command, path)

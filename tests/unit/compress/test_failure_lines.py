@@ -93,11 +93,7 @@ KINDS: dict[str, tuple[str, object, Filler]] = {
         {"command": "journalctl -u pay"},
         lambda n, chance: f"Jan 05 10:{n // 60 % 60:02}:{n % 60:02} host pay[{n % 9}]: {_words(chance, 6)}",
     ),
-    "CI": (
-        "Bash",
-        {"command": "gh run view --log"},
-        lambda n, c: f"build\tstep\t{_stamped(_words(c, 6), n)}",
-    ),
+    "CI": ("Bash", {"command": "gh run view --log"}, lambda n, c: f"build\tstep\t{_stamped(_words(c, 6), n)}"),
     "pytest": (
         "Bash",
         {"command": "pytest -v"},
@@ -111,35 +107,15 @@ KINDS: dict[str, tuple[str, object, Filler]] = {
         {"command": "go test -v ./..."},
         lambda n, chance: f"--- PASS: Test{_words(chance, 2).title().replace(' ', '')}Error{n} (0.00s)",
     ),
-    "cargo": (
-        "Bash",
-        {"command": "cargo test"},
-        lambda n, c: f"test {_words(c, 2).replace(' ', '::')}_{n} ... ok",
-    ),
-    "jest": (
-        "Bash",
-        {"command": "npx jest"},
-        lambda n, chance: f"    ✓ fails with an error on {_words(chance, 3)} ({n % 90} ms)",
-    ),
-    "tsc": (
-        "Bash",
-        {"command": "npx tsc --listFiles"},
-        lambda n, c: f"/srv/app/{_words(c, 2).replace(' ', '/')}/{n}.ts",
-    ),
-    "make": (
-        "Bash",
-        {"command": "make -j8"},
-        lambda n, c: f"gcc -O2 -c src/{_words(c, 1)}_{n}.c -o build/{n}.o",
-    ),
-    "gradle": (
-        "Bash",
-        {"command": "./gradlew build"},
-        lambda n, c: f"> Task :{_words(c, 1)}:compile{n} UP-TO-DATE",
-    ),
+    "cargo": ("Bash", {"command": "cargo test"}, lambda n, c: f"test {_words(c, 2).replace(' ', '::')}_{n} ... ok"),
+    "jest": ("Bash", {"command": "npx jest"}, lambda n, chance: f"    ✓ fails with an error on {_words(chance, 3)} ({n % 90} ms)"),
+    "tsc": ("Bash", {"command": "npx tsc --listFiles"}, lambda n, c: f"/srv/app/{_words(c, 2).replace(' ', '/')}/{n}.ts"),
+    "make": ("Bash", {"command": "make -j8"}, lambda n, c: f"gcc -O2 -c src/{_words(c, 1)}_{n}.c -o build/{n}.o"),
+    "gradle": ("Bash", {"command": "./gradlew build"}, lambda n, c: f"> Task :{_words(c, 1)}:compile{n} UP-TO-DATE"),
     "unknown": ("Bash", {"command": "./deploy --all"}, lambda n, c: f"step {n}: {_words(c, 7)}"),
     "MCP": ("mcp__ci__job_output", {"job": 7}, lambda n, c: f"{n} {_words(c, 8)}"),
     "coloured": ("Bash", {"command": "./serve"}, lambda n, c: f"\x1b[32mok\x1b[0m {_words(c, 6)} {n}"),
-}
+}  # fmt: skip
 SIZES = [2_000, 6_000, 40_000, 120_000]
 
 
@@ -194,22 +170,14 @@ def _record(n: int, chance: random.Random, failure: str = "") -> dict[str, objec
 
 SHAPES: dict[str, tuple[str, object, Callable[[list[dict[str, object]]], str]]] = {
     "lines": ("Bash", {"command": "docker logs web"}, lambda records: "\n".join(map(json.dumps, records))),
-    "lines of a file": (
-        "Bash",
-        {"command": "cat run.ndjson"},
-        lambda records: "\n".join(map(json.dumps, records)),
-    ),
+    "lines of a file": ("Bash", {"command": "cat run.ndjson"}, lambda records: "\n".join(map(json.dumps, records))),
     "array": ("mcp__logs__query", {"q": 1}, lambda records: json.dumps(records, indent=2)),
     "nested": (
         "mcp__logs__query",
         {"q": 1},
         lambda records: json.dumps({"data": [{"n": n, "entry": [one]} for n, one in enumerate(records)]}),
     ),
-    "mixed": (
-        "mcp__logs__query",
-        {"q": 1},
-        lambda records: json.dumps([one if n % 3 else [one] for n, one in enumerate(records)]),
-    ),
+    "mixed": ("mcp__logs__query", {"q": 1}, lambda records: json.dumps([one if n % 3 else [one] for n, one in enumerate(records)])),
     "a log in a string": (
         "mcp__ci__job",
         {"q": 1},
@@ -220,7 +188,7 @@ SHAPES: dict[str, tuple[str, object, Callable[[list[dict[str, object]]], str]]] 
         {"command": "./x"},
         lambda records: json.dumps({"output": "\n".join(str(one["msg"]) for one in records), "exit_code": 1}),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])

@@ -44,37 +44,17 @@ PYTEST = (
 @pytest.mark.parametrize(
     ("line", "text", "facts"),
     [
-        (
-            "git log --oneline -30",
-            "".join(f"{n:07x} Change {n}\n" for n in range(30)),
-            ["0000000 Change 0\n", "000001d Change 29\n"],
-        ),
-        (
-            "git status",
-            "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\n",
-            ["new file:   a.py"],
-        ),
+        ("git log --oneline -30", "".join(f"{n:07x} Change {n}\n" for n in range(30)), ["0000000 Change 0\n", "000001d Change 29\n"]),
+        ("git status", "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\n", ["new file:   a.py"]),
         ("git checkout -b logging-fix", "Switched to a new branch 'logging-fix'\n", ["'logging-fix'"]),
         ("git blame src/status.py", "4c454f6b (Ann 2026-01-01 11:00:00 +0000 1) a = 1\n" * 1, ["a = 1"]),
         ("python app.py", TRACE, ["Traceback (most recent", "m1.py", "m13.py", "KeyError: 'k'"]),
         ("java -jar shop.jar", JAVA, ["no cart", "Cart.java:0", "Caused by: java.io.IOException: disk full"]),
-        (
-            "pytest -v",
-            PYTEST,
-            ["E       assert 2 == 3", "where 2 = f()", "test_a.py:9:", "1 failed, 40 passed"],
-        ),
-        (
-            "go run main.go",
-            "".join(f"row {n}: skipped\n" for n in range(40)) + "total: 42\n",
-            ["total: 42"],
-        ),
-        (
-            "npm run dev",
-            "> vite\n\n  Local: http://localhost:5173/errors\n  ready in 90 ms\n",
-            ["ready in 90 ms"],
-        ),
+        ("pytest -v", PYTEST, ["E       assert 2 == 3", "where 2 = f()", "test_a.py:9:", "1 failed, 40 passed"]),
+        ("go run main.go", "".join(f"row {n}: skipped\n" for n in range(40)) + "total: 42\n", ["total: 42"]),
+        ("npm run dev", "> vite\n\n  Local: http://localhost:5173/errors\n  ready in 90 ms\n", ["ready in 90 ms"]),
     ],
-)
+)  # fmt: skip
 def test_the_point_of_an_output_stays(line: str, text: str, facts: list[str], mode: Mode) -> None:
     shown = shell(line, text, mode, min_bytes=16)
     for fact in facts:

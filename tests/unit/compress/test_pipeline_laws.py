@@ -316,16 +316,8 @@ SAID = "para {0} about thing{1} and\nmore of it {2}"
 @pytest.mark.parametrize(
     ("call", "text", "bare"),
     [
-        (
-            ("shell", {"command": ["./run.sh"]}),
-            json.dumps({"output": STEPS, "metadata": {"exit_code": 0, "duration_seconds": 1.1}}),
-            STEPS,
-        ),
-        (
-            ("shell", {"command": ["./run.sh"]}),
-            f"Exit code: 0\nWall time: 1.0 seconds\nOutput:\n{STEPS}",
-            STEPS,
-        ),
+        (("shell", {"command": ["./run.sh"]}), json.dumps({"output": STEPS, "metadata": {"exit_code": 0, "duration_seconds": 1.1}}), STEPS),
+        (("shell", {"command": ["./run.sh"]}), f"Exit code: 0\nWall time: 1.0 seconds\nOutput:\n{STEPS}", STEPS),
         (("Bash", {"command": "cat a.py; echo ---; ./run.sh"}), f"a = 1\n---\n{STEPS}", STEPS),
         (
             ("WebFetch", {"url": "https://example.com/a"}),
@@ -338,7 +330,7 @@ SAID = "para {0} about thing{1} and\nmore of it {2}"
         ),
     ],
     ids=["envelope of JSON", "envelope of lines", "file beside it", "web page"],
-)
+)  # fmt: skip
 def test_a_heading_counts_the_text_that_is_told_of(call: tuple[str, object], text: str, bare: str) -> None:
     heading = next(line for line in run(text, call, Mode.STANDARD).text.split("\n") if " in part; " in line)
     counts = re.search(r" in part; ([0-9]+) bytes, ([0-9]+) lines[]\\;]", heading)

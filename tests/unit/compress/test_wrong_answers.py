@@ -36,43 +36,27 @@ JAVA = (
     ("line", "text"),
     [
         ("git log --oneline -30", ONELINE),
-        (
-            "git status",
-            "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\tnew file:   b.py\n\n",
-        ),
+        ("git status", "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\tnew file:   b.py\n\n"),
         ("git checkout -b logging-fix", "Switched to a new branch 'logging-fix'\n"),
         ("git show HEAD:docs/catalog.md", "# Catalog\n\nThe changelog is elsewhere.\n" * 20),
         ("git -C /srv/blog rev-parse HEAD", "910f777314b52a021e9a569078bbe0d1a9e209a2\n"),
-        (
-            "git blame src/status.py",
-            "4c454f6b (Ann 2026-01-01 11:00:00 +0000 1) a = 1\n5fa4bee2 (Bob 2026-01-02 11:00:00 +0000 2) b = 2\n",
-        ),
+        ("git blame src/status.py", "4c454f6b (Ann 2026-01-01 11:00:00 +0000 1) a = 1\n5fa4bee2 (Bob 2026-01-02 11:00:00 +0000 2) b = 2\n"),
         ("python app.py", TRACE),
         ("java -jar shop.jar", JAVA),
         ("go run main.go", "".join(f"row {n}: skipped error column\n" for n in range(40)) + "total: 42\n"),
-        (
-            "python manage.py migrate",
-            "".join(f"  Applying shop.{n:04d}_step... OK\n" for n in range(40)) + "done\n",
-        ),
-        (
-            "npm run dev",
-            "> vite\n\n  Local: http://localhost:5173/errors\n"
-            + "".join(f"hmr update /src/a{n}.ts\n" for n in range(30)),
-        ),
+        ("python manage.py migrate", "".join(f"  Applying shop.{n:04d}_step... OK\n" for n in range(40)) + "done\n"),
+        ("npm run dev", "> vite\n\n  Local: http://localhost:5173/errors\n" + "".join(f"hmr update /src/a{n}.ts\n" for n in range(30))),
         ("grep -rn foo src", "".join(f"src/a.py:{n}: x = '/build/ .min. foo'\n" for n in range(1, 30))),
         ("find /srv/shop -name x", "".join(f"/srv/shop/d{n}/x\n" for n in range(150))),
         ("rg -c foo", "".join(f"src/m{n}.py:{n}\n" for n in range(30))),
         ("make check", "".join(f"checking that option {n} is no secret\n" for n in range(30))),
         ("cargo run", "".join(f"answer {n} = {n * n}\n" for n in range(30))),
         ("ls", "api\ncore\nREADME.md\n" * 10),
-        (
-            "docker logs web",
-            "".join(f"2026-01-05T10:00:{n:02d} ERROR no such order {n}\n" for n in range(40)),
-        ),
+        ("docker logs web", "".join(f"2026-01-05T10:00:{n:02d} ERROR no such order {n}\n" for n in range(40))),
         ("echo done", "done\n"),
         ("true", ""),
     ],
-)
+)  # fmt: skip
 def test_left_alone(line: str, text: str) -> None:
     assert shortened(line, text) == text
 

@@ -58,22 +58,13 @@ OBJECT = "mode, max_output_bytes, dedup, redact_secrets, session_id, method, mem
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
-        (
-            {"tool_output_compresion": "off"},
-            "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?",
-        ),
+        ({"tool_output_compresion": "off"}, "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?"),
         ({"mode": "off"}, f"_forge.mode is unknown, did you mean {PATH}.mode?"),
         ({"colour": 1}, "_forge.colour is unknown, allowed: tool_output_compression, schema_compression, "),
-        (
-            {"tool_output_compression": {"redact_secret": True}},
-            f"{PATH}.redact_secret is unknown, did you mean redact_secrets?",
-        ),
-        (
-            {"tool_output_compression": {"mode": "off", "colour": 1}},
-            f"{PATH}.colour is unknown, allowed: {OBJECT}",
-        ),
+        ({"tool_output_compression": {"redact_secret": True}}, f"{PATH}.redact_secret is unknown, did you mean redact_secrets?"),
+        ({"tool_output_compression": {"mode": "off", "colour": 1}}, f"{PATH}.colour is unknown, allowed: {OBJECT}"),
     ],
-)
+)  # fmt: skip
 def test_a_member_that_nobody_knows_is_refused(forge, message):
     with pytest.raises(OverrideError) as error:
         apply(Settings(), forge)

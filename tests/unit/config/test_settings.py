@@ -166,31 +166,19 @@ def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "pipes: {tool_output: {min_byte: 1}}",
-            "pipes.tool_output.min_byte: unknown key, did you mean min_bytes?",
-        ),
-        (
-            "pipes: {tool_output: {size: 1}}",
-            "pipes.tool_output.size: unknown key, allowed: adopt, aggregate_budget_bytes",
-        ),
+        ("pipes: {tool_output: {min_byte: 1}}", "pipes.tool_output.min_byte: unknown key, did you mean min_bytes?"),
+        ("pipes: {tool_output: {size: 1}}", "pipes.tool_output.size: unknown key, allowed: adopt, aggregate_budget_bytes"),
         ("penumbra: {colour: red}", "penumbra.colour: unknown key, allowed: "),
         ("pipes: {tool_output: {mode: [1]}}", "pipes.tool_output.mode: got [1], allowed: text"),
         ("pipes: 3", "pipes: got 3, allowed: a mapping"),
         ("providers: {x: {modle: y}}", "providers.x.modle: unknown key, did you mean model?"),
         ("providers: {x: {name: y}}", "providers.x.name: unknown key, allowed: api_key, auth"),
-        (
-            "pipes: {tool_output: {api: {timeout: x}}}",
-            "pipes.tool_output.api.timeout: got 'x', allowed: a time",
-        ),
+        ("pipes: {tool_output: {api: {timeout: x}}}", "pipes.tool_output.api.timeout: got 'x', allowed: a time"),
         ("a: [", "penumbra_config: "),
         ("- 1", "penumbra_config: got [1], allowed: a mapping"),
-        (
-            "pipes: {tool_output: {enabled: perhaps}}",
-            "pipes.tool_output.enabled: got 'perhaps', allowed: true",
-        ),
+        ("pipes: {tool_output: {enabled: perhaps}}", "pipes.tool_output.enabled: got 'perhaps', allowed: true"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_file_says_which_key_in_one_line(config, text, message):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config(text))

@@ -53,22 +53,10 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
     ("name", "content", "told"),
     [
         ("thinking.yaml", [], "got a list, allowed: a mapping"),
-        (
-            "thinking.yaml",
-            {"formats": "x", "unbound": [], "examples": []},
-            "formats: got 'x', allowed: a list of texts",
-        ),
+        ("thinking.yaml", {"formats": "x", "unbound": [], "examples": []}, "formats: got 'x', allowed: a list of texts"),
         ("windows.yaml", {"most": -1}, "most: got -1, allowed: a number from 0"),
-        (
-            "tools.yaml",
-            {"agents": {"mine": {"reed": ["x"]}}},
-            "agents.mine.reed: unknown key, did you mean read?",
-        ),
-        (
-            "tools.yaml",
-            {"agents": {"mine": {"read": "x"}}},
-            "agents.mine.read: got 'x', allowed: a list of texts",
-        ),
+        ("tools.yaml", {"agents": {"mine": {"reed": ["x"]}}}, "agents.mine.reed: unknown key, did you mean read?"),
+        ("tools.yaml", {"agents": {"mine": {"read": "x"}}}, "agents.mine.read: got 'x', allowed: a list of texts"),
         ("tools.yaml", {"verbs": [{"tools": ["x"]}]}, "verbs[0].argument: missing, allowed: a text"),
         (
             "providers.yaml",
@@ -77,13 +65,9 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         ),
         ("commands/x.yaml", {"families": [{"name": "x"}]}, "families[0].what: missing, allowed: a text"),
         ("secrets/x.yaml", {}, "rules: missing, allowed: a list of mappings"),
-        (
-            "advisories.yaml",
-            {"date": "soon", "holes": [], "examples": []},
-            "date: got 'soon', allowed: a date",
-        ),
+        ("advisories.yaml", {"date": "soon", "holes": [], "examples": []}, "date: got 'soon', allowed: a date"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_told(name: str, content: Any, told: str) -> None:
     assert next(problems(schema_of(name), content)) == told
 

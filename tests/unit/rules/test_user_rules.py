@@ -179,18 +179,12 @@ TARGET = r"//(?P<target>\S+) .*"
     ("step", "told"),
     [
         ({"rewrite": TARGET, "to": "{targt}", "loss": "none"}, "to: got {targt}, allowed: target"),
-        (
-            {"fold": TARGET, "say": "[{mm}]"},
-            "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target, each_target",
-        ),
+        ({"fold": TARGET, "say": "[{mm}]"}, "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target, each_target"),
         ({"group": r"(?P<key>a)(?P<rest>b)", "line": "{key}"}, "line: got {key}, allowed: rest"),
         ({"same": TARGET, "say": "{target}"}, "say: got {target}, allowed: line, n"),
-        (
-            {"block": TARGET, "counts": {"ok": "x"}, "say": "{oks}"},
-            "say: got {oks}, allowed: n, blocks, ok, target",
-        ),
+        ({"block": TARGET, "counts": {"ok": "x"}, "say": "{oks}"}, "say: got {oks}, allowed: n, blocks, ok, target"),
     ],
-)
+)  # fmt: skip
 def test_a_name_that_nothing_stands_for_is_told(step: dict[str, Any], told: str, tmp_path: Path) -> None:
     """Written out, it would stand in the place of what the lines say."""
     content = {"families": [family("x", steps=[step])], "calls": {"x y": "x"}}

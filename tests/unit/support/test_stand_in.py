@@ -52,28 +52,13 @@ REFUSED = {
     "unknown field": ({**GOOD, "_forge": {}}, "_forge: Extra inputs are not permitted"),
     "no max_tokens": ({"model": "m", "messages": GOOD["messages"]}, "max_tokens: Field required"),
     "no messages": ({**GOOD, "messages": []}, "at least one message"),
-    "assistant first": (
-        {**GOOD, "messages": [{"role": "assistant", "content": "a"}]},
-        'must use the "user" role',
-    ),
-    "call without result": (
-        conversation("hi", [call()]),
-        "without `tool_result` blocks immediately after: t1",
-    ),
+    "assistant first": ({**GOOD, "messages": [{"role": "assistant", "content": "a"}]}, 'must use the "user" role'),
+    "call without result": (conversation("hi", [call()]), "without `tool_result` blocks immediately after: t1"),
     "result of another call": (conversation("hi", [call()], [result("t2")]), "unexpected `tool_use_id`"),
     "result without call": (conversation("hi", "a", [result()]), "unexpected `tool_use_id`"),
-    "result one turn late": (
-        conversation("hi", [call()], "wait", "a", [result()]),
-        "without `tool_result` blocks immediately after: t1",
-    ),
-    "two results for one call": (
-        conversation("hi", [call()], [result(), result()]),
-        "must have a single result",
-    ),
-    "text before result": (
-        conversation("hi", [call()], [text(), result()]),
-        "without `tool_result` blocks immediately after: t1",
-    ),
+    "result one turn late": (conversation("hi", [call()], "wait", "a", [result()]), "without `tool_result` blocks immediately after: t1"),
+    "two results for one call": (conversation("hi", [call()], [result(), result()]), "must have a single result"),
+    "text before result": (conversation("hi", [call()], [text(), result()]), "without `tool_result` blocks immediately after: t1"),
     "one id twice": (conversation("hi", [call(), call()], [result()]), "ids must be unique"),
     "empty text": (conversation([text("")]), "text content blocks must be non-empty"),
     "blank text": (conversation([text(" \n")]), "must contain non-whitespace text"),
@@ -89,14 +74,8 @@ REFUSED = {
     ),
     "two tools of one name": ({**GOOD, "tools": TOOLS * 2}, "Tool names must be unique"),
     "unknown key in tool": ({**GOOD, "tools": [{**TOOLS[0], "x": 1}]}, "tools.0.custom.x: Extra inputs"),
-    "choice of an absent tool": (
-        {**GOOD, "tool_choice": {"type": "tool", "name": "expand_context"}},
-        "Tool 'expand_context' not found",
-    ),
-    "choice without tools": (
-        conversation("hi", tools=[], tool_choice={"type": "auto"}),
-        "while providing tools",
-    ),
+    "choice of an absent tool": ({**GOOD, "tool_choice": {"type": "tool", "name": "expand_context"}}, "Tool 'expand_context' not found"),
+    "choice without tools": (conversation("hi", tools=[], tool_choice={"type": "auto"}), "while providing tools"),
     "thinking missing": (
         conversation("hi", [call()], [result()], thinking={"type": "enabled", "budget_tokens": 1024}),
         "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
@@ -117,7 +96,7 @@ REFUSED = {
         conversation("hi", thinking={"type": "adaptive", "block_binding": {}}),
         "block_binding: Extra inputs",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -42,16 +42,10 @@ REFUSED = {
     "assistant first": ({"messages": [{"role": "assistant", "content": [say()]}]}, "must start with a user"),
     "two of one role": ({**GOOD, "messages": [GOOD["messages"][0]] * 2}, "must alternate between user and"),
     "no content": (conversation([]), "content field in the Message object at messages.0 is empty"),
-    "two kinds in one block": (
-        conversation([{**say(), **CACHE}]),
-        "The content block at messages.0.content.0",
-    ),
+    "two kinds in one block": (conversation([{**say(), **CACHE}]), "The content block at messages.0.content.0"),
     "blank text": (conversation([say(" \n")]), "messages.0.content.0 is blank"),
     "blank result": (conversation([say()], [use()], [told("t1", say(" "))]), "is blank or malformed"),
-    "empty result": (
-        conversation([say()], [use()], [{"toolResult": {"toolUseId": "t1", "content": []}}]),
-        "is malformed",
-    ),
+    "empty result": (conversation([say()], [use()], [{"toolResult": {"toolUseId": "t1", "content": []}}]), "is malformed"),
     "odd status": (conversation([say()], [use()], [told(status="bad")]), "status of the toolResult"),
     "odd id": (conversation([say()], [use("a b")], [told("a b")]), "id or name of the toolUse"),
     "input that is no object": (conversation([say()], [use(input="{}")], [told()]), "Provide a json object"),
@@ -62,22 +56,13 @@ REFUSED = {
     "call at the end": (conversation([say()], [use()]), "for the following Ids: t1"),
     "result of another call": (conversation([say()], [use()], [told("t2")]), "for the following Ids: t1"),
     "result without call": (conversation([told()]), "exceeds the number of toolUse blocks"),
-    "result twice": (
-        conversation([say()], [use()], [told(), told()]),
-        "exceeds the number of toolUse blocks",
-    ),
+    "result twice": (conversation([say()], [use()], [told(), told()]), "exceeds the number of toolUse blocks"),
     "calls by the user": (conversation([use()]), "can't be ['toolUse'] in a user message"),
     "calls without tools": ({"messages": GOOD["messages"]}, "toolConfig field must be defined"),
     "two tools of one name": ({**GOOD, "toolConfig": {"tools": [TOOL] * 2}}, "two of one name"),
     "no tool": ({**GOOD, "toolConfig": {"tools": [CACHE]}}, "has no tools"),
-    "odd schema": (
-        {**GOOD, "toolConfig": {"tools": [{"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}]}},
-        "must be one of: object",
-    ),
-    "unknown choice": (
-        {**GOOD, "toolConfig": {"tools": [TOOL], "toolChoice": {"tool": {"name": "x"}}}},
-        "names no tool",
-    ),
+    "odd schema": ({**GOOD, "toolConfig": {"tools": [{"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}]}}, "must be one of: object"),
+    "unknown choice": ({**GOOD, "toolConfig": {"tools": [TOOL], "toolChoice": {"tool": {"name": "x"}}}}, "names no tool"),
     "five marks": (conversation([say(), *[CACHE] * 5]), "more than 4 cache points"),
     "unsigned reasoning": (
         conversation(
@@ -93,7 +78,7 @@ REFUSED = {
         ),
         "final block in an assistant message",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
