@@ -11,9 +11,6 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from support.outputs import NAMES, missing, read
 
-KNOWN = {
-    "terraform-output": "a summary between two long outputs of one command line is lost with what surrounds it",
-}
 WAYS = {
     "safe": Policy(mode=Mode.SAFE),
     "lossless": Policy(),
@@ -38,9 +35,7 @@ def test_facts_are_in_the_output_itself(name: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
-def test_facts_stay(name: str, way: str, request: pytest.FixtureRequest) -> None:
-    if name in KNOWN and way == "standard":
-        request.applymarker(pytest.mark.xfail(strict=True, reason=KNOWN[name]))
+def test_facts_stay(name: str, way: str) -> None:
     assert missing(sent(name, way), read(name).keep) == []
 
 

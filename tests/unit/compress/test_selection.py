@@ -12,15 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import Facts, facts_of
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Policy, Redacted, ToolOutput
+from penumbra.compress.result import Policy, Redacted, Told, ToolOutput
 from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages.line_numbers import LEGEND
 from support.examples import examples
 
 NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
+WORDS = [f"{n * 7919 % 9973:x}/{n * 31 % 997:x}.{n % 13:x}" for n in range(2_000)]
+FULL = [" ".join(WORDS[n * 9 : n * 9 + 3 + n % 6]) for n in range(180)]
+"""Lines in which each word is a fact."""
 MARK = re.compile(r"\[(\d+) (line|row|byte)s? left out(?:: [^\n]*)?\]")
 
 
@@ -52,6 +55,34 @@ def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
     assert "build/out/report-4711.html" in kept
     assert kept.startswith(NOISE[0])
     assert kept.endswith(NOISE[-1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Apply complete! Resources: 3 added, 0 changed, 1 destroyed.",
+        "Plan: 3 to add, 0 to change, 1 to destroy.",
+        "Tests:       5 passed, 5 total",
+        " 1219 pass",
+        "app test:  0 fail",
+        " 13 files changed, 489 insertions(+), 31 deletions(-)",
+        "Ran 609 tests across 56 files. [169.17s]",
+        "build succeeded, 5 warnings.",
+        "added 213 packages, and audited 214 packages in 3s",
+        "found 0 vulnerabilities",
+        "Done in 3 s",
+        "✨  Done in 3.25s.",
+        "BUILD SUCCESSFUL in 3s",
+        "test result: ok. 5 passed; 0 failed; 0 ignored; finished in 0.00s",
+        "docs/a.rst:12: WARNING: undefined label: shelf",
+    ],
+)
+@pytest.mark.parametrize("told", [False, True])
+def test_what_programs_say_at_their_end_stays_among_the_output_of_others(line: str, told: bool) -> None:
+    output = "\n".join([*FULL[:90], line, *FULL[90:]])
+    earlier = Told(facts_of(encode(output)), lambda _: True) if told else None
+    shown = in_part("Bash", {"command": "first; second; third"}, output, told=lambda: earlier)
+    assert line in shown.split("\n")
 
 
 def test_near_what_was_named_is_kept() -> None:
