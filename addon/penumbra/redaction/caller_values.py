@@ -19,7 +19,7 @@ from penumbra.compress.result import Redacted
 from penumbra.redaction import placeholder
 from penumbra.redaction.redactor import Scan
 from penumbra.redaction.span import is_part
-from penumbra.redaction.values import is_number
+from penumbra.redaction.values import has_shape
 from penumbra.store.decisions import KNOWN_VALUE
 from penumbra.wire.json_values import encode
 
@@ -63,7 +63,8 @@ class CallerValues:
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
-            if _LEAST <= len(data := value.encode("utf-8", "surrogatepass")) <= _MOST and not is_number(value)
+            if _LEAST <= len(data := value.encode("utf-8", "surrogatepass")) <= _MOST
+            and not has_shape(value, "number")
         }
         if not (fitting or made):
             return

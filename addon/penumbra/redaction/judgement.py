@@ -20,17 +20,13 @@ from penumbra.redaction.values import (
     entropy,
     has_digit,
     has_letter,
+    has_shape,
     is_address,
     is_code,
-    is_hex,
-    is_identifier,
-    is_number,
     is_opaque,
     is_placeholder,
     is_reference,
     is_slug,
-    is_standard,
-    is_uuid,
     is_wordy,
     is_written,
     kinds,
@@ -52,55 +48,21 @@ _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
 """Words with hyphens between them: no program calls anything so."""
-_PHRASE = re.compile(r"[a-z]{4,}(?:-[a-z]{4,}){2,}$")
-_YEAR = re.compile(r"^[A-Za-z]{4,}[-_.]?\d{2,4}$")
 _FIGURES = re.compile(r"\d{2}$")
 """Figures with which a person ends a password, and a program no name of a variable."""
-_COUNTED = re.compile(r"[A-Za-z]+[-_]\d{1,3}$")
-"""One thing of several: `identifier_12`."""
-_NUMBERED = re.compile(
-    r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step"
-    r"|level|tier)[-_]?\d{1,4}\w{0,8}$"
-)
-_TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
-"""A type that says how wide its parts are: `Uint8Array`."""
-_MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
-"""A machine's number type, or several: no part of a password, whatever it is the type of."""
-_SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
-"""A value that `kubeseal` made: only the cluster can read it."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
 """A rule of validation and what it takes: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
 """Arguments of such a rule: numbers, and names without figures."""
-_EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
-"""A number that has letters and is none the less a number: `1.5e+16`."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
-_NAMED = re.compile(r"[a-z_-]{0,24}(?:key|secret|token|user|name|id)=[^=]", re.IGNORECASE)
-"""A value with a name of its own: `accessKey=…`."""
-_LETTERS = re.compile(r"[A-Za-z]+$")
-_DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
-_SPOKEN = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+$")
-"""A variable's name."""
-_VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+$")
-_PORT = re.compile(r"\d[\d.:-]*(?:/\w+)?$")
-_HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.[a-z]{2,10}$")
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _APART = re.compile(r"[ '’‘-]")
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_DEPLOYED = re.compile(
-    r"(?:change-?_?me|changeit|letmein|welcome|qwerty)[-_.]?(?:prod|production|staging|live)\d{0,4}$"
-)
-"""A value that was to be filled in, and went out with the name of where it is used."""
-_FREE_PHRASE = re.compile(r"(?:[A-Z][a-z]{3,13}){3,6}$|[a-z]{4,14}(?:_[a-z]{4,14}){2,5}$")
-"""`CopperFalconMeadow`, `copper_falcon_meadow`."""
 _ASKING = frozenset(_SPEC["asking_words"].split())
 _JOINING = frozenset(_SPEC["joining_words"].split())
-_PHRASED = re.compile(r"[A-Za-z]+['@$]?[A-Za-z]*[0-9]{0,4}[!?.,#$@%&*]{0,3}$|[0-9]{1,4}[!?.#$@%&*]{0,3}$")
-"""A word of a phrase, or a number in it."""
 _FRAMING = "-<>[{($%#/*="
 """First characters of a condition, a template or an option."""
 _LOOK = 256
@@ -136,7 +98,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if " " in value or "\t" in value:
         return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)
-    if is_address(value) or (not _is_password_slot(strength, style) and is_standard(value)):
+    if is_address(value) or (not _is_password_slot(strength, style) and has_shape(value, "standard")):
         return False
     if _is_called_so(value, strength, style):
         return False
@@ -153,17 +115,17 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         if strength is not Strength.PASSWORD and not has_digit(value):
             return False
         style = Style.QUOTED
-    if _SEALED.match(value) or (not value.isascii() and is_written(value)):
+    if has_shape(value, "sealed") or (not value.isascii() and is_written(value)):
         return False
-    if style is not Style.QUOTED and _MACHINE_TYPE.match(value):
+    if style is not Style.QUOTED and has_shape(value, "machine_type"):
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
-    if ends_as_word(value) and (is_wordy(value) or (is_identifier(value) and "." in value)):
+    if ends_as_word(value) and (is_wordy(value) or (has_shape(value, "identifier") and "." in value)):
         return False  # `ed25519.Ed25519PrivateKey`, `GooglePrivacyV2CryptoKey`
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
-    if _is_compound(value) and not is_uuid(value):
+    if _is_compound(value) and not has_shape(value, "uuid"):
         return False
     if strength is Strength.HINT:
         return style in (Style.QUOTED, Style.ENV) and _is_nothing_else(value)
@@ -197,7 +159,7 @@ def is_favourite(value: str) -> bool:
     plain = low.translate(_UNLEET)
     if plain in _COMMON or (plain in _BASES and low not in _BASES and not low.isalpha()):
         return True
-    if _DEPLOYED.match(low):
+    if has_shape(low, "deployed"):
         return True
     base = _TAIL.sub("", low)
     tail = low[len(base) :]
@@ -242,9 +204,9 @@ def _is_hyphened(value: str) -> bool:
 
 def _is_password(value: str, style: Style) -> bool:
     low = value.lower()
-    if _VARIABLE.match(value):
+    if has_shape(value, "variable"):
         return False
-    letters = bool(_LETTERS.match(value))
+    letters = has_shape(value, "letters")
     in_code = style in (Style.CODE, Style.APART)
     if any(stem in low for stem in _STEMS) and (letters or in_code or not _is_spoilt(value)):
         return False
@@ -256,7 +218,7 @@ def _is_password(value: str, style: Style) -> bool:
         return _is_password_in_code(value, style)
     if letters:
         return _is_letter_password(value, style)
-    if is_number(value):
+    if has_shape(value, "number"):
         return len(value) >= (6 if style in (Style.ENV, Style.QUOTED) else 8)
     if _is_hyphened(value):
         return len(value) >= 8
@@ -264,7 +226,7 @@ def _is_password(value: str, style: Style) -> bool:
         if style is Style.CONFIG:
             return "_" in value and (bool(_FIGURES.search(value)) or _is_free_phrase(value))
         return not any(sign in value for sign in "./:")
-    if style is Style.CONFIG and is_identifier(value) and not has_digit(value):
+    if style is Style.CONFIG and has_shape(value, "identifier") and not has_digit(value):
         return any(len(part) > 6 and not is_wordy(part) for part in value.split("."))
     if has_digit(value):
         return len(value) >= 6
@@ -276,30 +238,30 @@ def _is_password(value: str, style: Style) -> bool:
 
 def _is_spoilt(value: str) -> bool:
     """A word with signs, figures or changed letters in it that no name of a thing has."""
-    if _SIGNS.search(value[1:]) or not (is_wordy(value) or _SPOKEN.match(value)):
+    if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
 
 
 def _is_password_in_prose(value: str) -> bool:
-    if _PHRASE.match(value):
+    if has_shape(value, "phrase"):
         return not any(map(is_program_word, value.split("-")))
-    if not has_digit(value) or _is_name_like(value) or _HOST.match(value) or _PORT.match(value):
+    if not has_digit(value) or _is_name_like(value) or has_shape(value, "host") or has_shape(value, "port"):
         return False
-    if "-" in value and any(map(_NUMBERED.match, _JOINTS.split(value.lower()))):
+    if "-" in value and any(has_shape(part, "numbered") for part in _JOINTS.split(value.lower())):
         return False  # `base64-encoded`
     if kinds(value) == 3 and len(value) >= 8:
         return True
-    if is_identifier(value) and "." in value:
+    if has_shape(value, "identifier") and "." in value:
         return False
-    if any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or _YEAR.search(value):
+    if any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or has_shape(value, "word_and_year"):
         return True
     return len(value) >= 10 and sum(map(str.isdigit, value)) >= 2
 
 
 def _is_free_phrase(value: str) -> bool:
     """Three words or more as a programmer joins them, none of which a programmer calls things by."""
-    if not _FREE_PHRASE.match(value):
+    if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
 
@@ -317,7 +279,8 @@ def _is_mixed_phrase(value: str) -> bool:
     if not all(plain) or any(word in _ASKING for word in plain):
         return False
     if has_digit(value) or _SIGNS.search(value):
-        return all(map(_PHRASED.match, words)) and 3 * sum(map(is_program_word, plain)) <= len(plain)
+        are_phrased = all(has_shape(word, "phrased") for word in words)
+        return are_phrased and 3 * sum(map(is_program_word, plain)) <= len(plain)
     return len(words) > 3 and value.islower() and all(map(str.isalpha, words)) and _is_free(plain)
 
 
@@ -342,33 +305,36 @@ def _is_letter_password(value: str, style: Style) -> bool:
 
 
 def _is_password_in_code(value: str, style: Style) -> bool:
-    if _is_assignment(value) or _EXPONENT.match(value):
+    if _is_assignment(value) or has_shape(value, "exponent"):
         return False
-    if style is Style.CODE and (_PHRASE.match(value) or (_YEAR.match(value) and not _is_name_like(value))):
+    if style is Style.CODE and (
+        has_shape(value, "phrase") or (has_shape(value, "word_and_year") and not _is_name_like(value))
+    ):
         return True
-    if is_identifier(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
+    is_identifier = has_shape(value, "identifier")
+    if is_identifier and (is_wordy(value) or "." in value or "->" in value or "::" in value):
         return False
     if not has_digit(value) or not has_letter(value):
         return False
     if style is Style.APART and not is_opaque(value, 8):
-        return any(not char.isalnum() for char in value) and len(value) >= 8 and not is_identifier(value)
+        return not value.isalnum() and len(value) >= 8 and not is_identifier
     return len(value) >= 6
 
 
 def _is_assignment(value: str) -> bool:
     """Return whether it is an argument with its name: `n=1`."""
     name = value.partition("=")[0]
-    return _ASSIGNMENT.match(value) is not None and (len(name) < 4 or is_wordy(name))
+    return has_shape(value, "argument") and (len(name) < 4 or is_wordy(name))
 
 
 def _is_machine_made(value: str, style: Style) -> bool:
     if len(value) < 8:
         return False
-    if _is_compound(value) and not is_uuid(value):
+    if _is_compound(value) and not has_shape(value, "uuid"):
         return _is_slogan(value, style)
-    if _NAMED.match(value):
+    if has_shape(value, "named"):
         return False
-    if is_number(value):
+    if has_shape(value, "number"):
         return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return has_digit(value) and is_opaque(value, 12)
@@ -408,7 +374,11 @@ def _is_name_like(value: str) -> bool:
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
         return not _SIGNS.search(value[1:])
-    return bool(_NUMBERED.match(low) or _COUNTED.match(value) or (_TYPE.match(value) and is_wordy(value)))
+    return (
+        has_shape(low, "numbered")
+        or has_shape(value, "counted")
+        or (has_shape(value, "sized_type") and is_wordy(value))
+    )
 
 
 def _is_chosen(value: str, style: Style) -> bool:
@@ -416,9 +386,9 @@ def _is_chosen(value: str, style: Style) -> bool:
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False
-    if _LETTERS.match(value):
+    if has_shape(value, "letters"):
         return len(value) >= 11 and value.islower()
-    if _DOTTED.match(value):
+    if has_shape(value, "words_with_joints"):
         parts = [part.translate(_UNLEET) for part in _PART.split(low)]
         return any(part in _COMMON for part in parts) or (style is Style.ENV and len(value) >= 10)
     signs = any(char in "!@#$%^&*+=?~" for char in value)
@@ -427,11 +397,11 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 def _is_certain(value: str) -> bool:
     """Random enough to be a secret beside a name that says little."""
-    if len(value) < 16 or is_uuid(value) or not is_opaque(value, 16) or is_slug(value):
+    if len(value) < 16 or has_shape(value, "uuid") or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
         return False
-    if is_hex(value):
+    if has_shape(value, "hex"):
         return len(value) in (32, 40, 48, 56, 64, 96, 128)
     return entropy(value) >= 3.5 and not any(char in value for char in ",;:()[]{}<>|\\ ")
 
@@ -439,6 +409,6 @@ def _is_certain(value: str) -> bool:
 def _is_nothing_else(value: str) -> bool:
     """Random enough to be a secret beside a name that says something else: long, and of capitals, small
     letters and digits."""
-    if not _RANDOM.fullmatch(value) or kinds(value) < 3 or is_hex(value) or is_slug(value):
+    if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False
     return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

@@ -11,6 +11,7 @@ from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.values import has_shape
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
 
@@ -149,3 +150,12 @@ def test_wrong_rule_is_refused_in_one_line(content: object, message: str) -> Non
     with pytest.raises(RuleError, match=re.escape(message)) as caught:
         list(rule.parse("f.yaml", content))
     assert "\n" not in str(caught.value)
+
+
+SHAPES = rules.load("secrets/words/shapes.yaml")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_have_the_shapes_of_which_they_are_examples(shape: str) -> None:
+    examples = dict.fromkeys(SHAPES[shape]["is"], True) | dict.fromkeys(SHAPES[shape]["isnt"], False)
+    assert {value: has_shape(value, shape) for value in examples} == examples

@@ -26,7 +26,7 @@ from penumbra.redaction.finders.value_reading import (
 )
 from penumbra.redaction.names import is_program_name
 from penumbra.redaction.shared_patterns import QUOTE, late
-from penumbra.redaction.values import Style, is_crossed, is_member
+from penumbra.redaction.values import Style, has_shape
 
 _WORDS = rules.load("secrets/words/records.yaml")
 _BREAK = (
@@ -286,7 +286,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return None
     if data[value.start] in b"[{(<":
         return None
-    if is_crossed(data[value.start : value.end].decode("utf-8", "replace")):
+    if has_shape(data[value.start : value.end].decode("utf-8", "replace"), "crossed"):
         return read(data, at, b"", Style.QUOTED, RUN_ODD)
     number = _NUMBER.match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
@@ -363,7 +363,7 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
 def _is_called(value: bytes) -> bool:
     """Return whether something of a program is called so, where something of a program may stand."""
     text = value.decode("utf-8", "replace")
-    return is_program_name(text) or is_member(text)
+    return is_program_name(text) or has_shape(text, "member")
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:

@@ -29,7 +29,7 @@ from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import (
     Style,
     entropy,
-    is_member,
+    has_shape,
     is_opaque,
     is_placeholder,
     is_reference,
@@ -568,7 +568,7 @@ def _is_given(text: str) -> bool:
     if is_favourite(text):
         return True
     # `parsedURL.password`: what people choose begins with a capital, or has none.
-    member = is_member(text) and text[0].islower() and not text.islower()
+    member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))
 
 
