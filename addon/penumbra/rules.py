@@ -96,6 +96,13 @@ def load(name: str) -> Any:
     return _joined(_users[name], content) if name in _users else content
 
 
+@cache
+def table(name: str) -> Mapping[str, Any]:
+    """`load` of a file that users can't add to, read once."""
+    loaded: dict[str, Any] = load(name)
+    return loaded
+
+
 def load_as(name: str, kind: type[_Struct]) -> _Struct:
     """`load`, as the type of the file."""
     content = _ours(name)

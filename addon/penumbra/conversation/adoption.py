@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from penumbra import rules
 from penumbra.apis.formats import FORMATS
@@ -35,13 +35,7 @@ _FAMILY = "thinking-binding-controls"
 _FORMAT = "anthropic"
 _OWN_HOSTS = (".anthropic.com",)
 """Hosts that know every beta of the API; elsewhere one that the client does not use may be an error."""
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """The content of rules/thinking.yaml."""
-    loaded: dict[str, Any] = rules.load("thinking.yaml")
-    return loaded
+table = partial(rules.table, "thinking.yaml")
 
 
 def binds(format_name: str, model: str) -> bool:

@@ -14,11 +14,10 @@ has passed only ever decides; no forwarded text depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any
+from functools import partial
 
 from penumbra import rules
 from penumbra.short_texts import remembered
@@ -72,11 +71,7 @@ class Verdict:
     """The reason, for a log."""
 
 
-@cache
-def table() -> Mapping[str, Any]:
-    """The content of rules/prices.yaml."""
-    loaded: dict[str, Any] = rules.load("prices.yaml")
-    return loaded
+table = partial(rules.table, "prices.yaml")
 
 
 def prices(format_name: str, model: str, body: bytes) -> Prices:

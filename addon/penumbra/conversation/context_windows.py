@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import partial
 from typing import Any
 
 from penumbra import rules
@@ -44,11 +44,7 @@ class Window:
     """The size that clients expect."""
 
 
-@cache
-def table() -> Mapping[str, Any]:
-    """The content of rules/windows.yaml."""
-    loaded: dict[str, Any] = rules.load("windows.yaml")
-    return loaded
+table = partial(rules.table, "windows.yaml")
 
 
 def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:

@@ -354,28 +354,24 @@ class Engine:
     ) -> Inputs:
         """The inputs with what is asked of others: the provider's history, external compressors, the store.
         Raises OverrideError, RedactionError."""
-        request, past, redact = inputs.request, inputs.past, inputs.redact
-        results = provider_history.results_before(request, prepared)
-        references = comparing(prepared.references, request, past, redact) if prepared else None
-        show = await self.rules.show()
-        external = await self._compressors.forms(incoming, request, past, redact, references, turn.do, show)
+        request, past = inputs.request, inputs.past
+        # A note depends on the new results, which a later request can't tell.
+        credential = b"" if request.caller.is_open else turn.caller.credential
+        inputs = replace(
+            inputs,
+            provider_results=provider_history.results_before(request, prepared),
+            references=comparing(prepared.references, request, past, inputs.redact) if prepared else None,
+            show=await self.rules.show(),
+            # Values that are put back are a matter of the conversation.
+            shown=None if request.settings.restores_secrets else self._shown_texts,
+            is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
+        )
+        external = await self._compressors.forms(incoming, inputs, turn.do)
         if external:
             # While they were waited for, another request may have decided.
             past = {**past, **await self._stores.decisions.get(external)}
-        # A note depends on the new results, which a later request can't tell.
-        credential = b"" if request.caller.is_open else turn.caller.credential
-        return replace(
-            inputs,
-            past=past,
-            references=references,
-            external=external,
-            provider_results=results,
-            show=show,
-            # Values that are put back are a matter of the conversation.
-            shown=None if request.settings.restores_secrets else self._shown_texts,
-            gaps=self._stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded),
-            is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
-        )
+        gaps = self._stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded)
+        return replace(inputs, past=past, external=external, gaps=gaps)
 
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, line: str

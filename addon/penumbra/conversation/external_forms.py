@@ -6,22 +6,20 @@ The compressors are imported and made when a first request wants one: they are o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from penumbra import errors
 from penumbra.apis import identity
 from penumbra.compress.result import Asked
 from penumbra.conversation import cache_price, result_text
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError
-from penumbra.expand.reference import References
 from penumbra.metrics.amounts import ExternalMetrics
-from penumbra.redaction.redact_calls import Redact, ShowName
-from penumbra.store.decisions import Decision
 from penumbra.store.stores import Stores
 
 if TYPE_CHECKING:
@@ -53,53 +51,39 @@ class AskedCompressors:
         if self._made is not None:
             self._made.close()
 
-    async def forms(
-        self,
-        incoming: Incoming,
-        request: Request,
-        past: Mapping[bytes, Decision],
-        redact: Redact,
-        references: References | None,
-        work: Work,
-        show: ShowName,
-    ) -> dict[bytes, Asked]:
+    async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
         """The forms of new results, by the items' keys; none unless the settings ask for them.
 
-        `past`: decisions of the past. Raises RedactionError; fails open otherwise.
+        Raises RedactionError; fails open otherwise.
         """
-        if incoming.api.kind != "messages" or not request.settings.external_strategy:
+        if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
         try:
-            return await self._forms(incoming, request, past, redact, references, work, show)
+            return await self._forms(incoming, inputs, work)
         except RedactionError:
             raise
         except Exception as error:
             _log.warning("Penumbra asks nobody about a request's results: %s", errors.place(error))
             return {}
 
-    async def _forms(
-        self,
-        incoming: Incoming,
-        request: Request,
-        past: Mapping[bytes, Decision],
-        redact: Redact,
-        references: References | None,
-        work: Work,
-        show: ShowName,
-    ) -> dict[bytes, Asked]:
+    async def _forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
         from penumbra.external.compressors import Asking, OpenResult, question
+
+        request, redact, settings = inputs.request, inputs.redact, inputs.request.settings
 
         def asked() -> str:
             text = question(request.document, request.conversation.messages)
-            return redact(text, "").text if text and request.settings.redact_secrets else text
+            return redact(text, "").text if text and settings.redact_secrets else text
 
         def results() -> Iterator[OpenResult]:
-            for item in undecided(request, past):
+            for item in undecided(request, inputs.past):
                 output = result_text.tool_output(request, item)
                 yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
 
         credential, reader = self._credential(incoming, request), _reader(request)
-        asking = Asking(request.settings, request.scope, asked, reader, references, credential, work, show)
+        asking = Asking(
+            settings, request.scope, asked, reader, inputs.references, credential, work, inputs.show
+        )
         return await self._compressors().forms(asking, results)
 
     def _credential(self, incoming: Incoming, request: Request) -> Credential | None:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from penumbra import rules
 from penumbra.compress import pipeline, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.conversation import adoption, cache_price
 from penumbra.conversation.adoption import binds
 from penumbra.conversation.decide import Inputs
@@ -42,14 +42,7 @@ LINE = "rewrote the tools: from now on originals can be asked for"
 """The log's words for a late declaration, and for the cache that it costs."""
 _LITTLE = 1_024
 """Tokens. A prefix below that costs little to write again, whatever a provider caches."""
-_MOST_BYTES_PER_TOKEN = 8
-"""The most that any text has: a larger text is known to be large without being counted."""
-
-
-@cache
-def _inline_rules() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("inline_tools.yaml")
-    return loaded
+table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
@@ -57,12 +50,12 @@ def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
 
     `host`: without port; `betas`: the value of the client's header `anthropic-beta`.
     """
-    table, named = _inline_rules(), {beta.strip() for beta in betas.split(",")}
+    known, named = table(), {beta.strip() for beta in betas.split(",")}
     return (
-        format_name in table["formats"]
-        and any(host == each or host.endswith(f".{each}") for each in table["hosts"])
-        and named.issuperset(table["betas"])
-        and any(fnmatchcase(model.lower(), glob) for glob in table["models"])
+        format_name in known["formats"]
+        and any(host == each or host.endswith(f".{each}") for each in known["hosts"])
+        and named.issuperset(known["betas"])
+        and any(fnmatchcase(model.lower(), glob) for glob in known["models"])
     )
 
 
@@ -127,7 +120,7 @@ def is_due(
             return True
         unread = [item for item in new if item.key not in past]
         unread += [item for item in request.items if item.key in reopened]
-        return _may_save(unread, _declaration()) and _saved(request, unread, redact) > _declaration()
+        return _saves_more(request, unread, redact, _declaration())
     if last < 0:
         return False
     if binds(request.format, conversation.model) and conversation.last_thinking >= 0:
@@ -135,18 +128,18 @@ def is_due(
     price = cache_price.of_request(request.format, conversation.model, request.document)
     if state.idle is not None and state.idle > price.cold:
         return True
-    begin, end, whole = *_unseen(request), request.document.text()
+    *_, newest = request.document.items(conversation.messages)
+    unseen = (request.document.place(newest)[1] - end_of_seen(request)) / BYTES_PER_TOKEN
     sent = [past[item.key].facts for item in request.items if item.result.turn <= last and item.key in past]
     gone = sum(facts.tokens_before - facts.tokens_after for facts in sent)
+    seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
-    seen = _tokens(whole[:begin] + whole[end:], least_cached) - gone
     if seen < least_cached:
         # Nothing is cached yet: it costs nothing to wait for the first request that will be.
-        return seen + _tokens(whole[begin:end], least_cached) >= least_cached
+        return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
-    least = cache_price.table()["margin"] * once / price.write
-    return _may_save(unread, least) and _saved(request, unread, redact) > least
+    return _saves_more(request, unread, redact, cache_price.table()["margin"] * once / price.write)
 
 
 def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
@@ -156,20 +149,6 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
     return any(decision.facts.ref and key not in unread for key, decision in past.items())
 
 
-def _unseen(request: Request) -> tuple[int, int]:
-    """Where the messages stand that the provider has not seen: offsets of their first byte and after their
-    last."""
-    *_, last = request.document.items(request.conversation.messages)
-    return end_of_seen(request), request.document.place(last)[1]
-
-
-def _tokens(text: bytes, most: int) -> int:
-    """Estimated tokens; of what is clearly more than `most`, roughly."""
-    if len(text) > most * _MOST_BYTES_PER_TOKEN:
-        return int(len(text) / token_estimate.BYTES_PER_TOKEN)
-    return token_estimate.estimate(text.decode("utf-8", "replace"))
-
-
 @cache
 def _declaration() -> int:
     """Estimated tokens of the declaration, a little less than any API makes of it."""
@@ -177,13 +156,13 @@ def _declaration() -> int:
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 
 
-def _may_save(items: Sequence[Item], least: float) -> bool:
-    """True if results could save so many tokens at all, for what it costs to find out."""
-    return sum(len(item.text) for item in items) > least
-
-
-def _saved(request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted]) -> int:
-    """Estimated tokens that results would have fewer if the model could ask for their originals."""
+def _saves_more(
+    request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted], least: float
+) -> bool:
+    """True if results would have so many estimated tokens fewer if the model could ask for their originals.
+    Raises RedactionError."""
+    if sum(len(item.text) for item in items) <= least:
+        return False
     settings = request.settings
     overhead = prefix(SAMPLE, NAMES[0], settings.include_expand_hint)
     without, by_asking = (settings.policy(can_expand=can_expand) for can_expand in (False, True))
@@ -199,7 +178,7 @@ def _saved(request: Request, items: Sequence[Item], redact: Callable[[str, str],
         )
         sent = f"{overhead if smaller.loss is Loss.LOSSY else ''}{smaller.text}"
         saved += max(0, token_estimate.estimate(whole.text) - token_estimate.estimate(sent))
-    return saved
+    return saved > least
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:

@@ -7,9 +7,11 @@ of them depends on later messages. May run outside of the event loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -64,24 +66,24 @@ def again(request: Request) -> Request:
     """Reads a request again after its document was amended."""
     content = _read(request.document, request.api.wire, request.caller.owner)
     conversation = replace(content.conversation, model=request.conversation.model)
-    return _with_results(replace(request, mentions=Mentions()), replace(content, conversation=conversation))
+    return _with_results(replace(request, mentions=Mentions()), content._replace(conversation=conversation))
 
 
 def _with_results(request: Request, content: _Read) -> Request:
-    document, conversation = request.document, content.conversation
+    conversation, found, chain = content
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
         others = items.read_searched(
-            document, conversation, content.blocks, content.passages, request.caller.owner
+            request.document, conversation, found.blocks, found.passages, request.caller.owner
         )
-        others += tuple(map(for_program, content.for_programs))
+        others += tuple(map(for_program, found.for_programs))
     return replace(
         request,
         conversation=conversation,
-        items=content.items,
+        items=tuple(found.items),
         searched=others,
-        uncalled=content.uncalled,
-        chain=content.chain,
+        uncalled=frozenset(found.uncalled),
+        chain=chain,
     )
 
 
@@ -137,8 +139,8 @@ def _overridden(
 class _SoFar:
     """State of reading after some of the messages."""
 
-    results: Results
     said: Passages
+    results: Results
     links: Links
     texts: list[ResultText] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
@@ -166,46 +168,21 @@ class _SoFar:
 
     def weigh(self) -> int:
         """Rough size in bytes."""
-        parts: tuple[Sized, ...] = (
-            self.texts,
-            self.items,
-            self.for_programs,
-            self.blocks,
-            self.passages,
-            self.uncalled,
-            self.results,
-            self.links,
-        )
+        parts = _SIZED(self)
         return _ENTRY_BYTES * (len(parts) + sum(map(len, parts)))
 
     def copy(self) -> _SoFar:
-        return _SoFar(
-            self.results.copy(),
-            self.said.copy(),
-            self.links.copy(),
-            self.texts.copy(),
-            self.items.copy(),
-            self.for_programs.copy(),
-            self.blocks.copy(),
-            self.passages.copy(),
-            self.uncalled.copy(),
-        )
+        return _SoFar(self.said.copy(), *[part.copy() for part in _SIZED(self)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+_SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "blocks", "passages", "uncalled")
+
+
+class _Read(NamedTuple):
     """All messages of a request."""
 
     conversation: Conversation
-    items: tuple[Item, ...]
-    for_programs: tuple[Item, ...]
-    """Texts that programs read, and not the model."""
-    blocks: tuple[tuple[int, Block], ...]
-    """Blocks of results beside their texts, each with the index of its message."""
-    passages: tuple[Passage, ...]
-    """Passages of user text that may be results."""
-    uncalled: frozenset[str]
-    """Ids of the calls that results answer and the request does not show."""
+    found: _SoFar
     chain: Chain
 
 
@@ -216,7 +193,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
     links = prefix_hash.links(document)
 
     def begin() -> _SoFar:
-        return _SoFar(wire.results(), Passages(), links.copy())
+        return _SoFar(Passages(), wire.results(), links.copy())
 
     def step(so_far: _SoFar, turn: int) -> None:
         value, before = listed[turn], so_far.links.add(document, listed[turn])
@@ -235,15 +212,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         for value in document.listed(prompt.place):
             texts = [text.value for text in read.add(document, value, 0, prompt.messages, make)]
             read.blocks += ((0, block) for block in result_blocks.find(document, value, texts))
-    return _Read(
-        read.results.conversation(prompt, opening, read.texts),
-        tuple(read.items),
-        tuple(read.for_programs),
-        tuple(read.blocks),
-        tuple(read.passages),
-        frozenset(read.uncalled),
-        chain,
-    )
+    return _Read(read.results.conversation(prompt, opening, read.texts), read, chain)
 
 
 def _shows_call(text: ResultText) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -50,11 +50,7 @@ class Compaction:
     """The last message asks for the summary."""
 
 
-@cache
-def table() -> Mapping[str, Any]:
-    """The content of rules/compaction.yaml."""
-    loaded: dict[str, Any] = rules.load("compaction.yaml")
-    return loaded
+table = partial(rules.table, "compaction.yaml")
 
 
 def recognise(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from penumbra import rules
@@ -85,8 +85,8 @@ class _Rule:
     hosts: tuple[str, ...]
     raw: str
     members: Mapping[str, str]
-    known: Mapping[str, int]
-    """Numbers that the rule itself states."""
+    limit: int | None
+    """The limit where the response names none."""
     least_tokens: int
     empty: bool
     leave: bool
@@ -228,11 +228,12 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     if not matched:
         return None
     groups = {name: value for name, value in (match.groupdict() if match else {}).items() if value}
-    numbers = {name: int(value) for name, value in groups.items() if len(value) <= 12}
+    numbers = {} if rule.limit is None else {"limit": rule.limit}
+    numbers |= {name: int(value) for name, value in groups.items() if len(value) <= 12}
     for name, member in rule.members.items():
         if isinstance(error.members.get(member), int):
             numbers[name] = error.members[member]
-    return _refusal(rule, {**rule.known, **numbers})
+    return _refusal(rule, numbers)
 
 
 def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
@@ -250,10 +251,7 @@ def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
     return Refusal(kind, rule.id, have, limit, over, leave)
 
 
-@cache
-def table() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("refusals.yaml")
-    return loaded
+table = partial(rules.table, "refusals.yaml")
 
 
 @cache
@@ -269,11 +267,7 @@ def _rules() -> tuple[_Rule, ...]:
             hosts=tuple(entry.get("hosts", ())),
             raw=entry.get("raw", ""),
             members=entry.get("members", {}),
-            known={
-                name: entry[key]
-                for name, key in (("limit", "assumed_limit"), ("limit", "most"))
-                if key in entry
-            },
+            limit=entry.get("most", entry.get("assumed_limit")),
             least_tokens=entry.get("least_tokens", 0),
             empty=entry.get("empty", False),
             leave=entry.get("leave", False),

@@ -29,7 +29,7 @@ HOUR = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemer
 SHORT_LIVED = {"model": "gpt-5.1", "prompt_cache_retention": "in_memory"}
 CACHE_POINT = {"system": [{"text": "Be brief."}, {"cachePoint": {"type": "default"}}]}
 CLAUDE = {"model": "claude-sonnet-4-5", "system": MARKED}
-BETAS = {"anthropic-beta": ",".join(late_declaration._inline_rules()["betas"])}
+BETAS = {"anthropic-beta": ",".join(late_declaration.table()["betas"])}
 MET: list[Turn] = [
     ("user", "Why is it slow?"),
     ("call", "call_a1B2c3D4e5F6g7H8", "cat worker.log"),
