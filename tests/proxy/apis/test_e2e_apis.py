@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, SESSION, bash
-from support.agents.apis import CLIENTS, Client, both_ways, every_api
+from support.agents.apis import SDKS, Client, both_ways, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
 
-BY_NAME = {api.name: api for api in CLIENTS}
+BY_NAME = {api.name: api for api in SDKS}
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def statuses(upstream: Any) -> set[int]:
 
 
 @both_ways
-@every_api
+@every_sdk
 def test_same_conversation_in_fewer_bytes(api: Client, stream: bool, start: Any, upstream: Any) -> None:
     upstream.answers(*SESSION)
     plain = start(api.name, addon=False, stream=stream)

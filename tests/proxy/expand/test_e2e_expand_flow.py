@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, AnthropicAgent, bash
-from support.agents.apis import CLIENTS, Client, both_ways, every_api
+from support.agents.apis import CLIENTS, Client, both_ways, every_api, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
 from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results, results
 from support.mitm import eventually
@@ -21,7 +21,7 @@ LOG = COMMANDS["cat worker.log"]
 
 @both_ways
 @pytest.mark.parametrize(("mode", "http2"), WAYS)
-@every_api
+@every_sdk
 def test_once(
     api: Client, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
 ) -> None:
@@ -45,7 +45,7 @@ def test_once(
 
 
 @both_ways
-@every_api
+@every_sdk
 def test_ten_turns_with_three_expansions_keep_their_prefix(
     api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
@@ -80,7 +80,7 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
 
 
 @both_ways
-@every_api
+@every_sdk
 def test_beside_real_calls_nothing_is_asked_upstream(
     api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
@@ -107,7 +107,7 @@ def test_beside_real_calls_nothing_is_asked_upstream(
     assert_prefix_kept(upstream.asked())
 
 
-@every_api
+@every_sdk
 def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: Any, upstream: Any) -> None:
     def again(received: Any) -> Any:
         one, other = refs(received)
@@ -132,7 +132,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: An
 
 
 @both_ways
-@every_api
+@every_sdk
 def test_the_limit(api: Client, stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(
         Model(
@@ -151,7 +151,7 @@ def test_the_limit(api: Client, stream: bool, start: Any, upstream: Any) -> None
     assert_prefix_kept(upstream.asked())
 
 
-@every_api
+@every_sdk
 def test_a_model_that_never_stops_is_made_to_speak(
     api: Client, start: Any, upstream: Any, statuses: Any
 ) -> None:

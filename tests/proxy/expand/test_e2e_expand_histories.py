@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import agent, bash
-from support.agents.apis import CLIENTS, Client, every_api
+from support.agents.apis import CLIENTS, SDKS, Client, every_api
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results, tool_names
 from support.upstream import Thinking, ToolCall, turn
@@ -44,7 +44,7 @@ def test_a_restart_in_between(clients: Any, api_key: str, own_proxy: Any, upstre
 
     thought = [Thinking("So.")]
     begun = []
-    for api in CLIENTS:
+    for api in SDKS:
         for mixed in (False, True):
             count = len(upstream.asked())
             upstream.script(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from support.agents.agent import AnthropicAgent, OpenAIAgent
-from support.agents.bedrock_callers import HOST, ConverseAgent, boto
+from support.agents.bedrock_callers import HOST, ConverseAgent, InvokeAgent, boto
 from support.agents.callers import GeminiAgent, GeminiArrayAgent, OllamaAgent, ResponsesAgent
 from support.agents.requests import PHANTOM
 from support.apis import BY_ID, Api
@@ -224,6 +224,11 @@ def _converse_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: An
     return ConverseAgent(boto(proxy, base, key), token=key, **more)
 
 
+def _invoke_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    base = clients.base(proxy, f"https://{HOST}", http2=True)
+    return InvokeAgent(boto(proxy, base, key), token=key, **more)
+
+
 _GEMINI: dict[str, Any] = {
     "api": BY_ID["gemini"],
     "says": _gemini_says,
@@ -316,5 +321,9 @@ CLIENTS = (
     ),
 )  # fmt: skip
 
+SDKS = (*CLIENTS, replace(CLIENTS[0], name="invoke", caller=_invoke_caller))
+"""Clients whose SDK may be all that a test sees of them: Bedrock's InvokeModel wraps Anthropic's events."""
+
+every_sdk = pytest.mark.parametrize("api", SDKS, ids=lambda api: api.name)
 every_api = pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
