@@ -39,6 +39,11 @@ def place(error: BaseException) -> str:
     return f"{name} at {PurePath(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
 
 
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """A number of things in a message: `1 request`, `1,200 requests`."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def one_line(text: str) -> str:
     """The text with all that a terminal would obey, or take for the end of a line, as escapes."""
     if text.isprintable():

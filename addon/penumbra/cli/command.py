@@ -32,11 +32,6 @@ class Failure(Exception):
         """Ends the process at once, without Python's clean-up."""
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things: `1 request`, `1,200 requests`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 class Parser(argparse.ArgumentParser):
     """The arguments of one command, such as `rules try`. Help is the command's own `USAGE`."""
 

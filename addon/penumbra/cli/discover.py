@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penumbra.cli.command import WRONG, Failure, Parser, counted, settings, word_of
+from penumbra.cli.command import WRONG, Failure, Parser, settings, word_of
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.config.parsers import SettingsError, read_duration
+from penumbra.errors import counted
 from penumbra.projection.figures import Figures
 from penumbra.projection.from_logs import LogProjection
 from penumbra.session_logs import agents

@@ -13,7 +13,8 @@ from penumbra.cli.command import Failure, Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import running
-from penumbra.store.database_file import APPLICATION
+from penumbra.store import database_file
+from penumbra.store.database_file import APPLICATION, tables
 
 USAGE = """\
 usage: penumbra forget [--all]
@@ -78,17 +79,14 @@ def _is_ours(path: Path) -> bool:
     """True if a database may be deleted: it is not another program's that the settings name by mistake."""
     if not path.is_file():
         return True
-    # Immutable: SQLite would else make files beside it.
-    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     try:
-        with closing(sqlite3.connect(address, uri=True)) as file:
-            (application,) = file.execute("PRAGMA application_id").fetchone()
-            tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        with closing(database_file.connect(path)) as file:
+            is_ours = database_file.pragma(file, "application_id") == APPLICATION or not tables(file)
     except sqlite3.Error as error:
         raise Failure(
             f"{path} can't be read ({one_line(str(error))}): delete it yourself if it is yours"
         ) from None
-    if application != APPLICATION and tables:
+    if not is_ours:
         raise Failure(f"{path} is another program's database: nothing is deleted")
     return True
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from penumbra.cli.command import WRONG, Failure, counted, print_json, print_left_out, use_rules
+from penumbra.cli.command import WRONG, Failure, print_json, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
-from penumbra.errors import one_line
+from penumbra.errors import counted, one_line
 from penumbra.projection.figures import Figures, LargeResult, Requests, Sums, summary
 from penumbra.projection.projector import Projector, settings_of
 from penumbra.redaction import RuleError, ruleset

@@ -12,7 +12,6 @@ import contextlib
 import os
 import queue
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -147,21 +146,11 @@ def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
-        if not place or entry.get("version") != __version__ or not _is_own_file(entry.get("ca", "")):
+        if not place or entry.get("version") != __version__ or not running.is_ours(Path(entry.get("ca", ""))):
             continue
         if (place in led_to or not entry.get("is_wrapped")) and _listens(place):
             return entry
     return None
-
-
-def _is_own_file(path: str) -> bool:
-    """True if this user's programs may trust a file of certificates."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    is_others = status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH
-    return stat.S_ISREG(status.st_mode) and not is_others
 
 
 def _hosts(entry: Mapping[str, Any]) -> tuple[str, ...]:

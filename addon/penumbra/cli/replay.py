@@ -11,11 +11,11 @@ from mitmproxy.io import FlowReader
 
 from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
-from penumbra.cli.command import WRONG, Failure, Parser, counted
+from penumbra.cli.command import WRONG, Failure, Parser
 from penumbra.cli.command import settings as read_settings
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.conversation.incoming import Incoming
-from penumbra.errors import one_line
+from penumbra.errors import counted, one_line
 from penumbra.projection.figures import Figures
 from penumbra.projection.projector import RequestProjection
 from penumbra.wire import content_encoding

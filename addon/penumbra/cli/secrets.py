@@ -11,7 +11,7 @@ from penumbra import rules
 from penumbra.cli.command import WRONG, Failure, Parser, action, piped_text, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.config.settings import Settings, database_path, shared_place
-from penumbra.errors import one_line
+from penumbra.errors import counted, one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.rule import Rule
@@ -116,9 +116,8 @@ def _report(
     if not counts:
         yield "Nothing would be replaced."
         return
-    total = counts.total()
     told = ", ".join(f"{rule} {count:,}" for rule, count in sorted(counts.items()))
-    yield f"{total:,} {'secret' if total == 1 else 'secrets'}: {told}"
+    yield f"{counted(counts.total(), 'secret')}: {told}"
     by_id = "id:… (the end of its placeholder), " if is_lasting else ""
     yield f"To leave one alone: penumbra_secrets_allow={by_id}rule:… or path:…, as in docs/options.md"
     if not is_lasting:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from penumbra import __version__
-from penumbra.cli.command import Failure, Parser, counted, print_json, settings
+from penumbra.cli.command import Failure, Parser, print_json, settings
 from penumbra.config.settings import database_path
-from penumbra.errors import one_line
+from penumbra.errors import counted, one_line
 from penumbra.metrics import amounts, html_report, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history
 from penumbra.store.key_file import existing_key
 
-T = TypeVar("T")
 HISTORY_DAYS = 30
 USAGE = """\
 usage: penumbra stats [--tools | --report FILE] [--json]
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.tools:
         return _print_unused(store, is_json=given.json)
     if given.report:
-        days = _kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS))
+        days = _days(store, HISTORY_DAYS)
         try:
             Path(given.report).write_text(html_report.html(days, __version__), encoding="utf-8")
         except OSError as error:
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
-    days = _kept(store, lambda path, key: history.read_file(path, key, 7))
+    days = _days(store, 7)
     if given.json:
         print_json({"proxies": processes, "days": overview.past(days)})
         return 0 if processes else 1
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print_unused(store: Path | None, *, is_json: bool) -> int:
     """Print the tools that are never called, three lines each. Returns the exit code, 0."""
-    found = overview.unused_tools(_kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS)))
+    found = overview.unused_tools(_days(store, HISTORY_DAYS))
     if is_json:
         print_json(found)
         return 0
@@ -87,12 +86,12 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
     return 0
 
 
-def _kept(path: Path | None, read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
-    """Rows of the store; none where it can't be read, or is not on this machine."""
+def _days(path: Path | None, count: int) -> dict[str, Any]:
+    """The last days of the store; none where it can't be read, or is not on this machine."""
     try:
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
-        return read(path, key)
+        return history.read_file(path, key, count)
     except (sqlite3.Error, OSError):
         return {}
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from penumbra.cli import I_KNOW, agent_environment, certificates, proxy_process
 from penumbra.cli.agent_environment import covers_llm_host
-from penumbra.cli.command import WRONG, Failure, counted
-from penumbra.errors import one_line
+from penumbra.cli.command import WRONG, Failure
+from penumbra.errors import counted, one_line
 from penumbra.metrics import running
 
 try:

@@ -19,6 +19,7 @@ from msgspec import Raw
 from penumbra.apis.parts import Conversation, ResultText
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.recognise import Api, model_in
+from penumbra.errors import counted
 from penumbra.explain.result_facts import ResultFacts
 from penumbra.explain.text_lines import (
     LONGEST_SEARCHED,
@@ -370,18 +371,11 @@ def _top(
     messages = len(api.wire.prompt(document).messages)
     model = show(conversation.model or model_in(context.path)) or "(no model named)"
     top = wrapped(head, context.line)
-    top.append(
-        note(
-            f"{api.id}, {model}: {_count(messages, 'message')}, {_count(len(conversation.results), 'result')}"
-        )
-    )
+    sizes = f"{counted(messages, 'message')}, {counted(len(conversation.results), 'result')}"
+    top.append(note(f"{api.id}, {model}: {sizes}"))
     if context.originals and results:
         top.append(note(context.originals))
     return top
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _results(

@@ -22,7 +22,7 @@ import orjson
 
 from penumbra.compress.calls import tools
 from penumbra.config.settings import Settings
-from penumbra.errors import one_line
+from penumbra.errors import counted, one_line
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics.amounts import Rates
 from penumbra.metrics.cache_miss import Prompt
@@ -157,12 +157,9 @@ class Summary:
         if stages := Counter({name: count for name, count in named.stages.items() if name != "redaction"}):
             parts.append(f"by {_counted(stages)}")
         if self.secrets:
-            count = self.secrets.total()
-            noun = "secret" if count == 1 else "secrets"
-            parts.append(f"{count:,} {noun} redacted{_names(named.secrets, mark)}")
+            parts.append(f"{counted(self.secrets.total(), 'secret')} redacted{_names(named.secrets, mark)}")
         if self.put_back:
-            noun = "exchange" if self.put_back == 1 else "exchanges"
-            parts.append(f"{self.put_back:,} hidden {noun} put back")
+            parts.append(f"{counted(self.put_back, 'hidden exchange')} put back")
         if self.declared and not self.changed:
             parts.append(f"tool {self.declared} declared")
         return ", ".join(parts) or "changed"

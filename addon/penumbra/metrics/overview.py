@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penumbra.errors import counted
 from penumbra.metrics import cache_miss, tool_use
 from penumbra.metrics.amounts import Amounts, Groups, as_of
 from penumbra.metrics.journal import SECONDS, Journal
@@ -139,10 +140,6 @@ def _troubles(sums: Amounts) -> Iterator[Advice]:
         if status[:1].isdigit():
             text = f"{counted(count, 'response')} with status {status}"
             yield Advice("look", "errors", text, "Its own words went to the client as they came.")
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 Record = dict[str, Any]
