@@ -1,13 +1,23 @@
-"""Compaction requests: recognised by their last user message, and bounded."""
+"""Requests for a summary: recognised, and bounded before they are sent where they would not fit."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from penumbra.conversation.summary_requests import bound, matches, recognise, table
+from penumbra.apis.recognise import apis
+from penumbra.compress import token_estimate
+from penumbra.compress.result import Mode, Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import read, rewrite, summary_requests
+from penumbra.conversation.back_references import LineIndexes
+from penumbra.conversation.decide import Inputs
+from penumbra.conversation.summary_requests import matches, recognise, table
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 
 EXAMPLES = {
@@ -16,134 +26,329 @@ EXAMPLES = {
     for number, example in enumerate(rule.get("examples", ()))
 }
 CLAUDE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the conversation so far."
+GENERIC = "Summarize the conversation so far."
+SUMMARISER = "You are a helpful AI assistant tasked with summarizing conversations."
+NOTE = "[Compact input budget applied]"
+TOOLS = [{"name": "read_notes", "input_schema": {"type": "object"}}]
 LONG = "\n".join(f"line {n} of a long result" for n in range(2000))
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+def prose(seed: int, lines: int = 60) -> str:
+    return "\n".join(
+        f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of {n * seed % 991}" for n in range(1, lines)
+    )
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def said(content: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content}
+
+
+def use(name: str, tool: str = "read_notes", **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": name, "name": tool, "input": given}
+
+
+def result(name: str, content: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": name, "content": content}
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
-def test_the_examples_of_the_rule_file(rule, example):
+def test_the_examples_of_the_rule_file(rule: Any, example: Any) -> None:
     assert matches(example["text"], rule) is example["is"]
 
 
-def document(value):
-    return Document(json.dumps(value).encode())
+def claude(*last: Any, system: str = "You are Claude Code.") -> dict[str, Any]:
+    return {"system": system, "messages": [user("hi"), said("yes"), *last]}
 
 
-def anthropic(last, system="You are Claude Code."):
-    return document(
-        {
-            "model": "m",
-            "system": system,
-            "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}, last],
-        }
-    )
+def codex(*items: Any, **more: Any) -> dict[str, Any]:
+    first = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+    return {"input": [first, *items], **more}
 
 
-def test_claude_code_in_both_shapes():
-    last = {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "t", "content": "x"},
-            {"type": "text", "text": CLAUDE},
-        ],
-    }
-    fork = recognise(anthropic(last), "anthropic")
-    own = recognise(
-        anthropic(last, "You are a helpful AI assistant tasked with summarizing conversations."), "anthropic"
-    )
-    assert (fork.id, fork.shares_cache) == ("claude-code", True)
-    assert (own.id, own.shares_cache) == ("claude-code", False)
+TRIGGER = {"type": "compaction_trigger"}
+LOCAL = user([{"type": "input_text", "text": "You are performing a CONTEXT CHECKPOINT COMPACTION. Go."}])
+IN_BOTH = user([result("t", "x"), {"type": "text", "text": CLAUDE}])
+QUOTED = f"This session is being continued from a previous conversation.\n{CLAUDE}"
+SAYS, TURN = (json.dumps({"request_kind": kind}) for kind in ("compaction", "turn"))
+METADATA = "x-codex-turn-metadata"
+SNAPSHOT = "First, reason in your scratchpad. Then, generate the updated <state_snapshot>."
+DISTILLER = "\nYou are a specialized system component responsible for distilling chat history into a structured XML <state_snapshot>."
+CONTENTS = [{"role": "user", "parts": [{"text": SNAPSHOT}]}]
+HELPER = "x-stainless-helper"
 
 
-def test_what_is_quoted_is_no_request():
-    quoted = {
-        "role": "user",
-        "content": f"This session is being continued from a previous conversation.\n{CLAUDE}",
-    }
-    assert recognise(anthropic(quoted), "anthropic") is None
-    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": CLAUDE}]}
-    assert recognise(anthropic(result), "anthropic") is None
-    earlier = document(
-        {
-            "messages": [
-                {"role": "user", "content": CLAUDE},
-                {"role": "assistant", "content": "..."},
-                {"role": "user", "content": "go on"},
-            ]
-        }
-    )
-    assert recognise(earlier, "anthropic") is None
+@pytest.mark.parametrize(
+    ("format_name", "body", "headers", "path", "expected"),
+    [
+        ("anthropic", claude(IN_BOTH), {}, "", "claude-code shares"),
+        ("anthropic", claude(IN_BOTH, system=SUMMARISER), {}, "", "claude-code"),
+        ("anthropic", claude(user(QUOTED)), {}, "", None),
+        ("anthropic", claude(user([result("t", CLAUDE)])), {}, "", None),
+        ("anthropic", claude(user(CLAUDE), said("..."), user("go on")), {}, "", None),
+        ("anthropic", claude(), {HELPER: "BetaToolRunner, compaction"}, "", "anthropic-sdk shares"),
+        ("anthropic", claude(), {HELPER: "BetaToolRunner"}, "", None),
+        ("openai_responses", codex(TRIGGER), {}, "", "codex-trigger shares"),
+        ("openai_responses", codex(TRIGGER, user("x")), {}, "", None),
+        ("openai_responses", codex(), {}, "/backend-api/codex/responses/compact?x=1", "codex-endpoint"),
+        ("openai_responses", codex(), {}, "/v1/responses", None),
+        ("openai_responses", codex(LOCAL), {}, "", "codex-local shares"),
+        ("openai_responses", codex(), {METADATA: SAYS}, "", "codex-metadata shares"),
+        ("openai_responses", codex(client_metadata={METADATA: SAYS}), {}, "", "codex-metadata shares"),
+        ("openai_responses", codex(), {METADATA: TURN}, "", None),
+        ("openai_responses", codex(), {"x-openai-subagent": "compact"}, "", "codex-subagent shares"),
+        ("openai_responses", codex(), {"x-openai-subagent": "review"}, "", None),
+        ("openai_chat", claude(), {METADATA: SAYS}, "", "codex-metadata shares"),
+        ("gemini", {"contents": CONTENTS, "systemInstruction": {"parts": [{"text": DISTILLER}]}}, {}, "", "gemini-cli"),
+        ("gemini", {"request": {"contents": CONTENTS}}, {}, "", "gemini-cli shares"),
+        ("openai_chat", {"messages": [user("x"), said("y"), user(GENERIC)]}, {}, "", "generic shares"),
+    ],
+)  # fmt: skip
+def test_kinds_of_requests(
+    format_name: str, body: Any, headers: dict[str, str], path: str, expected: str | None
+) -> None:
+    found = recognise(Document(json.dumps(body).encode()), format_name, path, headers)
+    assert (f"{found.id}{' shares' * found.shares_cache}" if found else None) == expected
 
 
-def codex(*items, **more):
-    return document(
-        {
-            "model": "m",
-            "input": [
-                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
-                *items,
-            ],
-            **more,
-        }
-    )
+# When a request is bounded
 
 
-LOCAL = {
-    "type": "message",
-    "role": "user",
-    "content": [{"type": "input_text", "text": "You are performing a CONTEXT CHECKPOINT COMPACTION. Go."}],
-}
-SAYS = json.dumps({"request_kind": "compaction"})
+def session(count: int, **more: Any) -> dict[str, Any]:
+    messages = [user("look at all of it")]
+    for n in range(count):
+        name = f"toolu_own{n:021}"
+        messages += [said([use(name, part=n)]), user([result(name, prose(n + 3))])]
+    messages += [said("That was all."), user(CLAUDE)]
+    return {"model": "claude-x", "max_tokens": 99, "tools": TOOLS, "messages": messages, **more}
 
 
-def test_codex_in_its_variants():
-    assert recognise(codex({"type": "compaction_trigger"}), "openai_responses").id == "codex-trigger"
+def sent(
+    body: dict[str, Any],
+    limits: LearnedLimits | None = None,
+    name: str = "anthropic-messages",
+    path: str = "/v1/messages",
+    **settings: Any,
+) -> dict[str, Any]:
+    """What becomes of a body."""
+    api = next(one for one in apis() if one.id == name)
+    made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
+    request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
+    assert request is not None
+    state = ConversationState(None, limits or LearnedLimits())
+    inputs = Inputs(replace(request, path=path), {}, lambda text, hint: Redacted(text), None, state=state)
+    value: dict[str, Any] = json.loads(rewrite.compose(inputs, None, LineIndexes())[0].body)
+    return value
+
+
+def is_bounded(body: dict[str, Any], key: str = "messages") -> bool:
+    return any(NOTE in json.dumps(message) for message in body[key])
+
+
+def test_what_shares_the_cache_changes_only_where_it_would_not_fit() -> None:
+    body = session(70)
+    assert sent(body) == body
+    made = sent(body, LearnedLimits(window=30_000))
+    assert is_bounded(made)
+    assert token_estimate.estimate(json.dumps(made)) <= 30_000 * 0.9
+    assert made["messages"][-1] == body["messages"][-1]
+    assert sent(body, LearnedLimits(window=300_000)) == body
+
+
+def test_a_window_that_is_known_for_sure_is_kept_to() -> None:
+    body = session(400, model="claude-3-5-haiku-latest")
+    assert token_estimate.estimate(json.dumps(body)) > 200_000
+    made = sent(body)
+    assert is_bounded(made)
+    assert token_estimate.estimate(json.dumps(made)) < 200_000
+    unknown = session(400, model="claude-x")
+    assert sent(unknown) == unknown
+
+
+OWN = {"system": SUMMARISER}
+
+
+@pytest.mark.parametrize("shape", [OWN, {"tools": []}])
+def test_what_is_not_cached_has_a_budget(shape: dict[str, Any]) -> None:
+    body = session(70, model="something-new", **shape)
+    made = sent(body)
+    assert is_bounded(made)
     assert (
-        recognise(codex({"type": "compaction_trigger"}, {"role": "user", "content": "x"}), "openai_responses")
-        is None
+        summary_requests.BUDGET * 0.7
+        < sum(len(json.dumps(one)) for one in made["messages"])
+        <= summary_requests.BUDGET
     )
-    assert (
-        recognise(codex(), "openai_responses", "/backend-api/codex/responses/compact?x=1").id
-        == "codex-endpoint"
-    )
-    assert recognise(codex(), "openai_responses", "/v1/responses") is None
-    assert recognise(codex(LOCAL), "openai_responses").id == "codex-local"
-    assert recognise(codex(), "openai_responses", "", {"x-codex-turn-metadata": SAYS}).id == "codex-metadata"
-    assert (
-        recognise(codex(client_metadata={"x-codex-turn-metadata": SAYS}), "openai_responses").id
-        == "codex-metadata"
-    )
-    turn = json.dumps({"request_kind": "turn"})
-    assert recognise(codex(), "openai_responses", "", {"x-codex-turn-metadata": turn}) is None
+    small = session(20, model="something-new", **shape)
+    assert sent(small) == small
+    # Half of the window that such a model is believed to have.
+    assert sent({**body, "model": "claude-x"}) == {**body, "model": "claude-x"}
 
 
-def test_gemini_cli():
-    text = "First, reason in your scratchpad. Then, generate the updated <state_snapshot>."
-    system = "\nYou are a specialized system component responsible for distilling chat history into a structured XML <state_snapshot>."
-    body = {
-        "contents": [{"role": "user", "parts": [{"text": text}]}],
-        "systemInstruction": {"parts": [{"text": system}]},
-    }
-    found = recognise(document(body), "gemini")
-    assert (found.id, found.shares_cache) == ("gemini-cli", False)
-    assert recognise(document({"request": {"contents": body["contents"]}}), "gemini").shares_cache
+@pytest.mark.parametrize("settings", [{"recover": "off"}, {"lossy": "off"}])
+def test_it_can_be_switched_off(settings: dict[str, Any]) -> None:
+    body = session(70, model="something-new", **OWN)
+    assert sent(body, **settings) == body
 
 
-def test_generic_phrases_in_chat():
-    body = {
-        "messages": [
-            {"role": "user", "content": "x"},
-            {"role": "assistant", "content": "y"},
-            {"role": "user", "content": "Summarize the conversation so far."},
+def test_an_ordinary_request_is_none() -> None:
+    body = session(70, model="something-new", **OWN)
+    body["messages"][-1]["content"] = "And what now?"
+    assert sent(body) == body
+
+
+def items(count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "input_text", "text": "go"}]}]
+    for n in range(count):
+        found += [
+            {"type": "reasoning", "id": f"rs_{n}", "summary": [], "encrypted_content": "r" * 200},
+            {"type": "function_call", "call_id": f"c{n}", "name": "read", "arguments": "{}"},
+            {
+                "type": "function_call_output",
+                "call_id": f"c{n}",
+                "output": prose(n + 3, 6_000 if n == count - 1 else 60),
+            },
         ]
+    return found
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/compact", "/openai/v1/responses/compact/?api-version=1"])
+def test_codex_endpoint_has_no_prompt_and_its_last_result_may_be_shortened(path: str) -> None:
+    body = {"model": "something-new", "input": items(120)}
+    made = sent(body, name="openai-responses-compact", path=path)
+    assert is_bounded(made, "input")
+    assert sum(len(json.dumps(one)) for one in made["input"]) <= summary_requests.BUDGET
+    last = made["input"][-1]
+    assert last["call_id"] == "c119"
+    assert len(last["output"]) <= 2_900
+    note = made["input"][0]["content"][0]["text"].split("\n")
+    gone = len(body["input"]) - (len(made["input"]) - 1)
+    # Reasoning within what stays is left out too, and counted.
+    assert f"Original messages: {len(body['input'])}. Omitted messages: {gone}." in note
+    assert not [one for one in made["input"] if one.get("type") == "reasoning"]
+
+
+def test_a_history_at_the_provider_can_not_be_bounded() -> None:
+    body = {
+        "model": "gpt-4o",
+        "previous_response_id": "resp_1",
+        "input": [*items(400), {"type": "compaction_trigger"}],
     }
-    assert recognise(document(body), "openai_chat").id == "generic"
+    made = sent(body, name="openai-responses", path="/v1/responses")
+    assert len(made["input"]) == len(body["input"])
+    assert not is_bounded(made, "input")
 
 
-# The budget
+def test_codex_trigger_is_bounded_where_the_window_is_known() -> None:
+    tools = [{"type": "function", "name": "read", "parameters": {}}]
+    body = {"model": "gpt-4o", "tools": tools, "input": [*items(400), {"type": "compaction_trigger"}]}
+    assert token_estimate.estimate(json.dumps(body)) > 128_000
+    made = sent(body, name="openai-responses", path="/v1/responses")
+    assert is_bounded(made, "input")
+    assert made["input"][-1] == {"type": "compaction_trigger"}
+    assert made["tools"] == tools
+    calls = [one["call_id"] for one in made["input"] if one.get("type") == "function_call"]
+    assert calls == [one["call_id"] for one in made["input"] if one.get("type") == "function_call_output"]
 
 
-def chat(turns, last="Summarize the conversation so far."):
-    messages = [{"role": "system", "content": "be good"}]
+# Rules of the budget
+
+
+def bound(body: dict[str, Any], format_name: str, budget: int) -> dict[str, Any]:
+    made = summary_requests.bound(json.dumps(body).encode(), format_name, budget)
+    assert made is not None
+    value: dict[str, Any] = json.loads(made)
+    return value
+
+
+def test_a_message_of_many_texts_has_one_limit_in_bytes() -> None:
+    blocks = [{"type": "text", "text": "\n".join(f"行{n}的文字" for n in range(150))} for _ in range(12)]
+    body = session(9)
+    body["messages"][1:1] = [said([use("t1")]), user([result("t1", blocks)])]
+    made = bound(body, "anthropic", 35_000)
+    texts = [one["text"] for one in made["messages"][2]["content"][0]["content"]]
+    assert len(texts) == 12
+    assert sum(len(text.encode()) for text in texts) < 6_000
+
+
+def test_thinking_that_the_call_under_way_needs_stays() -> None:
+    body = session(9, thinking={"type": "enabled", "budget_tokens": 50})
+    del body["messages"][-2]
+    last = body["messages"].pop()
+    body["messages"][-2]["content"].insert(0, THOUGHT)
+    body["messages"][-1]["content"].append({"type": "text", "text": last["content"]})
+    made = bound(body, "anthropic", 12_000)
+    assert made["messages"][-2:] == body["messages"][-2:]
+    body["thinking"] = {"type": "adaptive"}
+    assert THOUGHT not in bound(body, "anthropic", 12_000)["messages"][-2]["content"]
+
+
+def test_converse_keeps_calls_with_their_results() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": "go"}]}]
+    for n in range(20):
+        use = {
+            "toolUse": {"toolUseId": f"t{n}", "name": "x", "input": {"text": "a" * (4000 if n == 19 else 4)}}
+        }
+        answer = {"toolResult": {"toolUseId": f"t{n}", "content": [{"text": prose(n + 3, 400)}]}}
+        messages += [
+            {"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {"text": "hm"}}}, use]},
+            {"role": "user", "content": [answer]},
+        ]
+    messages.append({"role": "user", "content": [{"text": GENERIC}]})
+    body = {"messages": messages}
+    found = recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found == summary_requests.Compaction("generic", shares_cache=False, prompted=True)
+    made = bound(body, "bedrock", 30_000)["messages"]
+    assert made[0]["content"][0]["text"].startswith(NOTE)
+    assert made[-1] == messages[-1]
+    uses = [one["content"][0]["toolUse"] for one in made[1:-1:2]]
+    results = [one["content"][0]["toolResult"] for one in made[2:-1:2]]
+    assert [one["toolUseId"] for one in uses] == [one["toolUseId"] for one in results]
+    assert len(uses) > 3
+    assert "_compacted_arguments" in uses[-1]["input"]
+    assert all(len(one["content"][0]["text"]) <= 2_900 for one in results)
+
+
+def test_converse_says_its_system_prompt_and_its_thinking_in_its_own_way() -> None:
+    thought = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": prose(1, 400)}]}] * 3
+    use = {"toolUse": {"toolUseId": "t", "name": "x", "input": {}}}
+    answer = {"toolResult": {"toolUseId": "t", "content": [{"text": "y"}]}}
+    asks = {"text": "Your task is to create a detailed summary of the conversation so far"}
+    messages = [
+        *messages,
+        {"role": "assistant", "content": [thought, use]},
+        {"role": "user", "content": [answer, asks]},
+    ]
+    body: dict[str, Any] = {"messages": messages, "toolConfig": {"tools": [{"toolSpec": {"name": "x"}}]}}
+    found = recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found is not None
+    assert found.shares_cache
+    body["system"] = [{"text": SUMMARISER}]
+    found = recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found is not None
+    assert not found.shares_cache
+    assert thought not in bound(body, "bedrock", 500)["messages"][-2]["content"]
+    body["additionalModelRequestFields"] = {"thinking": {"type": "enabled", "budget_tokens": 50}}
+    assert thought in bound(body, "bedrock", 500)["messages"][-2]["content"]
+
+
+def test_freeform_arguments_are_shortened_too() -> None:
+    whole = [
+        {"role": "user", "content": "go"},
+        {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": "x" * 9_000},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": prose(3, 400)},
+        {"type": "compaction_trigger"},
+    ]
+    made = bound({"input": whole}, "openai_responses", 14_000)["input"]
+    assert json.loads(made[1]["input"]) == {"_compacted_arguments": "[9002 bytes of arguments left out]"}
+
+
+def chat(turns: int, last: str = GENERIC) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "be good"}]
     for n in range(turns):
         call = {
             "id": f"c{n}",
@@ -161,15 +366,16 @@ def chat(turns, last="Summarize the conversation so far."):
     return {"model": "m", "messages": [*messages, {"role": "user", "content": last}]}
 
 
-def test_within_the_budget_nothing_happens():
+def test_within_the_budget_nothing_happens() -> None:
     body = json.dumps(chat(2)).encode()
-    assert bound(body, "openai_chat", len(body)) is None
+    assert summary_requests.bound(body, "openai_chat", len(body)) is None
 
 
-def test_the_newest_stay_and_the_note_counts_the_rest():
+def test_the_newest_stay_and_the_note_counts_the_rest() -> None:
     whole = chat(30)
     raw = json.dumps(whole).encode()
-    made = bound(raw, "openai_chat", 30_000)
+    made = summary_requests.bound(raw, "openai_chat", 30_000)
+    assert made is not None
     body = json.loads(made)
     assert len(made) < 31_000
     system, note, *kept, last = body["messages"]
@@ -177,7 +383,7 @@ def test_the_newest_stay_and_the_note_counts_the_rest():
     assert made.endswith(json.dumps(whole["messages"][-1]).encode() + b"]}")
     assert last == whole["messages"][-1]
     texts = note["content"].split("\n")
-    assert texts[0] == "[Compact input budget applied]"
+    assert texts[0] == NOTE
     gone = whole["messages"][1 : -1 - len(kept)]
     assert f"Original messages: {len(whole['messages'])}. Omitted messages: {len(gone)}." in texts
     total, missing = (sum(len(json.dumps(message)) for message in part) for part in (whole["messages"], gone))
@@ -192,35 +398,25 @@ def test_the_newest_stay_and_the_note_counts_the_rest():
     assert json.loads(kept[-5]["tool_calls"][0]["function"]["arguments"])["n"] == 28
 
 
-def test_the_note_and_the_last_message_are_left_when_nothing_else_fits():
-    whole = chat(3, last="Summarize the conversation so far. " + "z" * 9000)
-    body = json.loads(bound(json.dumps(whole).encode(), "openai_chat", 1000))
+def test_the_note_and_the_last_message_are_left_when_nothing_else_fits() -> None:
+    whole = chat(3, last=GENERIC + " " + "z" * 9000)
+    body = bound(whole, "openai_chat", 1000)
     assert [message["role"] for message in body["messages"]] == ["system", "user", "user"]
     assert body["messages"][-1] == whole["messages"][-1]
 
 
-def claude_session(turns):
-    messages = [
-        {
-            "role": "user",
-            "content": "This session is being continued from a previous conversation.\n" + "s" * 9000,
-        }
-    ]
+def claude_session(turns: int) -> dict[str, Any]:
+    messages = [user("This session is being continued from a previous conversation.\n" + "s" * 9000)]
     for n in range(turns):
-        content = [
-            {"type": "thinking", "thinking": "hm", "signature": "s"},
-            {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": f"f{n}"}},
-        ]
-        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": [{"type": "text", "text": LONG}]}
-        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+        texts = [{"type": "text", "text": LONG}]
+        messages += [said([THOUGHT, use(f"t{n}", "Read", file_path=f"f{n}")]), user([result(f"t{n}", texts)])]
     messages[-1]["content"].append({"type": "text", "text": CLAUDE})
     return {"model": "m", "max_tokens": 9, "messages": messages}
 
 
-def test_results_beside_the_prompt_keep_their_call_and_reasoning_goes():
+def test_results_beside_the_prompt_keep_their_call_and_reasoning_goes() -> None:
     whole = claude_session(6)
-    raw = json.dumps(whole).encode()
-    body = json.loads(bound(raw, "anthropic", 120_000))
+    body = bound(whole, "anthropic", 120_000)
     assert body["messages"][-1] == whole["messages"][-1]
     assert body["messages"][-2]["content"] == whole["messages"][-2]["content"][1:]
     for message in body["messages"][:-2]:
@@ -231,18 +427,18 @@ def test_results_beside_the_prompt_keep_their_call_and_reasoning_goes():
     assert body["messages"][0] == whole["messages"][0]
 
 
-def test_summaries_are_never_shortened_and_items_of_responses_stay_paired():
-    items = [{"type": "compaction", "encrypted_content": "e" * 9000}]
+def test_summaries_are_never_shortened_and_items_of_responses_stay_paired() -> None:
+    listed: list[dict[str, Any]] = [{"type": "compaction", "encrypted_content": "e" * 9000}]
     for n in range(8):
-        items += [
+        listed += [
             {"type": "reasoning", "encrypted_content": "r" * 500, "summary": []},
             {"type": "function_call", "call_id": f"a{n}", "name": "x", "arguments": "{}"},
             {"type": "function_call", "call_id": f"b{n}", "name": "x", "arguments": "{}"},
             {"type": "function_call_output", "call_id": f"a{n}", "output": LONG},
             {"type": "function_call_output", "call_id": f"b{n}", "output": LONG},
         ]
-    whole = {"model": "m", "input": [*items, {"type": "compaction_trigger"}]}
-    body = json.loads(bound(json.dumps(whole).encode(), "openai_responses", 24_000))
+    whole = {"model": "m", "input": [*listed, TRIGGER]}
+    body = bound(whole, "openai_responses", 24_000)
     kinds = [item["type"] for item in body["input"]]
     assert kinds[0] == "message"
     assert kinds[-1] == "compaction_trigger"
@@ -253,12 +449,12 @@ def test_summaries_are_never_shortened_and_items_of_responses_stay_paired():
         "function_call_output",
     ] * (len(kinds[1:-1]) // 4)
     assert len(kinds) > 2
-    roomy = json.loads(bound(json.dumps(whole).encode(), "openai_responses", 90_000))
-    assert roomy["input"][0] == items[0]
+    roomy = bound(whole, "openai_responses", 90_000)
+    assert roomy["input"][0] == listed[0]
 
 
-def test_gemini_contents():
-    contents = [{"role": "user", "parts": [{"text": "hello"}]}]
+def test_gemini_contents() -> None:
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "hello"}]}]
     for n in range(6):
         contents += [
             {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"n": n}}}]},
@@ -267,9 +463,9 @@ def test_gemini_contents():
     contents.append(
         {"role": "user", "parts": [{"text": "Critically evaluate the <state_snapshot> you just generated."}]}
     )
-    body = json.loads(bound(json.dumps({"request": {"contents": contents}}).encode(), "gemini", 15_000))
+    body = bound({"request": {"contents": contents}}, "gemini", 15_000)
     kept = body["request"]["contents"]
-    assert kept[0]["parts"][0]["text"].startswith("[Compact input budget applied]")
+    assert kept[0]["parts"][0]["text"].startswith(NOTE)
     assert kept[-1] == contents[-1]
     assert [next(iter(content["parts"][0])) for content in kept[1:-1]] == [
         "functionCall",
