@@ -160,11 +160,12 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.Byt
         stands[anchor] = _Stands.of([*those, *shared[0]] if shared else those)
     for anchor, (_, stands_alone) in finders.items():
         stands.setdefault(anchor, stands_alone)
-    # A DFA takes 17 MB instead of 2 and is built in 30 ms instead of 5, but reads half as fast again: this is
-    # the longest of the passes over a whole text. (Vectorscan reads the patterns of the 420 rules with
-    # prefixes at 340 to 470 MB/s, but finders, checksums and broken lines need the anchors all the same.)
-    dfa = ahocorasick_rs.Implementation.DFA
-    return list(stands.values()), ahocorasick_rs.BytesAhoCorasick(list(stands), implementation=dfa)
+    # A DFA takes 17 MB instead of 2 and is built in 30 ms instead of 5. Alone on its processor it reads half
+    # as fast again; beside other work, which takes its cache, a text takes a sixth longer. (Vectorscan reads
+    # the patterns of the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken lines
+    # need the anchors all the same.)
+    kind = ahocorasick_rs.Implementation.ContiguousNFA
+    return list(stands.values()), ahocorasick_rs.BytesAhoCorasick(list(stands), implementation=kind)
 
 
 class Redactor:
