@@ -1,7 +1,5 @@
 """The engine that `discover` and `replay` share, their progress line, and their results as text, HTML or
 JSON.
-
-The HTML page is one file: no script, nothing loaded from elsewhere, logged text escaped.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from penumbra.cli import html_page
 from penumbra.cli.command import WRONG, Failure, print_json, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.errors import counted, one_line
@@ -152,83 +151,38 @@ def short(text: str, most: int) -> str:
 
 
 _MOST_ROWS = 200
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --bar: #6a5acd66 }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem; margin-bottom: 0 }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-p.note { opacity: .75; max-width: 50rem }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem }
-dt { font-weight: 600 }
-dd { margin: 0 }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; white-space: normal }
-td:nth-child(-n+2) { min-width: 6rem; max-width: 20rem; overflow-wrap: break-word }
-td.bar { background: linear-gradient(to left, var(--bar) var(--part), transparent var(--part)) }
-details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
-summary { cursor: pointer; overflow-wrap: anywhere }
-pre { overflow: auto; max-height: 30rem; border: 1px solid var(--line); padding: .6rem; font-size: 12.5px }
-"""
 
 
-def html_page(figures: Figures, read: Sequence[str]) -> str:
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>Penumbra: a projection</title><style>{_STYLE}</style></head><body>",
-            "<h1>Projected savings</h1>",
-            f'<p class="note">A projection: the results as a proxy would have sent them. {_LIMITS}</p>',
-            *_listed([*read, *(headline(figures) if figures.requests.count else ())]),
-            *_table(figures),
-            *_largest(figures.largest),
-            "</body></html>\n",
-        ]
-    )
+def _html(figures: Figures, read: Sequence[str]) -> str:
+    """The page of the figures."""
+    note = f"A projection: the results as a proxy would have sent them. {_LIMITS}"
+    told = [*read, *(headline(figures) if figures.requests.count else ())]
+    body = html_page.terms(line.split(None, 1) for line in told)
+    return html_page.page("Projected savings", note, [*body, *_html_table(figures), *_html_largest(figures)])
 
 
-def _listed(lines: Sequence[str]) -> Iterator[str]:
-    yield "<dl>"
-    for line in lines:
-        term, _, words = line.partition("  ")
-        yield f"<dt>{_escaped(term)}</dt><dd>{_escaped(words.strip())}</dd>"
-    yield "</dl>"
-
-
-def _table(figures: Figures) -> Iterator[str]:
+def _html_table(figures: Figures) -> Iterator[str]:
     if not figures.ranked:
         return
-    yield "<h2>By tool and command family</h2><div class=wide><table><thead><tr>"
-    yield "".join(f"<th>{head.capitalize()}</th>" for head in ("tool", "family", *_HEADS))
-    yield "</tr></thead><tbody>"
     most = max(1, figures.ranked[0][1].saved)
-    for tool, kind, sums, (*cells, resends, money) in _rows(figures, _MOST_ROWS):
-        yield "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in (tool, kind, *cells))
-        part = f"--part: {max(0.0, 100 * sums.saved / most):.1f}%"
-        yield f'<td class="bar" style="{part}">{resends}</td><td>{money}</td></tr>'
-    yield "</tbody></table></div>"
+    rows = (
+        ((tool, kind, *cells), sums.saved / most) for tool, kind, sums, cells in _rows(figures, _MOST_ROWS)
+    )
+    heads = ("tool", "family", *_HEADS)
+    yield from html_page.table("By tool and command family", heads, rows, heads.index("with resends"))
     if (left := len(figures.ranked) - _MOST_ROWS) > 0:
         yield f"<p>… and {left:,} more.</p>"
 
 
-def _largest(largest: Sequence[LargeResult]) -> Iterator[str]:
-    if largest:
+def _html_largest(figures: Figures) -> Iterator[str]:
+    if figures.largest:
         yield "<h2>The largest results, and their short forms</h2>"
-    for large in largest:
+    for large in figures.largest:
         facts = large.facts
         head = f"{facts.tokens_before:,} → {facts.tokens_after:,} tokens, {large.tool}: {large.call}"
-        yield f"<details><summary>{_escaped(head)}</summary>"
-        yield f"<p>{_escaped(f'{_how(large)}; {large.source}')}</p>"
+        yield f"<details><summary>{html_page.escaped(head)}</summary>"
+        yield f"<p>{html_page.escaped(f'{_how(large)}; {large.source}')}</p>"
         yield f"<pre>{escape(large.form)}</pre></details>"
-
-
-def _escaped(text: str) -> str:
-    return escape(one_line(text))
 
 
 _SECONDS = 0.2
@@ -286,7 +240,7 @@ def show(
     """Print figures, and write the page. Raises Failure."""
     if page is not None:
         try:
-            page.write_text(html_page(figures, read), encoding="utf-8", errors="replace")
+            page.write_text(_html(figures, read), encoding="utf-8", errors="replace")
         except OSError as error:
             raise Failure(f"--html: {page}: {error.strerror}") from None
     if as_json:

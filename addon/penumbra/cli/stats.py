@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from penumbra import __version__
+from penumbra.cli import html_report
 from penumbra.cli.command import Failure, Parser, print_json, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import counted, one_line
-from penumbra.metrics import amounts, html_report, overview, running
+from penumbra.metrics import amounts, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.totals import expiry_lines
 from penumbra.store import history

@@ -74,6 +74,6 @@ def test_a_report_is_written_as_one_file(
     file = tmp_path / "report.html"
     assert stats.main(["--report", str(file)]) == 0
     assert "0 days written" in capsys.readouterr().out
-    assert file.read_text().startswith("<!doctype html>")
+    assert file.read_text().startswith("<!DOCTYPE html>")
     with pytest.raises(Failure, match=r"stats --report: .*no/report.html: No such file"):
         stats.main(["--report", str(tmp_path / "no" / "report.html")])
