@@ -56,23 +56,15 @@ def _stable(text: str) -> str:
 
 def _named(headers: Mapping[str, str], document: Document) -> str:
     names, paths = _places()
-    for id_ in (*(headers.get(name) for name in names), *_body_ids(document, paths)):
-        if _is_id(id_):
-            return str(id_)
-    return ""
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID
-
-
-def _body_ids(document: Document, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
+    found: list[Any] = [headers[name] for name in names if name in headers]
     top = document.members(document.root)
     for first, *rest in paths:
-        value = document.plain(top.get(first))
-        for key in rest:
-            value = _object(value).get(key)
-        yield value
+        if first in top:
+            value = document.plain(top[first])
+            for key in rest:
+                value = _object(value).get(key)
+            found.append(value)
+    return next((name for name in found if isinstance(name, str) and 0 < len(name) <= _LONGEST_ID), "")
 
 
 def _object(value: Any) -> dict[str, Any]:

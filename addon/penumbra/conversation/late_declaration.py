@@ -146,7 +146,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
     """True if the model has read a reference that stays in the request."""
     last = request.conversation.last_response
     unread = {item.key for item in request.items if item.result.turn > last}
-    return any(decision.facts.ref and key not in unread for key, decision in past.items())
+    return not unread.issuperset([key for key, decision in past.items() if decision.facts.ref])
 
 
 @cache

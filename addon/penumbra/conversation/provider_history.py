@@ -34,6 +34,8 @@ _THINKING_ONLY = "clear_thinking_"
 """Beginning of the types of edits that drop only reasoning."""
 _PLUGIN = "context-compression"
 """OpenRouter's, which takes messages out of the middle; so does what `transforms` names."""
+_DROPPING = ("truncation", "transforms", "context_management", "plugins")
+"""Members that may ask for less than the whole history."""
 _NESTED = "additionalModelRequestFields"
 """The member that holds what Bedrock hands to the model's own API."""
 
@@ -67,6 +69,8 @@ def _may_be_compacted(document: Document) -> bool:
 
 
 def _keeps(document: Document, members: dict[str, Raw]) -> bool:
+    if members.keys().isdisjoint(_DROPPING):
+        return True
     truncation, transforms = (document.plain(members.get(name)) for name in ("truncation", "transforms"))
     if truncation not in (None, "disabled") or transforms:
         return False

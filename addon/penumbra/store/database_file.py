@@ -56,13 +56,13 @@ class Eviction:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._lifetimes: dict[str, Lifetime] = {}
-        self._expired: dict[str, int] = {}
-        """Times up to which rows of each table were removed."""
+        self._expired: float | None = None
+        """The time up to which rows of the first table were removed; None: some may be left."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
         """Expire a table's rows from now on. Others leave only beyond the size limit."""
         self._lifetimes[table] = lifetime
-        self._expired.pop(table, None)
+        self._expired = None
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
         """Let go what has to, in one step, within the transaction under way. Returns true if more rows
@@ -70,22 +70,23 @@ class Eviction:
 
         `at_most`: bytes that may stay, if less than usual.
         """
-        more = [
-            self._expire(connection, table, lifetime) for table, lifetime in tuple(self._lifetimes.items())
-        ]
+        more = False
+        lifetimes = tuple(self._lifetimes.items())
+        # All tables go by one clock.
+        now = lifetimes[0][1].begin() if lifetimes else 0.0
+        if self._expired is None or abs(now - self._expired) >= _EXPIRY_SECONDS:
+            more = any(self._expire(connection, table, lifetime) for table, lifetime in lifetimes)
+            self._expired = None if more else now
         most = self.max_bytes if at_most is None else min(self.max_bytes, at_most)
-        return self._shrink(connection, most) or any(more)
+        return self._shrink(connection, most) or more
 
     def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
         """Remove a step of expired rows, and return whether there are more."""
-        begin, done = int(lifetime.begin()), self._expired.get(table)
-        if done is not None and abs(begin - done) < _EXPIRY_SECONDS:
-            return False
         rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
-        gone = connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount
-        if gone < _STEP_ROWS:
-            self._expired[table] = begin
-        return gone == _STEP_ROWS
+        begin = int(lifetime.begin())
+        return (
+            connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount == _STEP_ROWS
+        )
 
     def _shrink(self, connection: sqlite3.Connection, max_bytes: int) -> bool:
         size = pragma(connection, "page_size")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.prefix_memory import Known, Prefix, PrefixMemory, Remembered, address_of
+from penumbra.wire.prefix_memory import POINTER, Known, Prefix, PrefixMemory, Remembered, address_of, ffi
 
 SPACE = b" \t\n\r"
 _BETWEEN_MEMBERS = re.compile(
@@ -212,7 +212,8 @@ class ParsedText:
     def place(self, value: Raw) -> tuple[int, int]:
         """Offsets of a value's first byte and of the byte after its last; outside of the text for foreign
         values."""
-        address, size = address_of(value), len(memoryview(value))
+        address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
+        size = len(memoryview(value))
         start = address - self._base
         if not 0 <= start < len(self._text):
             found = None if self.remembered is None else self.remembered.offset(address)

@@ -46,14 +46,14 @@ _LEAST_SPARED = 20_000
 """Bytes of a prefix from which on it pays not to parse it."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
-_ffi = FFI()
-_POINTER = _ffi.typeof("uintptr_t")
+ffi = FFI()
+POINTER = ffi.typeof("uintptr_t")
 S = TypeVar("S")
 
 
 def address_of(buffer: Any) -> int:
     """Address of a buffer in memory."""
-    return int(_ffi.cast(_POINTER, _ffi.from_buffer(buffer)))
+    return int(ffi.cast(POINTER, ffi.from_buffer(buffer)))
 
 
 class Fold(NamedTuple, Generic[S]):
