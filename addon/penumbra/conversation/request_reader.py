@@ -9,10 +9,10 @@ error for unsupported threads, after which a client sends the full conversation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penumbra import errors
 from penumbra.apis import session
@@ -26,6 +26,7 @@ from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request
+from penumbra.conversation.outside_results import Outside
 from penumbra.errors import Unreadable
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState
@@ -70,11 +71,11 @@ class RestoredValues:
         conversation = caller_of(incoming, request).possessed
         return await self._restoring().conceal(request, conversation, scan)
 
-    def redacting(self, request: Request, caller: Caller, redact: Redact) -> Redact:
+    def redacting(self, request: Request, redact: Redact) -> Redact:
         """`redact`, after which values that are put back are gone everywhere else."""
         if not request.settings.restores_secrets:
             return redact
-        return self._restoring().redacting(request, caller.possessed, redact)
+        return self._restoring().redacting(request, request.caller.possessed, redact)
 
     async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         """Values that may be put back into the response to a request."""
@@ -118,6 +119,16 @@ def check(document: Document, policy: str, user_agent: str) -> None:
         raise ThreadRefused
 
 
+class Stored(NamedTuple):
+    """The store's answer about a request."""
+
+    caller: Caller
+    state: ConversationState
+    keys: Collection[bytes]
+    """Keys of the request's results."""
+    decisions: Mapping[bytes, Decision]
+
+
 class RequestReader:
     """State: what was read of messages before."""
 
@@ -158,11 +169,18 @@ class RequestReader:
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
-        found = outside_results.Searched(request)
+        texts: list[Outside] = []
         if request.settings.redact_secrets:
-            found = await self._without_secrets(request, caller, turn, heavy=heavy)
-        request = await self._with_calls(found.request)
-        inputs = await self._with_past(incoming, request, redact, is_recorded=is_recorded)
+            listed = partial(outside_results.texts, request, knows_caller=bool(caller))
+            texts = await turn.do(listed, heavy=heavy)
+        stored = await self._look(incoming, request, texts)
+        found = outside_results.Searched(request)
+        if texts:
+            found = await self._without_secrets(request, texts, stored, caller, turn)
+        whole = await self._with_calls(found.request)
+        if whole is not request:
+            stored = await self._look(incoming, whole)
+        inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
         return replace(inputs, hidden=found.counts, outside=found.decisions)
 
     def _read(
@@ -200,22 +218,29 @@ class RequestReader:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
+    async def _look(self, incoming: Incoming, request: Request, texts: Sequence[Outside] = ()) -> Stored:
+        """What the store knows of a request, all that can be asked for in advance; `texts` stand outside of
+        its results."""
+        caller = caller_of(incoming, request)
+        state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
+        keys = rewrite.keys(request, state)
+        self._stores.follow(caller.conversation, state, keys)
+        decisions = await self._stores.decisions.get([*keys, *(text.key for text in texts)])
+        return Stored(caller, state, keys, decisions)
+
     async def _without_secrets(
-        self, request: Request, caller: bytes, turn: workers.Turn, *, heavy: bool
+        self, request: Request, texts: Sequence[Outside], stored: Stored, caller: bytes, turn: workers.Turn
     ) -> outside_results.Searched:
         """Return the request without the secrets that stand outside of tool results. Raises
         RedactionError."""
-        listed = partial(outside_results.texts, request, knows_caller=bool(caller))
-        texts = await turn.do(listed, heavy=heavy)
-        past = await self._stores.decisions.get([text.key for text in texts])
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 
         def by_values(text: str, hint: str) -> Redacted:
             return values.without(caller, text)
 
-        search = partial(outside_results.search, request, texts, past, by_rules, by_values)
-        size = outside_results.undecided(texts, past)
+        search = partial(outside_results.search, request, texts, stored.decisions, by_rules, by_values)
+        size = outside_results.undecided(texts, stored.decisions)
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_calls(self, request: Request) -> Request:
@@ -226,27 +251,26 @@ class RequestReader:
         return read.with_calls(request, calls) if calls else request
 
     async def _with_past(
-        self, incoming: Incoming, request: Request, redact: Redact, *, is_recorded: bool
+        self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool
     ) -> Inputs:
         """The request with what the store has of its conversation."""
-        request = replace(request, caller=caller_of(incoming, request))
-        caller, conversation = request.caller, request.caller.conversation
-        state, keys, past = await _remembered(self._stores, request, conversation)
-        if not is_recorded and await self._stores.lacks(past, rewrite.answered(request)):
-            state, keys, past = await _remembered(self._stores, request, conversation)
+        if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
+            stored = await self._look(incoming, request)
+        request, state, keys = replace(request, caller=stored.caller), stored.state, stored.keys
+        past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool from their first request on.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
-            # Some turns went another way: the time of the last request is unknown.
+            # Some turns went another way: the time of the last request is unstored.
             state = replace(state, idle=0.0)
         is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
         return Inputs(
             request,
             past,
-            self._restored.redacting(request, caller, redact),
+            self._restored.redacting(request, redact),
             references=None,
             reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
             state=state,
@@ -256,13 +280,3 @@ class RequestReader:
             is_cold=is_cold,
             is_recorded=is_recorded,
         )
-
-
-async def _remembered(
-    stores: Stores, request: Request, conversation: bytes
-) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
-    """The state of a conversation, the keys of a request's results, and the decisions about these."""
-    state = await stores.conversations.past(conversation, rewrite.start(request))
-    keys = rewrite.keys(request, state)
-    stores.follow(conversation, state, keys)
-    return state, keys, await stores.decisions.get(keys)
