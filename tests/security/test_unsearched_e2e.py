@@ -110,7 +110,7 @@ def test_what_stands_twice_elsewhere_keeps_its_bytes(send: Any) -> None:
             b'"max_tokens": 9',
             b'"max_tokens": 9, "top_p":1,"top_p":0.5, "metadata": {"user_id":"a","user_id":"b"}',
         ),
-        (b'"command": "cat x"', b'"command": "ls", "command" : "cat x"'),
+        (b'"command": "run 0"', b'"command": "ls", "command" : "run 0"'),
     ):
         odd = body.replace(old, new)
         assert odd != body

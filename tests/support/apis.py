@@ -7,14 +7,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Turn = tuple[str, ...]
-"""`("user", text)`, `("call", id, command)`, `("result", id, text)` or `("said", text)`."""
+Turn = tuple[Any, ...]
+"""`("user", text)`, `("call", id, command)` or `("call", id, tool, arguments)`, `("result", id, text)` or
+`("result", id, text, tool)`, `("said", text)`."""
+
+
+def printed(
+    *results: Any,
+    words: str = "hi",
+    tool: str = "Bash",
+    ids: str = "toolu_{:022}",
+    arguments: Callable[[int], Any] = lambda number: {"command": f"run {number}"},
+) -> list[Turn]:
+    """A prompt, and for each result the call of a tool and what it returned."""
+    turns: list[Turn] = [("user", words)]
+    for number, result in enumerate(results):
+        turns.append(("call", ids.format(number), tool, arguments(number)))
+        turns.append(("result", ids.format(number), result, tool))
+    return turns
+
+
+def _call(rest: list[Any]) -> tuple[str, str, Any]:
+    """The id, tool and arguments of a call."""
+    return (rest[0], rest[1], rest[2]) if len(rest) > 2 else (rest[0], "Bash", {"command": rest[1]})
+
+
+def _tool(rest: list[Any]) -> str:
+    return rest[2] if len(rest) > 2 else "Bash"
 
 
 def _anthropic(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        block = {"type": "tool_use", "id": rest[0], "name": "Bash", "input": {"command": rest[1]}}
+        call_id, name, arguments = _call(rest)
+        block = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         return {"role": "assistant", "content": [block]}
     if kind == "result":
         block = {"type": "tool_result", "tool_use_id": rest[0], "content": rest[1]}
@@ -25,8 +51,9 @@ def _anthropic(turn: Turn) -> dict[str, Any]:
 def _chat(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        function = {"name": "Bash", "arguments": json.dumps({"command": rest[1]})}
-        calls = [{"id": rest[0], "type": "function", "function": function}]
+        call_id, name, arguments = _call(rest)
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        calls = [{"id": call_id, "type": "function", "function": function}]
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if kind == "result":
         return {"role": "tool", "tool_call_id": rest[0], "content": rest[1]}
@@ -36,16 +63,17 @@ def _chat(turn: Turn) -> dict[str, Any]:
 def _ollama(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        calls = [{"function": {"name": "Bash", "arguments": {"command": rest[1]}}}]
+        _, name, arguments = _call(rest)
+        calls = [{"function": {"name": name, "arguments": arguments}}]
         return {"role": "assistant", "content": "", "tool_calls": calls}
-    return _chat(turn) if kind != "result" else {"role": "tool", "tool_name": "Bash", "content": rest[1]}
+    return _chat(turn) if kind != "result" else {"role": "tool", "tool_name": _tool(rest), "content": rest[1]}
 
 
 def _responses(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        arguments = json.dumps({"command": rest[1]})
-        return {"type": "function_call", "call_id": rest[0], "name": "Bash", "arguments": arguments}
+        call_id, name, arguments = _call(rest)
+        return {"type": "function_call", "call_id": call_id, "name": name, "arguments": json.dumps(arguments)}
     if kind == "result":
         return {"type": "function_call_output", "call_id": rest[0], "output": rest[1]}
     if kind == "user":
@@ -57,10 +85,11 @@ def _responses(turn: Turn) -> dict[str, Any]:
 def _gemini(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        part: dict[str, Any] = {"functionCall": {"name": "Bash", "args": {"command": rest[1]}}}
+        _, name, arguments = _call(rest)
+        part: dict[str, Any] = {"functionCall": {"name": name, "args": arguments}}
         return {"role": "model", "parts": [part]}
     if kind == "result":
-        part = {"functionResponse": {"name": "Bash", "response": {"output": rest[1]}}}
+        part = {"functionResponse": {"name": _tool(rest), "response": {"output": rest[1]}}}
         return {"role": "user", "parts": [part]}
     return {"role": "user" if kind == "user" else "model", "parts": [{"text": rest[0]}]}
 
@@ -68,8 +97,11 @@ def _gemini(turn: Turn) -> dict[str, Any]:
 def _converse(turn: Turn) -> dict[str, Any]:
     kind, *rest = turn
     if kind == "call":
-        use = {"toolUseId": rest[0], "name": "Bash", "input": {"command": rest[1]}}
-        return {"role": "assistant", "content": [{"toolUse": use}]}
+        call_id, name, arguments = _call(rest)
+        return {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}],
+        }
     if kind == "result":
         result = {"toolUseId": rest[0], "content": [{"text": rest[1]}]}
         return {"role": "user", "content": [{"toolResult": result}]}
@@ -100,8 +132,13 @@ class Api:
     header: str = "authorization"
     """The header that holds the credential."""
 
+    def written(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
+        """The conversation as the API spells it."""
+        return [self.write(one) for one in turns]
+
     def body(self, turns: Sequence[Turn], **more: Any) -> bytes:
-        return json.dumps({**self.rest, self.member: [self.write(one) for one in turns], **more}).encode()
+        """A request that declares tools."""
+        return json.dumps({**self.rest, self.member: self.written(turns), **more}).encode()
 
     def credential(self, key: str) -> dict[str, str]:
         return {self.header: f"Bearer {key}" if self.header == "authorization" else key}
@@ -131,3 +168,15 @@ APIS = (
     ),
 )  # fmt: skip
 BY_ID = {api.id: api for api in APIS}
+
+
+def messages(*results: Any, **more: Any) -> dict[str, Any]:
+    """A request of Anthropic's Messages API without tools, in which tools have printed something."""
+    written = BY_ID["anthropic-messages"].written(printed(*results))
+    return {"model": "m", "max_tokens": 9, "messages": written, **more}
+
+
+def chat(*results: Any, **more: Any) -> dict[str, Any]:
+    """A request of Chat Completions without tools, in which tools have printed something."""
+    written = BY_ID["openai-chat"].written(printed(*results, ids="call_{:020}"))
+    return {"model": "m", "messages": written, **more}

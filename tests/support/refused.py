@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from support.apis import BY_ID, Turn, printed
 from support.upstream import ToolCall, turn
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
@@ -20,19 +21,20 @@ def prose(seed: int, lines: int = 60) -> str:
     )
 
 
+def notes(count: int, size: int = 60) -> list[Turn]:
+    """A conversation in which so many notes were read."""
+    texts = (prose(n + 3, size) for n in range(count))
+    return printed(
+        *texts,
+        words="look at all of it",
+        tool="read_notes",
+        ids="call_own{:021}",
+        arguments=lambda n: {"part": n},
+    )
+
+
 def chat(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "look at all of it"}]
-    for n in range(count):
-        function = {"name": "read_notes", "arguments": json.dumps({"part": n})}
-        messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"call_own{n:021}", "type": "function", "function": function}],
-            },
-            {"role": "tool", "tool_call_id": f"call_own{n:021}", "content": prose(n + 3, size)},
-        ]
-    return {"model": "m", "messages": messages, **more}
+    return {"model": "m", "messages": BY_ID["openai-chat"].written(notes(count, size)), **more}
 
 
 TOOLS = [
@@ -45,27 +47,7 @@ TOOLS = [
 
 
 def claude(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "look at all of it"}]
-    for n in range(count):
-        messages += [
-            {
-                "role": "assistant",
-                "content": [
-                    {
-                        "type": "tool_use",
-                        "id": f"toolu_own{n:021}",
-                        "name": "read_notes",
-                        "input": {"part": n},
-                    }
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": f"toolu_own{n:021}", "content": prose(n + 3, size)}
-                ],
-            },
-        ]
+    messages = BY_ID["anthropic-messages"].written(notes(count, size))
     return {"model": "claude-x", "max_tokens": 99, "tools": TOOLS, "messages": messages, **more}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.agents.requests import result_texts
+from support.apis import messages
 
 # Made for this test, in pieces, so that no scanner of this repository takes them for real.
 SECRETS = {
@@ -35,14 +36,7 @@ ALL = [*SECRETS.values(), *KEY_BODY.split("\n")]
 
 
 def anthropic_body(*texts: str) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
-    for number, text in enumerate(texts):
-        name = f"toolu_{number:022}"
-        call = {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": f"cat {number}"}}
-        messages.append({"role": "assistant", "content": [call]})
-        block = {"type": "tool_result", "tool_use_id": name, "content": [{"type": "text", "text": text}]}
-        messages.append({"role": "user", "content": [block]})
-    return {"model": "m", "max_tokens": 9, "messages": messages}
+    return messages(*([{"type": "text", "text": text}] for text in texts))
 
 
 FORMS = {

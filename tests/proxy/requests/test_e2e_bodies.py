@@ -11,22 +11,11 @@ import zstandard
 
 from support.agents.agent import PRINTS
 from support.agents.requests import result_texts
+from support.apis import chat
 from support.upstream import decode, encode
 
 JSON = {"content-type": "application/json"}
 LOG = PRINTS["docker compose logs worker"]
-
-
-def chat(*texts: str) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
-    for number, text in enumerate(texts):
-        name = f"call_{number:020}"
-        function = {"name": "Bash", "arguments": json.dumps({"command": f"run {number}"})}
-        messages.append(
-            {"role": "assistant", "tool_calls": [{"id": name, "type": "function", "function": function}]}
-        )
-        messages.append({"role": "tool", "tool_call_id": name, "content": text})
-    return {"model": "m", "messages": messages}
 
 
 @pytest.fixture

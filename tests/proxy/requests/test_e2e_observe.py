@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from support.agents.apis import CLIENTS
+from support.apis import BY_ID, printed
 from support.mitm import eventually
 from support.upstream.script import Text, ToolCall, turn
 
@@ -15,12 +16,8 @@ TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object
 
 
 def messages(name, text):
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "docker logs worker"}}
-    return [
-        {"role": "user", "content": f"Which job is slow, of {name}?"},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": text}]},
-    ]
+    turns = printed(text, words=f"Which job is slow, of {name}?", ids="toolu_1")
+    return BY_ID["anthropic-messages"].written(turns)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 
 from support.agents.agent import PRINTS, SESSION, agent
 from support.agents.requests import result_texts
+from support.apis import BY_ID, printed
 from support.mitm import ADDON, eventually
 
 LOG = PRINTS["docker compose logs worker"]
@@ -29,14 +30,8 @@ class Sender:
 
     def __call__(self, text: str = LOG) -> int:
         self.number += 1
-        name = f"call_{self.number:020}"
-        call = {"id": name, "type": "function", "function": {"name": "Bash", "arguments": "{}"}}
-        messages = [
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": name, "content": text},
-        ]
-        body = json.dumps({"model": "m", "messages": messages}).encode()
+        turns = printed(text, ids=f"call_{self.number:020}")
+        body = json.dumps({"model": "m", "messages": BY_ID["openai-chat"].written(turns)}).encode()
         url = f"{self.proxy.url}/v1/chat/completions"
         assert self.client.post(url, content=body, headers=KEYS).status_code == 200
         [arrived] = result_texts(self.upstream.requests[-1].json)

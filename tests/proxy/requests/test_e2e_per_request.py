@@ -11,40 +11,14 @@ import pytest
 
 from support.agents.agent import PRINTS
 from support.agents.requests import result_texts
+from support.apis import chat, messages
 
 LOG = PRINTS["docker compose logs worker"]
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 FORGE = "tool_output_compression"
 
 
-def anthropic_body(text: str = LOG, **more: Any) -> dict[str, Any]:
-    call = {
-        "type": "tool_use",
-        "id": "toolu_00000000000000000001",
-        "name": "Bash",
-        "input": {"command": "make run"},
-    }
-    result = {"type": "tool_result", "tool_use_id": call["id"], "content": text}
-    messages = [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [result]},
-    ]
-    return {"model": "m", "max_tokens": 9, "messages": messages, **more}
-
-
-def openai_body(text: str = LOG, **more: Any) -> dict[str, Any]:
-    function = {"name": "Bash", "arguments": '{"command": "make run"}'}
-    call = {"id": "call_00000000000000000001", "type": "function", "function": function}
-    messages = [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": call["id"], "content": text},
-    ]
-    return {"model": "m", "messages": messages, **more}
-
-
-BODIES = {"anthropic": ("/v1/messages", anthropic_body), "openai": ("/v1/chat/completions", openai_body)}
+BODIES = {"anthropic": ("/v1/messages", messages), "openai": ("/v1/chat/completions", chat)}
 
 
 @pytest.fixture
@@ -52,10 +26,10 @@ def post(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Any:
     running = proxy("reverse")
     client = clients.http(running)
 
-    def send(api: str, headers: dict[str, str] | None = None, **more: Any) -> Any:
+    def send(api: str, headers: dict[str, str] | None = None, text: str = LOG, **more: Any) -> Any:
         path, make = BODIES[api]
         keys = {**KEYS, "x-api-key": api_key, "authorization": f"Bearer {api_key}", **(headers or {})}
-        return client.post(running.url + path, content=json.dumps(make(**more)).encode(), headers=keys)
+        return client.post(running.url + path, content=json.dumps(make(text, **more)).encode(), headers=keys)
 
     return send
 
@@ -87,16 +61,16 @@ def test_forge_is_obeyed_and_taken_out(api: str, value: Any, post: Any, upstream
 def test_forge_takes_nothing_else_out(api: str, post: Any, upstream: Any) -> None:
     assert post(api, _forge={}, stream=False).status_code == 200
     received = upstream.requests[-1]
-    assert list(received.json) == [*BODIES[api][1](), "stream"]
+    assert list(received.json) == [*BODIES[api][1](LOG), "stream"]
     assert len(arrived(upstream)) < len(LOG)
 
 
 @pytest.mark.parametrize("api", BODIES)
 def test_forge_inside_of_messages_is_taken_out(api: str, post: Any, upstream: Any) -> None:
     _path, make = BODIES[api]
-    messages = make()["messages"]
-    messages[0]["_forge"] = {"tool_status": "ok"}
-    assert post(api, messages=messages).status_code == 200
+    said = make(LOG)["messages"]
+    said[0]["_forge"] = {"tool_status": "ok"}
+    assert post(api, messages=said).status_code == 200
     assert b"_forge" not in upstream.requests[-1].raw_body
 
 
@@ -149,7 +123,7 @@ def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
 def test_the_operator_may_allow_it(clients: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_allow_redaction_off="true")
     token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    body = openai_body(f"token: {token}\n", _forge={FORGE: {"mode": "off", "redact_secrets": False}})
+    body = chat(f"token: {token}\n", _forge={FORGE: {"mode": "off", "redact_secrets": False}})
     keys = {**KEYS, "authorization": "Bearer k"}
     answer = clients.http(running).post(
         f"{running.url}/v1/chat/completions", content=json.dumps(body).encode(), headers=keys
@@ -179,7 +153,7 @@ def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
     """A result of which something is left out is counted in the form in which it is sent."""
     text = "\n".join(f"line {number} of {number * 7919}" for number in range(9000))
     tool = {"name": "Bash", "input_schema": {"type": "object"}}
-    body = anthropic_body(text, tools=[tool])
+    body = messages(text, tools=[tool])
     running = proxy("reverse")
     for path in ("/v1/messages/count_tokens", "/v1/messages"):
         sent = {key: value for key, value in body.items() if key != "max_tokens" or path == "/v1/messages"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from support.apis import BY_ID, printed
 from support.upstream import turn
 
 COMPACTION = json.dumps({"compactArguments": True, "toolIdentifierFields": {"write_file": ["path"]}})
@@ -16,12 +17,12 @@ def content(seed: int) -> str:
 
 
 def claude(writes: list[tuple[str, str]]) -> tuple[str, dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
-    for n, (path, text) in enumerate(writes):
-        arguments = {"path": path, "content": text}
-        call = {"type": "tool_use", "id": f"toolu_own{n:021}", "name": "write_file", "input": arguments}
-        result = {"type": "tool_result", "tool_use_id": call["id"], "content": "ok"}
-        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    turns = printed(
+        *["ok"] * len(writes),
+        tool="write_file",
+        arguments=lambda n: {"path": writes[n][0], "content": writes[n][1]},
+    )
+    messages = BY_ID["anthropic-messages"].written(turns)
     tools = [{"name": "write_file", "description": "Write.", "input_schema": TOOL}]
     return "https://api.anthropic.com/v1/messages", {
         "model": "claude-x",

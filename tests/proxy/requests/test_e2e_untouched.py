@@ -11,6 +11,7 @@ import pytest
 
 from support.agents.agent import PRINTS, SESSION, agent
 from support.agents.requests import result_texts
+from support.apis import chat, messages
 from support.upstream import Raw, turn
 
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
@@ -68,58 +69,11 @@ def test_unrecognised(case: str, http2: bool, clients: Any, proxy: Any, upstream
     assert ours.raw_body == body
 
 
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA" * 900}}
 UNCHANGED = {
     "no results": ODD,
-    "small result": json.dumps(
-        {
-            "model": "m",
-            "messages": [
-                {"role": "user", "content": "hi"},
-                {
-                    "role": "assistant",
-                    "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}}],
-                },
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a.py\nb.py"}],
-                },
-            ],
-            "max_tokens": 9,
-        },
-        indent=3,
-    ),
-    "image result": json.dumps(
-        {
-            "messages": [
-                {"role": "user", "content": "hi"},
-                {
-                    "role": "assistant",
-                    "content": [{"type": "tool_use", "id": "t", "name": "Shot", "input": {}}],
-                },
-                {
-                    "role": "user",
-                    "content": [
-                        {
-                            "type": "tool_result",
-                            "tool_use_id": "t",
-                            "content": [
-                                {
-                                    "type": "image",
-                                    "source": {
-                                        "type": "base64",
-                                        "media_type": "image/png",
-                                        "data": "AAAA" * 900,
-                                    },
-                                }
-                            ],
-                        }
-                    ],
-                },
-            ],
-            "model": "m",
-            "max_tokens": 9,
-        }
-    ),
+    "small result": json.dumps(messages("a.py\nb.py"), indent=3),
+    "image result": json.dumps(messages([IMAGE])),
 }
 
 
@@ -143,28 +97,15 @@ def test_recognised_but_unchanged(
 
 def test_disabled_means_disabled(clients: Any, proxy: Any, upstream: Any) -> None:
     upstream.answers(turn("a"))
-    body = json.dumps(chat_with(LOG)).encode()
+    body = json.dumps(chat(LOG)).encode()
     running = proxy("reverse", penumbra_mode="disabled", penumbra_redact_secrets="false")
     clients.http(running).post(f"{running.url}/v1/chat/completions", content=body, headers=KEYS)
     assert upstream.requests[-1].raw_body == body
 
 
-def chat_with(result: str, **more: Any) -> dict[str, Any]:
-    call = {"id": "call_1", "type": "function", "function": {"name": "Bash", "arguments": '{"command":"x"}'}}
-    return {
-        "model": "m",
-        "messages": [
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "call_1", "content": result},
-        ],
-        **more,
-    }
-
-
 def test_surgery_leaves_everything_else_as_it_was(clients: Any, proxy: Any, upstream: Any) -> None:
     """In a body that does change, the bytes around the result stay."""
-    body = json.dumps(chat_with("@@")).replace(
+    body = json.dumps(chat("@@")).replace(
         '"model": "m"', '"model" :"m", "seed": 12345678901234567890123, "top_p": 1.10'
     )
     body = body.replace('"hi"', '"\\u00e9 é \\ud83d\\ude00 \\/"')
@@ -188,7 +129,7 @@ def test_headers_stay_when_the_body_changes(clients: Any, proxy: Any, upstream: 
         "x-dup": "1",
         "Accept-Encoding": "gzip",
     }
-    what = ("POST", "/v1/chat/completions?api-version=1", json.dumps(chat_with(LOG)).encode(), headers)
+    what = ("POST", "/v1/chat/completions?api-version=1", json.dumps(chat(LOG)).encode(), headers)
     bare, ours = both(proxy, clients, upstream, "regular", False, *what)
     assert len(ours.raw_body) < len(bare.raw_body)
 
@@ -217,7 +158,7 @@ def test_extra_hosts_are(clients: Any, proxy: Any, upstream: Any) -> None:
     client = clients.http(running)
     answer = client.post(
         "https://llm.example.org/v1/chat/completions",
-        content=json.dumps(chat_with(LOG)).encode(),
+        content=json.dumps(chat(LOG)).encode(),
         headers=KEYS,
     )
     assert answer.status_code == 200
@@ -226,7 +167,7 @@ def test_extra_hosts_are(clients: Any, proxy: Any, upstream: Any) -> None:
 
 def test_a_filter_narrows_it(clients: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_filter="~hq X-Agent:.yes")
-    body = json.dumps(chat_with(LOG)).encode()
+    body = json.dumps(chat(LOG)).encode()
     for value in ("yes", "no"):
         clients.http(running).post(
             f"{running.url}/v1/chat/completions", content=body, headers={**KEYS, "X-Agent": value}
@@ -274,7 +215,7 @@ def test_answers_are_untouched(
     path: str, encoding: str, stream: bool, clients: Any, proxy: Any, upstream: Any
 ) -> None:
     """Status, headers and the very bytes of an answer, though its request was changed."""
-    body = json.dumps(chat_with(LOG, stream=stream) if "chat" in path else messages_with(LOG, stream=stream))
+    body = json.dumps(chat(LOG, stream=stream) if "chat" in path else messages(LOG, stream=stream))
     # The computed figures would follow the smaller prompt.
     usage = {"prompt_tokens": 7, "total_tokens": 9} if "chat" in path else {"input_tokens": 7}
     got = []
@@ -288,14 +229,3 @@ def test_answers_are_untouched(
     assert len(upstream.requests[-1].raw_body) < len(body)
     assert got[0] == got[1]
     assert got[0][0] == 200
-
-
-def messages_with(result: str, **more: Any) -> dict[str, Any]:
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "x"}}
-    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": result}
-    messages = [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [block]},
-    ]
-    return {"model": "m", "max_tokens": 9, "messages": messages, **more}

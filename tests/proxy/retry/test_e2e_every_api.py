@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from penumbra.retry.refusals import table
-from support.refused import JSON, SSE, claude, prose
+from support.apis import BY_ID
+from support.refused import JSON, SSE, chat, claude, notes
 from support.upstream import Raw, turn
 
 SCHEMA = {"type": "object", "properties": {"part": {"type": "integer"}}}
@@ -39,45 +41,19 @@ class Caller:
         return "https://api.anthropic.com/v1/messages", claude(count, stream=self._stream)
 
     def _chat(self, count: int) -> tuple[str, dict[str, Any]]:
-        messages: list[dict[str, Any]] = [{"role": "user", "content": "look at all of it"}]
-        for n in range(count):
-            function = {"name": "read_notes", "arguments": json.dumps({"part": n})}
-            call = {"id": f"call_own{n:021}", "type": "function", "function": function}
-            messages += [
-                {"role": "assistant", "content": None, "tool_calls": [call]},
-                {"role": "tool", "tool_call_id": call["id"], "content": prose(n + 3)},
-            ]
         tools = [{"type": "function", "function": {"name": "read_notes", "parameters": SCHEMA}}]
-        body = {"model": self._model, "messages": messages, "tools": tools, "stream": self._stream}
         options = {"stream_options": {"include_usage": True}} if self._stream else {}
-        return "https://api.openai.com/v1/chat/completions", {**body, **options}
+        body = chat(count, model=self._model, tools=tools, stream=self._stream, **options)
+        return "https://api.openai.com/v1/chat/completions", body
 
     def _responses(self, count: int) -> tuple[str, dict[str, Any]]:
-        items: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": "look at all of it"}]
-        for n in range(count):
-            name = f"call_own{n:021}"
-            items += [
-                {
-                    "type": "function_call",
-                    "call_id": name,
-                    "name": "read_notes",
-                    "arguments": f'{{"part":{n}}}',
-                },
-                {"type": "function_call_output", "call_id": name, "output": prose(n + 3)},
-            ]
         tools = [{"type": "function", "name": "read_notes", "parameters": SCHEMA}]
+        items = BY_ID["openai-responses"].written(notes(count))
         body = {"model": "gpt-5", "input": items, "tools": tools, "stream": self._stream, "store": False}
         return "https://api.openai.com/v1/responses", body
 
     def _gemini(self, count: int) -> tuple[str, dict[str, Any]]:
-        contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "look at all of it"}]}]
-        for n in range(count):
-            call = {"id": f"own{n:021}", "name": "read_notes", "args": {"part": n}}
-            answer = {"id": call["id"], "name": "read_notes", "response": {"output": prose(n + 3)}}
-            contents += [
-                {"role": "model", "parts": [{"functionCall": call}]},
-                {"role": "user", "parts": [{"functionResponse": answer}]},
-            ]
+        contents = BY_ID["gemini"].written(notes(count))
         tools = [{"functionDeclarations": [{"name": "read_notes", "parametersJsonSchema": SCHEMA}]}]
         way = "streamGenerateContent?alt=sse" if self._stream else "generateContent"
         url = f"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:{way}"
@@ -144,7 +120,7 @@ def test_refused_recovered_told_and_remembered(
     assert "Next." in second.text
     # Small at once, and what stands in front of the last result is what was taken.
     assert len(upstream.asked()) == 3
-    last = taken.rindex(b"own%021d" % 8)
+    *_, last = (found.start() for found in re.finditer(rb"part\W+8\b", taken))
     assert last > len(taken) / 2
     assert upstream.asked()[2].body.startswith(taken[:last])
     assert metrics(second.text, name) == {told}

@@ -18,6 +18,7 @@ import h2.exceptions
 import h2.settings
 import h11
 
+from support.apis import BY_ID, printed
 from support.mitm import Mitmdump
 from support.upstream import Upstream
 
@@ -77,16 +78,9 @@ class Question:
 
     @property
     def data(self) -> bytes:
-        messages: list[Any] = [{"role": "user", "content": f"<{self.name}>"}]
-        if self.text:
-            call = {
-                "type": "tool_use",
-                "id": f"toolu_{self.name}",
-                "name": "Bash",
-                "input": {"command": "ls"},
-            }
-            result = {"type": "tool_result", "tool_use_id": call["id"], "content": self.text}
-            messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        texts = [self.text] if self.text else []
+        turns = printed(*texts, words=f"<{self.name}>", ids=f"toolu_{self.name}")
+        messages = BY_ID["anthropic-messages"].written(turns)
         more = {"tools": [TOOL], "messages": messages, "stream": self.stream}
         return json.dumps({"model": "m", "max_tokens": 99, **more}).encode()
 

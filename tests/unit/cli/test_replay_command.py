@@ -14,17 +14,16 @@ from mitmproxy.test import tflow
 
 from penumbra.cli import replay
 from penumbra.cli.command import Failure
+from support.apis import BY_ID, printed
 
 LONG = "".join(f"tests/test_{number}.py::test_it PASSED\n" for number in range(400)) + "400 passed in 3 s\n"
 URL = "https://api.anthropic.com/v1/messages"
 
 
 def _body(turns: int) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "run the tests"}]
-    for number in range(turns):
-        use = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "pytest -v"}}
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": f"run {number}\n{LONG}"}
-        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    results = (f"run {number}\n{LONG}" for number in range(turns))
+    said = printed(*results, words="run the tests", arguments=lambda _: {"command": "pytest -v"})
+    messages = BY_ID["anthropic-messages"].written(said)
     tools = [{"name": "Bash", "input_schema": {"type": "object"}}]
     return {"model": "claude-opus-4-5", "max_tokens": 9, "tools": tools, "messages": messages}
 
