@@ -65,7 +65,7 @@ def test_results_are_left_out() -> None:
         return Redacted(text)
 
     searched("anthropic-messages", {**anthropic(SAYS), "system": "say something"}, redact, {})
-    assert seen == ["say something", '{"command": "cat x"}']
+    assert seen == ["say something", '{"command": "run 0"}']
 
 
 def test_each_text_is_searched_once(redactor: Redactor) -> None:
