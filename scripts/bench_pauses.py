@@ -105,8 +105,8 @@ async def billed(way: str, requests: list[bytes], met: int, pauses: dict[int, fl
     settings = load({"database": "memory", "adopt": "raw" if way == "raw" else "auto"}, {})
     engine, api, now = Engine(EngineSettings.of(settings)), by_request_line("POST", PATH), _START
     assert api is not None
-    conversations = engine._stores.conversations
-    conversations._clock = conversations._steady = lambda: now
+    conversations = engine.stores.conversations
+    conversations.clock = conversations.steady = lambda: now
     provider, bill = Provider(prices("anthropic", model, requests[0])), Bill()
     try:
         for number, body in enumerate(requests, 1):

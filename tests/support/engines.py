@@ -75,7 +75,7 @@ class Callers:
         async def nothing(ref: str) -> None:
             return None
 
-        found = asyncio.run(self.engine.expansions._original(accepted.prepared, nothing, ref))
+        found = asyncio.run(self.engine.expansions.original(accepted.prepared, nothing, ref))
         return None if found is None else found.text
 
 

@@ -128,7 +128,7 @@ class Engine:
         self.database = database
         self.shared = _shared(settings, shared)
         self._key = database.key if self.shared is None else self.shared.key
-        self._stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl, self.shared)
+        self.stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl, self.shared)
         self.history = stores.history
         self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(
@@ -143,7 +143,7 @@ class Engine:
         self.rules = CompiledRules(self._key, settings, self._workers)
         self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
         self._restored = RestoredValues(stores, self.rules)
-        self._reader = RequestReader(self._key, stores, self.rules, self.tool_calls, self._restored)
+        self.reader = RequestReader(self._key, stores, self.rules, self.tool_calls, self._restored)
 
     def close(self) -> None:
         """Finish and close everything."""
@@ -210,18 +210,18 @@ class Engine:
         if (plan := accepted.plan) is None:
             return
         sent = accepted.rewritten.decisions
-        await self._stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
+        await self.stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
         if accepted.prepared is not None:
             await self.expansions.keep(accepted.prepared, plan.originals)
-        await self._stores.conversations.learn(accepted.conversation, plan.limits)
+        await self.stores.conversations.learn(accepted.conversation, plan.limits)
 
     async def answered(self, conversation: bytes) -> None:
         """A response has ended, and the provider's cache was in use until now."""
-        await self._stores.conversations.answered(conversation)
+        await self.stores.conversations.answered(conversation)
 
     async def written(self) -> None:
         """Returns when all that was decided so far is safe from a restart. No response begins before."""
-        await self._stores.written()
+        await self.stores.written()
 
     async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
         """A body that is no LLM call, as it may be sent. Raises RedactionError."""
@@ -282,13 +282,13 @@ class Engine:
         """
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
-            failures, whole = self._stores.failures, self._stores.is_whole and attempt < _TRIES - 1
-            if refuses and self._stores.is_away:
+            failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
+            if refuses and self.stores.is_away:
                 raise StoreAway
             accepted = await self._send_once(
                 incoming, settings if whole else settings.recomputable(), turn, retry, is_recorded=whole
             )
-            is_known = failures == self._stores.failures or not (whole or refuses)
+            is_known = failures == self.stores.failures or not (whole or refuses)
             if isinstance(accepted, Accepted | None) and is_known:
                 return accepted
         if refuses:
@@ -299,7 +299,7 @@ class Engine:
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | _Unsettled | None:
         """`is_recorded`: decisions can be remembered."""
-        inputs = await self._reader.read(incoming, settings, turn, is_recorded=is_recorded)
+        inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None
         inputs = inputs.learned(retry.limits) if retry is not None else inputs
@@ -369,8 +369,8 @@ class Engine:
         external = await self._compressors.forms(incoming, inputs, turn.do)
         if external:
             # While they were waited for, another request may have decided.
-            past = {**past, **await self._stores.decisions.get(external)}
-        gaps = self._stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded)
+            past = {**past, **await self.stores.decisions.get(external)}
+        gaps = self.stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded)
         return replace(inputs, past=past, external=external, gaps=gaps)
 
     def _accepted(
@@ -395,7 +395,7 @@ class Engine:
             hidden=inputs.hidden,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
             room=context_windows.room_of_request(
-                request, limits, partial(self._stores.conversations.learn, conversation)
+                request, limits, partial(self.stores.conversations.learn, conversation)
             ),
             model=inputs.show(request.conversation.model),
             show=inputs.show,
@@ -417,11 +417,11 @@ class Engine:
     ) -> bool:
         """Records decisions as final, except those that wait for the provider to accept a retry. False if
         another proxy was first, or the outcome is unknown."""
-        conversations, request = self._stores.conversations, accepted.request
+        conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
         over = new.keys() & inputs.past.keys()
-        if not await self._stores.decisions.settle(new, over, unasked=not inputs.is_recorded):
+        if not await self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded):
             return False
         tool = prepared.tool if prepared else ""
         waits = inputs.waits and not tool
@@ -440,7 +440,7 @@ class Engine:
         """The request, whose model may ask for originals: what it carries itself is found without a store."""
         carried = Carried(accepted.request, accepted.rewritten, redact, turn.do)
         if prepared.earlier or carried.shows_earlier:
-            inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
+            inherit = partial(carried.inherited, self.stores.conversations, self.expansions.renew)
             prepared = replace(prepared, inherit=inherit)
         return structs.replace(accepted, prepared=prepared, find=carried.find)
 

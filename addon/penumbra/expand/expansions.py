@@ -274,7 +274,7 @@ class Expansions:
         if isinstance(query, str):
             return query, None, ""
         try:
-            original = await self._original(prepared, find, query.ref)
+            original = await self.original(prepared, find, query.ref)
         except Exception as error:
             _log.error("penumbra: an original could not be looked up: %s", place(error))
             original = None
@@ -291,7 +291,7 @@ class Expansions:
         provided.add(query.identity())
         return text, original, query.ref
 
-    async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
+    async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
         """The original of a reference, or of the brief form of an earlier release's reference."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:

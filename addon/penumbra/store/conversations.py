@@ -88,8 +88,8 @@ class Conversations:
     ) -> None:
         """`steady`: clock by which conversations become idle; None: `clock`."""
         self._table = table
-        self._clock = clock
-        self._steady = steady or clock
+        self.clock = clock
+        self.steady = steady or clock
 
     async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
         """Return the state of a conversation. `start`: key of all that begin as it does, whose requests keep
@@ -97,7 +97,7 @@ class Conversations:
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()
-        pauses = ((max(0.0, self._steady() - each.seen), each.life) for each in entries.values())
+        pauses = ((max(0.0, self.steady() - each.seen), each.life) for each in entries.values())
         idle = min(pause if pause > life else 0.0 for pause, life in pauses)
         return replace(entry, idle=idle)
 
@@ -108,7 +108,7 @@ class Conversations:
         `waits`; the provider keeps it for `life` seconds at most. Written at most once a minute; each time
         while it waits, when that is another than before, and when it is `revised`: decisions took the place
         of earlier ones. When that is safe from a restart, `Stores.written` tells."""
-        now = self._clock()
+        now = self.clock()
         entry = await self._entry(key) or ConversationState(seen=now)
         life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
         changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
@@ -124,11 +124,11 @@ class Conversations:
     async def answered(self, key: bytes) -> None:
         """Note the end of a response: until then the cache was in use."""
         if (entry := await self._entry(key)) is not None:
-            self._table.note({key: replace(entry, seen=self._clock())})
+            self._table.note({key: replace(entry, seen=self.clock())})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
         """Store a limit, by which decisions may have changed; return when it is safe from a restart."""
-        now = self._clock()
+        now = self.clock()
         entry = await self._entry(key, latest=True) or ConversationState(seen=now)
         entry = replace(entry, limits=entry.limits.learned(limits), written=now)
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})

@@ -53,8 +53,8 @@ class Talk:
 
     def after(self, seconds: float) -> None:
         self.now += seconds
-        conversations = self.callers.engine._stores.conversations
-        conversations._clock = conversations._steady = lambda: time.time() + self.now
+        conversations = self.callers.engine.stores.conversations
+        conversations.clock = conversations.steady = lambda: time.time() + self.now
 
     def send(self, *turns: Turn, **more: Any) -> Accepted:
         self.turns += turns

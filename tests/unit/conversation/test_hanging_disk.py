@@ -158,7 +158,7 @@ def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(
         assert figures["forgotten_rows_total"] == known.forgotten > 0
         await disk.free()
         assert known.samples()["waiting_bytes"] == 0
-        callers.engine._stores.decisions.forget(during.decided)
+        callers.engine.stores.decisions.forget(during.decided)
         after = await sent(callers, 4)
         assert forms(after)[:3] == forms(during)
 

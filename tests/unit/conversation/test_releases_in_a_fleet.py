@@ -51,7 +51,7 @@ async def turns(pair: TwoProxies, where: str, patched: pytest.MonkeyPatch) -> st
     for engine in pair.engines:
         assert last.prepared is not None
         for ref in refs:
-            found = await engine.expansions._original(last.prepared, last.find, ref)
+            found = await engine.expansions.original(last.prepared, last.find, ref)
             assert found is not None
             assert "worker" in found.text
     return sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -75,7 +76,7 @@ def engines(
         if name != "on":
             shutil.copy(tmp_path / "on.key", tmp_path / f"{name}.key")
         made[name] = Callers(database=str(tmp_path / f"{name}.sqlite"), **request.param)
-    made["off"].engine._reader.values = None
+    made["off"].engine.reader.values = None
     yield made
     for callers in made.values():
         callers.close()
@@ -98,7 +99,7 @@ def test_without_it_every_byte_and_every_decision_is_the_same(api: Api, engines:
                 [(one.item.key, one.facts, one.new) for one in sent[n].rewritten.shown] for n in (other, "on")
             ]
             assert shown[0] == shown[1]
-        known = engines["half"].engine._reader.values
+        known = engines["half"].engine.reader.values
         assert known is not None
         known.forget(number % 2)
     assert spared >= 10
@@ -208,11 +209,10 @@ def test_forms_are_looked_for_where_something_else_holds(gone_through: list[str]
     again: list[Turn] = [*turns, ("result", "toolu_00000000000000000002", "the same id")]
     assert sent(again) >= 7
     assert sent(turns) <= 2
-    decisions = callers.engine._stores.decisions
+    decisions = callers.engine.stores.decisions
     first = callers.send(api, api.body(turns), api.credential("k")).request.items[0].key
-    entry = decisions._memory.get(first)
-    assert entry is not None
-    decisions.note({first: replace(entry.value, facts=replace(entry.value.facts, family="another"))})
+    (known,) = asyncio.run(decisions.get([first])).values()
+    decisions.note({first: replace(known, facts=replace(known.facts, family="another"))})
     assert sent(turns) == 6
     assert sent(turns[:3] + turns[5:]) == 5
     callers.close()

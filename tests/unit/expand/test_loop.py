@@ -197,12 +197,12 @@ def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
 
 
 def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = exchange()
-
     def broken(data: bytes) -> bytes:
         raise ValueError("secret")
 
-    monkeypatch.setattr(one._response, "feed", broken)
+    response = WIRE.stream(PHANTOM)
+    monkeypatch.setattr(response, "feed", broken)
+    one = ToolLoop(WIRE, response, REQUEST)
     assert one.feed(b"abc") == b"abc"
     assert one.feed(b"def") == b"def"
     assert one.end_turn() == Done(b"", sound=False)

@@ -129,14 +129,14 @@ def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path
         leases = Leases()
         with leases.begin(settings) as lease:
             engine = lease.engine
-            await engine._stores.originals.put(b"scope", {"ref": "the original"})
+            await engine.stores.originals.put(b"scope", {"ref": "the original"})
             await asyncio.wrap_future(engine.history.add({"requests": 1}, {}))
             rows = "SELECT count(*) FROM originals"
             (before,) = await engine.database.run(lambda found: found.execute(rows).fetchone())
             leases.engines.forget()
         with leases.begin(settings) as lease:
             assert lease.engine is not engine
-            left = await lease.engine._stores.originals.get(b"scope", "ref")
+            left = await lease.engine.stores.originals.get(b"scope", "ref")
             days = await asyncio.wrap_future(lease.engine.history.last(2))
         leases.engines.close(at_once=True)
         return before, left, list(days.values())
