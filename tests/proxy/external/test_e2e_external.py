@@ -20,6 +20,7 @@ from support.agents.model import Model, refs
 from support.agents.model import ask as asks_for
 from support.agents.raw import Conversation
 from support.agents.requests import assert_bytes_kept, hidden_results, result_texts
+from support.apis import chat
 from support.compressor_service import Does, Service
 from support.upstream import turn
 
@@ -330,15 +331,9 @@ def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(
         return Does(text="Done.") if "tools" in asked.body else Does(text="in short")
 
     service.behaviour = behave
-    call = {"id": "call_1", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}
     tools = [{"type": "function", "function": {"name": "Bash", "parameters": {}}}]
-    messages = [
-        {"role": "user", "content": "Which?"},
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": prose("report", 40)},
-    ]
     for key in ("first", "second"):
-        body = {"model": "m", "messages": messages, "tools": tools}
+        body = chat(prose("report", 40), tools=tools)
         headers = {"authorization": f"Bearer {key}"}
         answer = talk.client.post(f"{service.url}/v1/chat/completions", json=body, headers=headers)
         assert answer.json()["choices"][0]["message"]["content"] == "Done."

@@ -3,6 +3,7 @@ is said from the start."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penumbra.expand import reference
 from penumbra.redaction.placeholder import NOTE, make
 from support.agents.disk import PATH, give_tools
 from support.agents.requests import assert_prefix_kept
+from support.apis import BY_ID, printed
 from support.planted import PASSWORD
 from support.restoring import BY_NAME, mark, play
 from support.upstream import Received, ToolCall, turn
@@ -21,41 +23,18 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "content"
 WRITTEN = "1 calls write a [REDACTED] placeholder instead of a value"
 
 
-def request(api: str, result: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
-    if api == "anthropic":
-        call = {"type": "tool_use", "id": f"toolu_{1:022}", "name": "Write", "input": {}}
-        block = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
-        return "/v1/messages", {
-            "model": "m",
-            "max_tokens": 9,
-            "stream": stream,
-            "tools": [{"name": "Write", "description": "x", "input_schema": SCHEMA}],
-            "messages": [
-                {"role": "user", "content": "hi"},
-                {"role": "assistant", "content": [call]},
-                {"role": "user", "content": [block]},
-            ],
-        }
-    function = {"name": "Write", "arguments": "{}"}
-    return "/v1/chat/completions", {
-        "model": "m",
-        "stream": stream,
-        "tools": [{"type": "function", "function": {"name": "Write", "parameters": SCHEMA}}],
-        "messages": [
-            {"role": "user", "content": "hi"},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-            },
-            {"role": "tool", "tool_call_id": "call_1", "content": result},
-        ],
-    }
+def request(name: str, result: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
+    api = BY_ID[name]
+    more: dict[str, Any] = {"tools": [{"name": "Write", "description": "x", "input_schema": SCHEMA}]}
+    if name == "openai-chat":
+        more["tools"] = [{"type": "function", "function": {"name": "Write", "parameters": SCHEMA}}]
+    turns = printed(result, tool="Write", arguments=lambda _: {})
+    return api.path, json.loads(api.body(turns, stream=stream, **more))
 
 
 @pytest.mark.parametrize("expand", ["true", "false"])
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("api", ["anthropic", "openai"])
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-chat"])
 def test_a_placeholder_in_a_call(
     api: str, stream: bool, expand: str, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
@@ -85,7 +64,7 @@ def test_the_legend_is_sent_from_the_first_request_on(
     proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     running = proxy("reverse", penumbra_enable_expand_context="true")
-    path, body = request("anthropic", "nothing", stream=False)
+    path, body = request("anthropic-messages", "nothing", stream=False)
     first = {**body, "messages": body["messages"][:1]}
     client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
     for each in (first, body):

@@ -14,7 +14,7 @@ from mitmproxy.io import FlowReader
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import CLIENTS, Client
+from support.agents.apis import CLIENTS
 from support.agents.disk import PATH, Disk, give_tools
 from support.agents.model import CAP, log, refs
 from support.mitm import Mitmdump
@@ -63,34 +63,31 @@ def saved(path: Path) -> list[Any]:
         return list(FlowReader(file).stream())
 
 
-def play(
-    api: Client, running: Any, clients: Any, api_key: str, upstream: Any, disk: Disk, stream: bool
-) -> None:
-    session(upstream)
-    agent = api.caller(clients, running, api_key, False, stream=stream)
-    assert agent.say("Go.") == COUNTED
-    assert f"DB_PASSWORD={PASSWORD}\nX=1\n" in disk.files[PATH]
-    assert {one.status for one in upstream.asked()} == {200}
+@pytest.fixture
+def play(disk: Disk, clients: Any, api_key: str, own_proxy: Any, upstream: Any) -> Any:
+    """`play(name, stream, file, **options)`: the flows that a session leaves in a file."""
+
+    def play(name: str, stream: bool, file: Path, **options: str) -> list[Any]:
+        options |= {"penumbra_restore_secrets": "edits", "penumbra_max_output_bytes": CAP}
+        running = own_proxy("regular", save_stream_file=str(file), **options)
+        session(upstream)
+        agent = BY_NAME[name].caller(clients, running, api_key, False, stream=stream)
+        assert agent.say("Go.") == COUNTED
+        assert f"DB_PASSWORD={PASSWORD}\nX=1\n" in disk.files[PATH]
+        assert {one.status for one in upstream.asked()} == {200}
+        running.stop()
+        return saved(file)
+
+    return play
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
 @pytest.mark.parametrize("name", ["anthropic", "chat"])
 def test_a_saved_file_shows_placeholders(
-    name: str,
-    stream: bool,
-    disk: Disk,
-    clients: Any,
-    api_key: str,
-    own_proxy: Any,
-    upstream: Any,
-    tmp_path: Path,
+    name: str, stream: bool, play: Any, upstream: Any, tmp_path: Path
 ) -> None:
-    options = {"penumbra_restore_secrets": "edits", "penumbra_max_output_bytes": CAP}
     file = tmp_path / "flows"
-    running = own_proxy("regular", save_stream_file=str(file), **options)
-    play(BY_NAME[name], running, clients, api_key, upstream, disk, stream)
-    running.stop()
-    found = saved(file)
+    found = play(name, stream, file)
     contents = [message.raw_content for flow in found for message in (flow.request, flow.response)]
     assert len(contents) == 2 * len(upstream.asked())
     assert not any(NOTE.search(content) for content in contents)
@@ -100,28 +97,10 @@ def test_a_saved_file_shows_placeholders(
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
 @pytest.mark.parametrize("name", ["anthropic", "responses", "gemini"])
-def test_blank_flows(
-    name: str,
-    stream: bool,
-    disk: Disk,
-    clients: Any,
-    api_key: str,
-    own_proxy: Any,
-    upstream: Any,
-    tmp_path: Path,
-) -> None:
+def test_blank_flows(name: str, stream: bool, play: Any, upstream: Any, tmp_path: Path) -> None:
     """The client and the model get everything, hidden answers too; a saved file has none of it."""
-    options = {"penumbra_restore_secrets": "edits", "penumbra_max_output_bytes": CAP}
     file = tmp_path / "flows"
-    options |= {
-        "save_stream_file": str(file),
-        "hardump": str(tmp_path / "har"),
-        "penumbra_blank_flows": "all",
-    }
-    running = own_proxy("regular", **options)
-    play(BY_NAME[name], running, clients, api_key, upstream, disk, stream)
-    running.stop()
-    found = saved(file)
+    found = play(name, stream, file, hardump=str(tmp_path / "har"), penumbra_blank_flows="all")
     assert len(found) == len(upstream.asked())
     for flow in found:
         assert NOTE.fullmatch(flow.request.raw_content)

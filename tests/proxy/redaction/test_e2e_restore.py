@@ -12,6 +12,7 @@ from penumbra.redaction.placeholder import PATTERN
 from support.agents.apis import Client, both_ways, every_api
 from support.agents.disk import PATH, Disk, give_tools, made_calls
 from support.agents.requests import assert_prefix_kept
+from support.apis import BY_ID, printed
 from support.planted import PASSWORD
 from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import Raw, Received, Thinking, ToolCall, turn
@@ -283,16 +284,10 @@ def test_members_of_one_name(disk: Disk, clients: Any, api_key: str, proxy: Any,
     client = clients.http(running)
     headers = {"authorization": f"Bearer {api_key}"}
     url = "https://api.openai.com/v1/chat/completions"
-    function = {"name": "Read", "arguments": json.dumps({"file_path": PATH})}
-    messages: list[dict[str, Any]] = [
-        {"role": "user", "content": "x"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-        },
-        {"role": "tool", "tool_call_id": "call_1", "content": f"DB_PASSWORD={PASSWORD}\nA=1\n"},
-    ]
+    result = f"DB_PASSWORD={PASSWORD}\nA=1\n"
+    messages = BY_ID["openai-chat"].written(
+        printed(result, words="x", tool="Read", ids="call_1", arguments=lambda _: {"file_path": PATH})
+    )
     body = {**BY_NAME["chat"].body("x", False), "messages": messages}
     assert client.post(url, json=body, headers=headers).status_code == 200
     written = f'{{"file_path":"{PATH}","content":"{mark(upstream.asked()[-1])}","content":"x"}}'

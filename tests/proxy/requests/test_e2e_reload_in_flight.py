@@ -77,6 +77,25 @@ def started(own_proxy: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
     return start
 
 
+def changed_meanwhile(caller: Any, upstream: Any, change: Callable[[], Any]) -> None:
+    """The answer to a first prompt comes to its end although something changes, and so does the next one."""
+    gate = threading.Event()
+    script(
+        upstream,
+        turn(bash("cat worker.log")),
+        ask("Let me see.", delivery={"hold": {3: gate}}),
+        turn("NEEDLE-90 it is."),
+    )
+    with ThreadPoolExecutor(1) as threads:
+        said = threads.submit(caller.say, "What is in the log?")
+        assert eventually(lambda: len(upstream.asked()) == 2)
+        change()
+        gate.set()
+        assert said.result(30) == "Let me see.NEEDLE-90 it is."
+    script(upstream, turn(bash("ls")), turn("Done."))
+    assert caller.say("Go on.") == "Done."
+
+
 @pytest.mark.parametrize(
     ("change", "database"),
     [(by_option, ""), (by_option, "memory"), (by_file, ""), (by_file, "memory"), (by_script, "")],
@@ -85,23 +104,8 @@ def test_a_stream_and_its_hidden_request_end_on_what_they_began_with(
     change: Any, database: str, started: Any, quick: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     proxy, file = started(penumbra_database=database)
-    gate = threading.Event()
-    script(
-        upstream,
-        turn(bash("cat worker.log")),
-        ask("Let me see.", delivery={"hold": {3: gate}}),
-        turn("NEEDLE-90 it is."),
-    )
     caller = API.caller(clients, proxy, api_key, False, stream=True)
-    with ThreadPoolExecutor(1) as threads:
-        said = threads.submit(caller.say, "What is in the log?")
-        assert eventually(lambda: len(upstream.asked()) == 2)
-        change(proxy, file)
-        quick(proxy)
-        gate.set()
-        assert said.result(30) == "Let me see.NEEDLE-90 it is."
-    script(upstream, turn(bash("ls")), turn("Done."))
-    assert caller.say("Go on.") == "Done."
+    changed_meanwhile(caller, upstream, lambda: (change(proxy, file), quick(proxy)))
     own = [received for received in upstream.asked() if QUICK.encode() not in received.raw_body]
     assert hidden_results(own[-1]) == [LOG]
     assert_prefix_kept(own)
@@ -131,23 +135,8 @@ def test_an_answer_on_a_socket_goes_on(
     change: Any, started: Any, quick: Any, upstream: Any, api_key: str
 ) -> None:
     proxy, file = started()
-    gate = threading.Event()
-    script(
-        upstream,
-        turn(bash("cat worker.log")),
-        ask("Let me see.", delivery={"hold": {3: gate}}),
-        turn("NEEDLE-90 it is."),
-    )
     caller = Talker(proxy, key=api_key)
-    with ThreadPoolExecutor(1) as threads:
-        said = threads.submit(caller.say, "What is in the log?")
-        assert eventually(lambda: len(upstream.asked()) == 2)
-        change(proxy, file)
-        quick(proxy)
-        gate.set()
-        assert said.result(30) == "Let me see.NEEDLE-90 it is."
-    script(upstream, turn(bash("ls")), turn("Done."))
-    assert caller.say("Go on.") == "Done."
+    changed_meanwhile(caller, upstream, lambda: (change(proxy, file), quick(proxy)))
     caller.close()
     assert {received.status for received in upstream.asked()} == {200}
     assert "penumbra: an" not in proxy.log()
