@@ -9,7 +9,7 @@ from typing import Any
 from penumbra.apis.identity import Caller
 from penumbra.expand import reference
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.hidden_exchanges import Conditions, Original, Prepared
+from penumbra.expand.hidden_exchanges import Answered, Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.metrics.events import expansion_event
 from penumbra.store import exchanges, records
@@ -49,6 +49,22 @@ async def nothing(ref: str) -> Original | None:
     return None
 
 
+async def answers(
+    expansions: Expansions, prepared: Prepared, document: Document, data: bytes
+) -> tuple[ToolLoop, list[str], list[Answered]]:
+    """The loop after a turn that asks for originals, and the texts for it."""
+    exchange = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), document.render())
+    exchange.feed(data)
+    ask = exchange.end_turn()
+    assert isinstance(ask, Ask)
+    return exchange, *await expansions.texts(prepared, nothing, ask, set())
+
+
+def asking(*refs: str) -> bytes:
+    calls = [call(n, PHANTOM, f"toolu_{n}", json.dumps({"id": ref})) for n, ref in enumerate(refs)]
+    return start(1) + b"".join(calls) + end("tool_use", 1)
+
+
 def test_what_is_no_reference_is_written_down_nowhere() -> None:
     """The model may give anything for one: what a file says that it reads, or what a user has told it."""
 
@@ -57,15 +73,8 @@ def test_what_is_no_reference_is_written_down_nowhere() -> None:
         document = request({"type": "create"}, {"role": "user", "content": "hello"})
         first = await prepared(expansions, document, "hello")
         unknown = "shadow_" + "0" * 18
-        calls = [
-            call(number, PHANTOM, f"toolu_{number}", json.dumps({"id": name}))
-            for number, name in enumerate((f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>"))
-        ]
-        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
-        exchange.feed(start(1) + b"".join(calls) + end("tool_use", 1))
-        ask = exchange.end_turn()
-        assert isinstance(ask, Ask)
-        texts, answered = await expansions.texts(first, nothing, ask, set())
+        data = asking(f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>")
+        _, texts, answered = await answers(expansions, first, document, data)
         assert [each.ref for each in answered] == ["", unknown]
         assert SECRET not in "".join(texts)
         event = expansion_event(
@@ -86,12 +95,7 @@ def test_references_of_earlier_releases_are_found() -> None:
         await expansions.keep(first, {long: "BEFORE", now: "NOW"})
         wrong = f"shadow_{int(now.removeprefix('shadow_')):032x}"
         asked = {long: "BEFORE", first.references.whole("NOW"): "NOW", now: "NOW", wrong: "not available"}
-        calls = [call(n, PHANTOM, f"toolu_{n}", json.dumps({"id": ref})) for n, ref in enumerate(asked)]
-        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
-        exchange.feed(start(1) + b"".join(calls) + end("tool_use", 1))
-        ask = exchange.end_turn()
-        assert isinstance(ask, Ask)
-        texts, _ = await expansions.texts(first, nothing, ask, set())
+        _, texts, _ = await answers(expansions, first, document, asking(*asked))
         assert all(part in text for part, text in zip(asked.values(), texts, strict=True)), texts
 
     asyncio.run(go())
@@ -104,12 +108,7 @@ def test_a_thread_from_its_first_request_on() -> None:
         first = await prepared(expansions, document, "hello")
         ref = first.references.ref("THE ORIGINAL")
         await expansions.keep(first, {ref: "THE ORIGINAL"})
-        asked = start(1) + call(0, PHANTOM, "toolu_p", json.dumps({"id": ref})) + end("tool_use", 1)
-        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
-        exchange.feed(asked)
-        ask = exchange.end_turn()
-        assert isinstance(ask, Ask)
-        texts, _ = await expansions.texts(first, nothing, ask, set())
+        exchange, texts, _ = await answers(expansions, first, document, asking(ref))
         assert texts == ["THE ORIGINAL"]
         step = exchange.answered(texts)
         assert isinstance(step, Continue)
@@ -128,11 +127,8 @@ def test_a_thread_from_its_first_request_on() -> None:
         assert body["thread"]["previous_message_id"] == "msg_2"
         assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
         assert second.references.ref("THE ORIGINAL") == ref
-        exchange = ToolLoop(second.wire, second.wire.stream(second.tool), document.render())
-        exchange.feed(MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode()))
-        ask = exchange.end_turn()
-        assert isinstance(ask, Ask)
-        texts, _ = await expansions.texts(second, nothing, ask, set())
+        mixed = MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode())
+        exchange, texts, _ = await answers(expansions, second, document, mixed)
         done = exchange.answered(texts)
         assert isinstance(done, Done)
         await expansions.remember(second, done)
