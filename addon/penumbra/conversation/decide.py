@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from penumbra.conversation import adoption, dedup, earlier_texts, provider_histo
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
-from penumbra.conversation.model import Request
+from penumbra.conversation.model import Outside, Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
@@ -72,8 +72,6 @@ class Inputs:
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
-    keys: Collection[bytes] = ()
-    """Keys of the request's results."""
     is_heavy: bool = False
     """Deciding takes long, and is done away from the event loop."""
     cold: float = 0.0
@@ -84,20 +82,17 @@ class Inputs:
     """Decisions can be remembered."""
     waits: bool = False
     """The conversation has no injected tool yet, since it began small."""
-    hidden: Mapping[str, int] = field(default_factory=dict)
-    """New secrets outside of tool results, counted by kind."""
-    outside: Mapping[bytes, Decision] = field(default_factory=dict)
+    outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
     """The provider has just refused the injected tool, and with it the forms of unread results."""
+    is_ours: Callable[[str], bool] | None = None
+    """True if a placeholder was made for the caller before; None: results get no note about any."""
 
     @property
     def stays_bound(self) -> bool:
         """True if forms without an `expand_context` are final, followed by a response or not."""
         return self.request.settings.shortens and not self.is_withdrawn
-
-    is_ours: Callable[[str], bool] | None = None
-    """True if a placeholder was made for the caller before; None: results get no note about any."""
 
     def learned(self, limits: LearnedLimits) -> Inputs:
         """Return the request with what a refusal has just told of its conversation."""

@@ -370,8 +370,7 @@ class Engine:
         if external:
             # While they were waited for, another request may have decided.
             past = {**past, **await self.stores.decisions.get(external)}
-        gaps = self.stores.gaps(inputs.state, past, inputs.keys, whole=inputs.is_recorded)
-        return replace(inputs, past=past, external=external, gaps=gaps)
+        return replace(inputs, past=past, external=external)
 
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, line: str
@@ -379,7 +378,7 @@ class Engine:
         """The request that is sent, with all that reading its response needs."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
-        new = rewritten.decisions
+        new, outside = rewritten.decisions, inputs.outside.decisions
         declares = prepared is not None and not prepared.declared_at and prepared.begins
         declares = declares and (inputs.waits or inputs.is_cold)
         cold_turn = None
@@ -387,12 +386,12 @@ class Engine:
             cold_turn = adoption.cold_turn(request, new.keys() & inputs.past.keys(), declares=declares)
         return Accepted(
             request,
-            replace(rewritten, decisions={**inputs.outside, **new}) if inputs.outside else rewritten,
+            replace(rewritten, decisions={**outside, **new}) if outside else rewritten,
             0.0,
-            decided={**inputs.past, **inputs.outside, **new},
+            decided={**inputs.past, **outside, **new},
             line="; ".join(filter(None, (late_declaration.LINE if declares else "", line))),
             cold_turn=cold_turn,
-            hidden=inputs.hidden,
+            hidden=inputs.outside.counts,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
             room=context_windows.room_of_request(
                 request, limits, partial(self.stores.conversations.learn, conversation)

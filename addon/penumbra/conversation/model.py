@@ -121,6 +121,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """The outcome of the search of a request's texts outside of tool results."""
+
+    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
+    """New ones."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Secrets in texts not seen before, by rule."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Decisions that are made before a request is rewritten."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from msgspec import Raw
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.user_text import carries_transcript
 from penumbra.conversation import adoption, read
-from penumbra.conversation.model import Request
+from penumbra.conversation.model import Outside, Request
 from penumbra.redaction.json_text import still_json
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
@@ -47,7 +46,7 @@ class Extent(Enum):
     """All texts, and the arguments of calls."""
 
 
-class Outside(NamedTuple):
+class OutsideText(NamedTuple):
     """One text, or the arguments of one call."""
 
     value: Raw
@@ -59,31 +58,20 @@ class Outside(NamedTuple):
     """Hash of caller, conversation and text: the ledger's key."""
 
 
-@dataclass(slots=True)
-class Searched:
-    """A request after the search of its texts."""
-
-    request: Request
-    decisions: dict[bytes, Decision] = field(default_factory=dict)
-    """New ones."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Secrets in texts not seen before, by rule."""
-
-
-def texts(request: Request, *, knows_caller: bool) -> list[Outside]:
+def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
     """Return the texts of a request that are searched. `knows_caller`: also for what was taken out before."""
     document, prompt = request.document, request.wire.prompt(request.document)
     extent = _extent(request, prompt)
     key = _key(request, extent)
     add = partial(_add, document, extent, key, knows_caller)
-    found: list[Outside] = []
+    found: list[OutsideText] = []
     add(found, Message(document.root, -1, "", False, prompt.system))
 
-    def step(listed: list[Outside], turn: int) -> None:
+    def step(listed: list[OutsideText], turn: int) -> None:
         add(listed, prompt.messages[turn])
 
     given = (extent, knows_caller, key.digest())
-    fold: Fold[list[Outside]] = Fold(list, list.copy, ("outside", request.wire.message), given)
+    fold: Fold[list[OutsideText]] = Fold(list, list.copy, ("outside", request.wire.message), given)
     return found + document.folded(prompt.place, len(prompt.messages), fold, step)
 
 
@@ -111,7 +99,7 @@ def _add(
     extent: Extent,
     key: hashlib.blake2b,
     knows_caller: bool,
-    found: list[Outside],
+    found: list[OutsideText],
     message: Message,
 ) -> None:
     """Add the texts of one message that are searched."""
@@ -128,7 +116,7 @@ def _add(
             continue
         text, own = document.string(value), key.copy()
         own.update(document.source(value) if text is None else b'"' + text.encode("utf-8", "surrogatepass"))
-        found.append(Outside(value, message.turn, by_rules, own.digest()))
+        found.append(OutsideText(value, message.turn, by_rules, own.digest()))
 
 
 def _values(parts: Iterable[Part], extent: Extent) -> Iterable[Raw]:
@@ -139,41 +127,41 @@ def _values(parts: Iterable[Part], extent: Extent) -> Iterable[Raw]:
             yield part.arguments
 
 
-def undecided(outside: Iterable[Outside], past: Collection[bytes]) -> int:
+def undecided(outside: Iterable[OutsideText], past: Collection[bytes]) -> int:
     """Return how many bytes of texts are not decided about."""
     return sum(len(memoryview(text.value)) for text in outside if text.key not in past)
 
 
 def search(
     request: Request,
-    outside: Iterable[Outside],
+    outside: Iterable[OutsideText],
     past: Mapping[bytes, Decision],
     by_rules: Redact,
     by_values: Redact,
-) -> Searched:
-    """Amend the request's texts that hold secrets, as was decided or is decided now.
+) -> tuple[Request, Outside]:
+    """Amend the request's texts that hold secrets, as was decided or is decided now; the request, read again
+    if it has some, and the new decisions.
 
     `by_rules` redacts by all rules, `by_values` what was taken out before alone. Raises RedactionError.
     """
-    document, done = request.document, Searched(request)
-    amended = False
+    document, amended = request.document, False
+    decisions: dict[bytes, Decision] = {}
+    counts: Counter[str] = Counter()
     for text in outside:
-        decision = past.get(text.key) or done.decisions.get(text.key)
+        decision = past.get(text.key) or decisions.get(text.key)
         if decision is None:
             if _is_kept(request, text):
                 continue
             redact = by_rules if text.by_rules else by_values
-            decision = done.decisions[text.key] = _decided(document, text.value, redact)
-            done.counts.update(decision.facts.redactions)
+            decision = decisions[text.key] = _decided(document, text.value, redact)
+            counts.update(decision.facts.redactions)
         if decision.text is not None:
             document.amend(text.value, decision.text.encode("utf-8", "surrogatepass"))
             amended = True
-    if amended:
-        done.request = read.again(request)
-    return done
+    return read.again(request) if amended else request, Outside(decisions, counts)
 
 
-def _is_kept(request: Request, text: Outside) -> bool:
+def _is_kept(request: Request, text: OutsideText) -> bool:
     """True if the provider has seen a text that nothing is known of, and holds what follows it to that."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:

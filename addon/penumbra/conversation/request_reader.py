@@ -25,8 +25,8 @@ from penumbra.conversation import adoption, ambiguity, cache_price, outside_resu
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.model import Request
-from penumbra.conversation.outside_results import Outside
+from penumbra.conversation.model import Outside, Request
+from penumbra.conversation.outside_results import OutsideText
 from penumbra.errors import Unreadable
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState
@@ -169,19 +169,19 @@ class RequestReader:
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
-        texts: list[Outside] = []
+        texts: list[OutsideText] = []
         if request.settings.redact_secrets:
             listed = partial(outside_results.texts, request, knows_caller=bool(caller))
             texts = await turn.do(listed, heavy=heavy)
         stored = await self._look(incoming, request, texts)
-        found = outside_results.Searched(request)
+        whole, outside = request, Outside()
         if texts:
-            found = await self._without_secrets(request, texts, stored, caller, turn)
-        whole = await self._with_calls(found.request)
+            whole, outside = await self._without_secrets(request, texts, stored, caller, turn)
+        whole = await self._with_calls(whole)
         if whole is not request:
             stored = await self._look(incoming, whole)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
-        return replace(inputs, hidden=found.counts, outside=found.decisions)
+        return replace(inputs, outside=outside)
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
@@ -218,7 +218,7 @@ class RequestReader:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
-    async def _look(self, incoming: Incoming, request: Request, texts: Sequence[Outside] = ()) -> Stored:
+    async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
         """What the store knows of a request, all that can be asked for in advance; `texts` stand outside of
         its results."""
         caller = caller_of(incoming, request)
@@ -229,10 +229,15 @@ class RequestReader:
         return Stored(caller, state, keys, decisions)
 
     async def _without_secrets(
-        self, request: Request, texts: Sequence[Outside], stored: Stored, caller: bytes, turn: workers.Turn
-    ) -> outside_results.Searched:
-        """Return the request without the secrets that stand outside of tool results. Raises
-        RedactionError."""
+        self,
+        request: Request,
+        texts: Sequence[OutsideText],
+        stored: Stored,
+        caller: bytes,
+        turn: workers.Turn,
+    ) -> tuple[Request, Outside]:
+        """Return the request without the secrets that stand outside of tool results, and the new decisions.
+        Raises RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 
@@ -274,7 +279,7 @@ class RequestReader:
             references=None,
             reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
             state=state,
-            keys=keys,
+            gaps=self._stores.gaps(state, past, keys, whole=is_recorded),
             is_heavy=is_heavy,
             cold=cold,
             is_cold=is_cold,

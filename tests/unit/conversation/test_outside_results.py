@@ -40,7 +40,7 @@ def searched(
     request = read.read(Document(json.dumps(body).encode()), api, chosen, b"scope")
     assert request is not None
     texts = outside_results.texts(request, knows_caller=True)
-    done = outside_results.search(request, texts, past, redact, lambda text, hint: Redacted(text))
+    _, done = outside_results.search(request, texts, past, redact, lambda text, hint: Redacted(text))
     return request.document.render(), done.decisions
 
 
