@@ -42,6 +42,27 @@ for case in json.load(sys.stdin):
 """Runs the command many times in one process: what mitmproxy imports is read once."""
 
 
+def python(home, *arguments, given=None, **environment):
+    """Runs Python in a home until it ends."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**ENVIRONMENT, "HOME": str(home), **environment},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def many(home, cases, **environment):
+    """The code and the output of each case (arguments and environment)."""
+    given = [{"arguments": arguments, "environment": variables} for arguments, variables in cases]
+    ran = python(home, "-c", MANY, given=json.dumps(given), **environment)
+    answers = [json.loads(line) for line in ran.stdout.split("\n") if line.startswith("[")]
+    assert len(answers) == len(given), ran.stdout + ran.stderr
+    return answers
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
@@ -61,26 +82,11 @@ def refusals(taken):
     return {
         "a program behind --": (["--", "claude"], {}, 2, alone),
         "a program behind -- and options": (["-p", "0", "--", "/usr/bin/claude", "-p"], {}, 2, alone),
-        "a program": (
-            ["claude"],
-            {},
-            2,
-            "'claude' is no command (allowed: proxy, run, web, wrap",
-        ),
-        "a program behind options": (
-            ["-p", "0", "claude"],
-            {},
-            2,
-            "'claude' is no filter expression such as",
-        ),
+        "a program": (["claude"], {}, 2, "'claude' is no command (allowed: proxy, run, web, wrap"),
+        "a program behind options": (["-p", "0", "claude"], {}, 2, "'claude' is no filter expression such as"),
         "a bad filter first": (["~nonsense ("], {}, 2, "nvalid filter expression"),
         "a misspelt command": (["wbe"], {}, 2, "'wbe' is no command, did you mean web?"),
-        "a misspelt option": (
-            ["--set", "penumbra_mod=safe"],
-            {},
-            2,
-            "penumbra_mod: unknown option, did you mean penumbra_mode?",
-        ),
+        "a misspelt option": (["--set", "penumbra_mod=safe"], {}, 2, "penumbra_mod: unknown option, did you mean penumbra_mode?"),
         "an option of ours, misspelt and without its beginning": (
             ["--set", "moed=safe"],
             {},
@@ -93,67 +99,17 @@ def refusals(taken):
             2,
             "redact_scope: unknown option, did you mean penumbra_redact_scope?",
         ),
-        "an unknown option": (
-            ["--set", "penumbra_bogus=1"],
-            {},
-            2,
-            "penumbra_bogus: unknown option, `penumbra proxy --help` names all",
-        ),
-        "a bad value": (
-            ["--set", "penumbra_dedup=foo"],
-            {},
-            2,
-            "penumbra_dedup: got 'foo', allowed: true or",
-        ),
+        "an unknown option": (["--set", "penumbra_bogus=1"], {}, 2, "penumbra_bogus: unknown option, `penumbra proxy --help` names all"),
+        "a bad value": (["--set", "penumbra_dedup=foo"], {}, 2, "penumbra_dedup: got 'foo', allowed: true or"),
         "a bad variable": ([], {"PENUMBRA_MODE": "loud"}, 2, "PENUMBRA_MODE: got 'loud', allowed: disabled"),
-        "a misspelt variable": (
-            [],
-            {"PENUMBRA_MOD": "safe"},
-            2,
-            "PENUMBRA_MOD: unknown variable, did you mean",
-        ),
-        "a file that is not there": (
-            [],
-            {"PENUMBRA_CONFIG": "/nowhere/p.yaml"},
-            2,
-            "penumbra_config: got '/now",
-        ),
-        "a bad filter": (
-            ["--set", "penumbra_filter=~nonsense ("],
-            {},
-            2,
-            "penumbra_filter: got '~nonsense ('",
-        ),
-        "mitmproxy's own option": (
-            ["--set", "listen_port=x"],
-            {},
-            2,
-            "listen_port: got 'x', allowed: a whole number",
-        ),
-        "an unknown flag": (
-            ["--foo"],
-            {},
-            2,
-            "proxy: unrecognized arguments: --foo (`penumbra proxy --help` names all)",
-        ),
-        "an unknown flag of web": (
-            ["web", "--foo"],
-            {},
-            2,
-            "web: unrecognized arguments: --foo (`penumbra web --help` names all)",
-        ),
-        "a mode that is none": (
-            ["--mode", "reverse:x:y"],
-            {},
-            2,
-            "mode: got 'reverse:x:y' (",
-        ),
-        "no folder for the CA": (
-            ["-p", "0"],
-            {"HOME": __file__},
-            1,
-            "the CA certificate can't be made or read in",
-        ),
+        "a misspelt variable": ([], {"PENUMBRA_MOD": "safe"}, 2, "PENUMBRA_MOD: unknown variable, did you mean"),
+        "a file that is not there": ([], {"PENUMBRA_CONFIG": "/nowhere/p.yaml"}, 2, "penumbra_config: got '/now"),
+        "a bad filter": (["--set", "penumbra_filter=~nonsense ("], {}, 2, "penumbra_filter: got '~nonsense ('",),
+        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 2, "listen_port: got 'x', allowed: a whole number"),
+        "an unknown flag": (["--foo"], {}, 2, "proxy: unrecognized arguments: --foo (`penumbra proxy --help` names all)"),
+        "an unknown flag of web": (["web", "--foo"], {}, 2, "web: unrecognized arguments: --foo (`penumbra web --help` names all)"),
+        "a mode that is none": (["--mode", "reverse:x:y"], {}, 2, "mode: got 'reverse:x:y' (",),
+        "no folder for the CA": (["-p", "0"], {"HOME": __file__}, 1, "the CA certificate can't be made or read in"),
         "a taken port": (
             ["-p", str(port)],
             {},
@@ -166,42 +122,26 @@ def refusals(taken):
             1,
             f"on 127.0.0.1 is taken, perhaps by another proxy: --mode reverse:https://api.anthropic.com@127.0.0.1:{port + 1} takes another one",
         ),
-        "an address that is not ours": (
-            ["-p", "0", "--listen-host", "192.0.2.99"],
-            {},
-            1,
-            "this machine has no address 192.0.2.99",
-        ),
+        "an address that is not ours": (["-p", "0", "--listen-host", "192.0.2.99"], {}, 1, "this machine has no address 192.0.2.99"),
         "a taken port of mitmweb": (
             ["web", "--i-know", "-p", "0", "--web-port", str(web), "--set", "web_open_browser=false"],
             {},
             1,
             f"mitmweb's port {web} is taken, perhaps by another one: --web-port {web + 1} is another",
         ),
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def told(home, taken):
     """What each refused start said: code and output."""
     cases = refusals(taken)
-    given = [{"arguments": case[0], "environment": case[1]} for case in cases.values()]
-    ran = subprocess.run(
-        [sys.executable, "-c", MANY],
-        env={**ENVIRONMENT, "HOME": str(home)},
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    answers = [json.loads(line) for line in ran.stdout.split("\n") if line.startswith("[")]
-    assert len(answers) == len(cases), ran.stdout + ran.stderr
-    return dict(zip(cases, answers, strict=True))
+    return dict(zip(cases, many(home, [case[:2] for case in cases.values()]), strict=True))
 
 
 def test_who_only_looks_leaves_nothing_behind(tmp_path):
     """No key, no folder, no cache: in an empty home there is nothing afterwards."""
-    lines = (
+    looks = (
         *(
             "stats",
             "doctor",
@@ -223,16 +163,7 @@ def test_who_only_looks_leaves_nothing_behind(tmp_path):
             "--version",
         ),
     )
-    cases = [{"arguments": line.split(), "environment": {}} for line in lines]
-    ran = subprocess.run(
-        [sys.executable, "-c", MANY],
-        env={**ENVIRONMENT, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ran.stdout.count("\n[") == len(lines) - 1, ran.stdout + ran.stderr
+    many(tmp_path, [(line.split(), {}) for line in looks], PYTHONDONTWRITEBYTECODE="1")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -252,13 +183,7 @@ def test_a_start_that_fails_ends_with_one_line_that_says_why(case, told, taken):
 
 def test_a_local_capture_that_is_not_allowed(home):
     """mitmproxy's native part can bring the interpreter down here, behind a backtrace of its own."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "penumbra", "--mode", "local:nosuch"],
-        env={**ENVIRONMENT, "HOME": str(home), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    ran = python(home, "-m", "penumbra", "--mode", "local:nosuch", PATH="")
     assert ran.returncode == 1
     (line,) = ran.stderr.rstrip("\n").split("\n")
     assert line.startswith("penumbra: local capture can't be started (")
@@ -267,14 +192,12 @@ def test_a_local_capture_that_is_not_allowed(home):
 
 def test_a_version_of_mitmweb_with_a_known_hole_needs_a_word(home):
     """And help, which starts nothing, needs none."""
-    run = [sys.executable, "-m", "penumbra", "web"]
-    environment = {**ENVIRONMENT, "HOME": str(home)}
-    shown = subprocess.run([*run, "--help"], env=environment, capture_output=True, text=True, timeout=120)
+    shown = python(home, "-m", "penumbra", "web", "--help")
     assert shown.returncode == 0
     assert "usage: penumbra web" in shown.stdout
     if metadata.version("mitmproxy") != "11.0.2":
         return
-    refused = subprocess.run([*run, "-p", "0"], env=environment, capture_output=True, text=True, timeout=120)
+    refused = python(home, "-m", "penumbra", "web", "-p", "0")
     assert refused.returncode == 2
     (line,) = refused.stderr.rstrip("\n").split("\n")
     assert "mitmweb of mitmproxy 11.0.2 has a known hole (CVE-2025-23217" in line
@@ -282,22 +205,13 @@ def test_a_version_of_mitmweb_with_a_known_hole_needs_a_word(home):
 
 
 def test_versions_and_help_by_group(home):
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "penumbra", *arguments],
-            env={**ENVIRONMENT, "HOME": str(home)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    version = run("--version")
+    version = python(home, "-m", "penumbra", "--version")
     assert version.stdout.split("\n")[:2] == [
         f"Penumbra {__version__}",
         f"mitmproxy {metadata.version('mitmproxy')}",
     ]
     assert version.stdout.split("\n")[2].startswith(f"Python {sys.version_info[0]}.{sys.version_info[1]}.")
-    shown = run("run", "--help")
+    shown = python(home, "-m", "penumbra", "run", "--help")
     assert shown.returncode == 0
     assert shown.stdout.startswith("usage: penumbra proxy")
     for title, options in groups().items():
@@ -363,13 +277,7 @@ def test_beside_a_script_an_option_of_ours_without_its_beginning_ends_the_start(
     both = ["-p0", "-s", str(script), "--set", "hostss=a"]
     with Running(home, *both):
         pass
-    ran = subprocess.run(
-        [sys.executable, "-m", "penumbra", *both, "--set", "moed=safe"],
-        env={**ENVIRONMENT, "HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ran = python(home, "-m", "penumbra", *both, "--set", "moed=safe")
     assert ran.returncode == 1
     assert [line for line in ran.stderr.split("\n") if "hostss" in line or "moed" in line] == [
         "penumbra: moed: unknown option, did you mean penumbra_mode, or mitmproxy's mode?"
@@ -409,13 +317,7 @@ def test_mitmproxy_alone_without_our_dependencies_names_what_is_missing(home):
         "import sys\nsys.modules['msgspec'] = None\nfrom mitmproxy.tools.main import mitmdump\n"
         f"mitmdump(['-s', {str(ROOT / 'addon/main.py')!r}, '-p', '0', '--listen-host', '127.0.0.1'])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**ENVIRONMENT, "HOME": str(home), "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    ran = python(home, "-c", code, PYTHONPATH="")
     assert ran.returncode == 1
     assert "lacks the package msgspec: `pip install .`" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
