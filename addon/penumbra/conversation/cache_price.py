@@ -1,10 +1,9 @@
 """Price of a change to what the provider has already seen, and what it saves.
 
-Unit: one uncached input token. Changing a result of `before` tokens that has `behind`
-tokens of cached prompt after it means that all of these are written anew once; every later turn then
-reads fewer tokens:
+Unit: one uncached input token. Changing a result of `before` tokens, with `cached` tokens of the cached
+prompt after it, means that all of these are written anew once; every later turn then reads fewer tokens:
 
-    once        write * (before + behind - saved) - read * (before + behind)
+    once        write * (before + cached - saved) - read * (before + cached)
     each turn   read * saved
 
 Several results are changed together: everything after the earliest of them is written anew only once.
@@ -49,7 +48,7 @@ class Change:
 
     before: int
     after: int
-    behind: int
+    cached: int
     """Cached tokens after it."""
 
     @property
@@ -131,31 +130,29 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
     if not changes:
         return Verdict(0, 0.0, 0.0, "")
     if bound:
-        line = f"kept {len(changes)} results: reasoning behind them is bound to what stands before it"
+        line = f"kept {len(changes)} results: reasoning after them is bound to what stands before it"
         return Verdict(0, 0.0, 0.0, line)
     last = changes[-1]
     best: tuple[float, int, float, float] | None = None
     saved = 0
     for count, change in enumerate(reversed(changes), 1):
         saved += change.saved
-        once, each = _costs(change.before + change.behind, saved, price, cold)
+        once, each = _costs(change.before + change.cached, saved, price, cold)
         net = each * turns - once * (table()["margin"] if once > 0 else 1.0)
         if best is None or net > best[0]:
             best = (net, count, once, each)
     assert best is not None
     net, count, once, each = best
-    behind = changes[-count].behind
+    cached = changes[-count].cached
     if net <= 0:
-        once, each = _costs(last.before + last.behind, last.saved, price, cold)
+        once, each = _costs(last.before + last.cached, last.saved, price, cold)
         pays = f"in {once / each:.0f} turns at best" if each > 0 else "never"
         line = f"kept {len(changes)} results: the last alone pays back {pays}, {turns} are expected"
         return Verdict(0, once, each, line)
     if once <= 0:
-        why = COLD if cold else f"behind them are only {behind:,} cached tokens"
+        why = COLD if cold else f"after them are only {cached:,} cached tokens"
         return Verdict(count, once, each, f"rewrote {count} results: {why}, it pays at once")
-    line = (
-        f"rewrote {count} results in front of {behind:,} cached tokens: pays back in {once / each:.0f} turns"
-    )
+    line = f"rewrote {count} results before {cached:,} cached tokens: pays back in {once / each:.0f} turns"
     return Verdict(count, once, each, line)
 
 

@@ -159,7 +159,7 @@ def call_name(
         what = shown(said.text, said.is_path, clean)
     except RedactionError:
         what = ""
-    what = f"{said.before}{what}{said.behind}" if what else ""
+    what = f"{said.before}{what}{said.after}" if what else ""
     return _plain(f"{show(tool)} {what}" if what else show(tool))
 
 
@@ -169,7 +169,7 @@ class _What(NamedTuple):
     text: str = ""
     is_path: bool = False
     before: str = ""
-    behind: str = ""
+    after: str = ""
 
 
 def _what(call: Call, path: str, arguments: Any) -> _What:
@@ -180,7 +180,7 @@ def _what(call: Call, path: str, arguments: Any) -> _What:
         return _What(_FOLDER.sub("", call.line[:_SEARCHED]))
     patched = [] if path else _patched(arguments)
     if patched:
-        return _What(patched[0], is_path=True, behind=f" and {len(patched) - 1} more" if patched[1:] else "")
+        return _What(patched[0], is_path=True, after=f" and {len(patched) - 1} more" if patched[1:] else "")
     if path:
         return _What(path if len(path) <= _SEARCHED else "", is_path=True)
     asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None

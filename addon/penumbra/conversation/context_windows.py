@@ -1,13 +1,13 @@
 """The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
 `Room`: how much of an original may be put after a turn. The turn that asked says what it took; what is left
-is known from what refusals have taught, or from what the model's clients believe in. Half of that may be
-given, since the model has to answer, and other results follow.
+is known from what refusals have taught, or from what the model's clients believe in. Originals may take half
+of that, since the model has to answer, and other results follow.
 
-`UsageScale`: clients compact their conversations when the usage that they are told comes near the window that
+`UsageScale`: clients compact their conversations when the usage that they read comes near the window that
 they believe in. Where a refusal has shown another limit, they would learn of it only by further refusals; and
-where results were cut so that a request fits, the usage hides that the conversation doesn't. So they are told
-their usage in parts of what they believe in. Nothing is told differently before a limit was learned.
+where results were cut so that a request fits, the usage hides that the conversation doesn't. So, from the
+first learned limit on, they get their usage in parts of what they believe in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penumbra.store.conversations import LearnedLimits
 _BYTES_PER_TOKEN = 3
 """True of most texts; half of a text with fewer still fits."""
 _OTHERS_BYTES = 1_000
-"""Room for the rest of a message that is put after a body."""
+"""Bytes of a message that is put after a body, beside its text."""
 
 Learn = Callable[[LearnedLimits], Awaitable[None]]
 """Remembers what a refusal has taught of a conversation."""

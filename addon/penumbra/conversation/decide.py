@@ -95,7 +95,7 @@ class Inputs:
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
-        """Return the request with what a refusal has just told of its conversation."""
+        """Return the request with the limits that a refusal has just taught."""
         return replace(self, state=replace(self.state, limits=self.state.limits.learned(limits)))
 
     def clean(self, text: str) -> str:

@@ -349,8 +349,8 @@ class Planner:
     def _change(self, item: Item, after: int) -> Change:
         """The change of a result to a form of `after` tokens."""
         end = self.request.document.place(item.result.value)[1]
-        behind = max(0, int((self._seen - end) / BYTES_PER_TOKEN) - self._saved_after(end))
-        return Change(self._facts(item).tokens_after, after, behind)
+        cached = max(0, int((self._seen - end) / BYTES_PER_TOKEN) - self._saved_after(end))
+        return Change(self._facts(item).tokens_after, after, cached)
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
@@ -404,7 +404,7 @@ class Planner:
         others = [one for one in candidates if one not in free]
         seen = min(anew, self._seen)
         changes = [
-            replace(one.change, behind=max(0, int((seen - one.place[1]) / BYTES_PER_TOKEN))) for one in others
+            replace(one.change, cached=max(0, int((seen - one.place[1]) / BYTES_PER_TOKEN))) for one in others
         ]
         verdict = self._chooser(bound=False)(changes)
         chosen = [*others[len(others) - verdict.count :], *free]

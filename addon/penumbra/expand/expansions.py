@@ -315,7 +315,7 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep a response, as it will look in the next request. When that is safe from a restart,
         `Stores.written` tells."""
-        caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
+        caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
             await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")), behind=True)
@@ -328,9 +328,9 @@ class Expansions:
         response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, scope, caller.scope)
         response = replace(response, declared_at=prepared.declared_at)
         if done.signed_late and done.hidden is not None:
-            behind += (key,)
-        if done.signature and behind:
-            bound = PastResponse(prepared.tool, "", behind)
+            earlier += (key,)
+        if done.signature and earlier:
+            bound = PastResponse(prepared.tool, "", earlier)
             await self._exchanges.put({signature_key(owner, done.signature): bound}, behind=True)
         await self._exchanges.put(dict.fromkeys((key, *others), response), behind=True)
         if prepared.threaded and done.ids:

@@ -65,7 +65,7 @@ class History:
 class Replayed:
     """The outcome of putting back."""
 
-    behind: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = ()
     """Keys of the exchanges in the request, in order."""
     exchanges: tuple[Hidden, ...] = ()
     dropped: bool = False
@@ -127,7 +127,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """True if a result of the injected tool says that there is no original."""
+    """A result of the injected tool that says that there is no original any more."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -141,7 +141,7 @@ def put_back(
     """
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
-    behind: list[bytes] = []
+    keys: list[bytes] = []
     exchanges: list[Hidden] = []
     unbound: int | None = None
     for visible, key, signed in zip(history.visible, history.keys, history.signed, strict=True):
@@ -149,17 +149,17 @@ def put_back(
         if (
             response is not None
             and response.hidden is not None
-            and key not in behind
+            and key not in keys
             and _unchanged(visible, response)
             and wire.put_back(document, visible, response.hidden)
         ):
-            behind.append(key)
+            keys.append(key)
             exchanges.append(response.hidden)
         bound = past.get(signed) if signed is not None else None
-        if unbound is None and bound is not None and not set(bound.behind) <= set(behind):
+        if unbound is None and bound is not None and not set(bound.behind) <= set(keys):
             unbound = visible.index
     dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
-    return Replayed(tuple(behind), tuple(exchanges), dropped)
+    return Replayed(tuple(keys), tuple(exchanges), dropped)
 
 
 def _unchanged(visible: Visible, response: PastResponse) -> bool:

@@ -44,7 +44,7 @@ def test_the_two_cases_of_a_large_result():
     assert far.line == "kept 1 results: the last alone pays back in 64 turns at best, 30 are expected"
     near = decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 30, cold=False, bound=False)
     assert near.count == 1
-    assert near.line == "rewrote 1 results in front of 5,000 cached tokens: pays back in 7 turns"
+    assert near.line == "rewrote 1 results before 5,000 cached tokens: pays back in 7 turns"
 
 
 def test_a_short_suffix_pays_at_once_and_few_turns_never():
