@@ -10,13 +10,15 @@ takes longer than most answers. So the engine below it is asked itself where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import re2
 
 _Spans = list[tuple[int, int]]
 """Places of the match and its groups; (-1, -1): the group did not match."""
-_NOWHERE = (-1, -1)
+NOWHERE = (-1, -1)
+"""The place of no match."""
 
 
 def utf8(text: str) -> bytes:
@@ -98,13 +100,16 @@ class Found:
 class Linear:
     """A pattern. Raises re2.error."""
 
-    __slots__ = ("_ask", "groups", "pattern")
+    __slots__ = ("_ask", "groups", "here", "pattern")
 
     def __init__(self, pattern: bytes, options: Any = None) -> None:
         compiled = re2.compile(pattern, options)
         self.pattern = pattern
         self.groups: int = compiled.groups
         self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
+        self.here: Callable[[bytes, int, int], _Spans] = partial(self._ask, _HERE)
+        """Spans of the match that begins at the first place, or `NOWHERE`; 0 <= start <= end <= length. For
+        questions that are asked thousands of times."""
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         """The first match between two places."""
@@ -112,7 +117,7 @@ class Linear:
         if start > stop and (start := min(start, len(text))) > stop:
             return None
         spans = self._ask(_ANYWHERE, text, start, stop)
-        return None if spans[0] == _NOWHERE else Found(text, spans)
+        return None if spans[0] == NOWHERE else Found(text, spans)
 
     def match(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         """The match that begins at `start`."""
@@ -120,12 +125,12 @@ class Linear:
         if start > stop and (start := min(start, len(text))) > stop:
             return None
         spans = self._ask(_HERE, text, start, stop)
-        return None if spans[0] == _NOWHERE else Found(text, spans)
+        return None if spans[0] == NOWHERE else Found(text, spans)
 
     def fullmatch(self, text: bytes) -> Found | None:
         """The match that is all of the text."""
         spans = self._ask(_WHOLE, text, 0, len(text))
-        return None if spans[0] == _NOWHERE else Found(text, spans)
+        return None if spans[0] == NOWHERE else Found(text, spans)
 
     def place(self, text: bytes, start: int, end: int) -> tuple[int, int]:
         """The span of the first match; (-1, -1) if there is none. 0 <= `start` <= `end` <= length."""
@@ -138,7 +143,7 @@ class Linear:
         while start <= stop:
             spans = self._ask(_ANYWHERE, text, start, stop)
             found = spans[0]
-            if found == _NOWHERE:
+            if found == NOWHERE:
                 return
             yield Found(text, spans)
             if start == stop:
@@ -157,8 +162,8 @@ def _has_engine() -> bool:
         ask, anchors = re2.compile(b"(b)c")._regexp.Match, re2._Anchor
         return bool(
             [*ask(anchors.UNANCHORED, b"abc", 0, 3)] == [(1, 3), (1, 2)]
-            and ask(anchors.UNANCHORED, b"abc", 2, 3)[0] == _NOWHERE
-            and ask(anchors.ANCHOR_START, b"abc", 0, 3)[0] == _NOWHERE
+            and ask(anchors.UNANCHORED, b"abc", 2, 3)[0] == NOWHERE
+            and ask(anchors.ANCHOR_START, b"abc", 0, 3)[0] == NOWHERE
             and ask(anchors.ANCHOR_BOTH, b"bc", 0, 2)[0] == (0, 2)
         )
     except (AttributeError, TypeError, IndexError):
@@ -177,6 +182,6 @@ def _package(compiled: Any) -> _Ask:
 
     def ask(anchor: int, text: bytes, start: int, end: int) -> _Spans:
         found = ways[anchor](text, start, end)
-        return [found.span(group) for group in range(compiled.groups + 1)] if found else [_NOWHERE]
+        return [found.span(group) for group in range(compiled.groups + 1)] if found else [NOWHERE]
 
     return ask

@@ -14,7 +14,7 @@ import ahocorasick_rs
 from penumbra import rules
 from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
-from penumbra.linear import LinearText
+from penumbra.linear import NOWHERE, LinearText
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders import printed
@@ -313,8 +313,10 @@ class Redactor:
             if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
             glance, matches = stands.glance, stands.glance.matches
-            if matches is not None and matches.match(data, start, start + glance.reach) is None:
-                continue
+            if matches is not None:
+                end = min(start + glance.reach, len(data))
+                if matches.here(data, start, end)[0] == NOWHERE:
+                    continue
             if begun := _begun(glance, data, start, done):
                 yield from begun
                 if stands.bounded:
