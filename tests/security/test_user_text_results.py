@@ -18,6 +18,7 @@ from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
+from support.apis import APIS, BY_ID
 from support.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
@@ -25,51 +26,19 @@ EXAMPLES: list[dict[str, Any]] = rules.load("user_results.yaml")["examples"]
 WITH = [one for one in EXAMPLES if one["results"]]
 
 
-def contents(said: str, text: str) -> list[tuple[str, str]]:
-    return [("user", "hi"), ("assistant", said), ("user", text)]
+FORMS = [api.id for api in APIS]
 
 
-def anthropic(said: str, text: str) -> dict[str, Any]:
-    found = [{"role": role, "content": [{"type": "text", "text": one}]} for role, one in contents(said, text)]
-    return {"model": "claude-haiku-4-5", "max_tokens": 9, "messages": found}
+def form(api: str, said: str, text: str) -> dict[str, Any]:
+    """A conversation in which the user's last text has results."""
+    turns: list[Any] = [("user", "hi"), ("said", said), ("user", text)]
+    if api == "anthropic-messages":
+        turns = [(kind, [{"type": "text", "text": one}]) for kind, one in turns]
+    return {"model": "claude-haiku-4-5", BY_ID[api].member: BY_ID[api].written(turns)}
 
 
 def chat(said: str, text: str) -> dict[str, Any]:
-    return {"model": "m", "messages": [{"role": role, "content": one} for role, one in contents(said, text)]}
-
-
-def responses(said: str, text: str) -> dict[str, Any]:
-    found = [
-        {
-            "role": role,
-            "content": [{"type": "output_text" if role == "assistant" else "input_text", "text": one}],
-        }
-        for role, one in contents(said, text)
-    ]
-    return {"model": "m", "input": found}
-
-
-def gemini(said: str, text: str) -> dict[str, Any]:
-    roles = {"assistant": "model"}
-    return {
-        "contents": [
-            {"role": roles.get(role, role), "parts": [{"text": one}]} for role, one in contents(said, text)
-        ]
-    }
-
-
-def converse(said: str, text: str) -> dict[str, Any]:
-    return {"messages": [{"role": role, "content": [{"text": one}]} for role, one in contents(said, text)]}
-
-
-FORMS: dict[str, Any] = {
-    "anthropic-messages": anthropic,
-    "openai-chat": chat,
-    "openai-responses": responses,
-    "gemini": gemini,
-    "bedrock-converse": converse,
-    "ollama-chat": chat,
-}
+    return form("openai-chat", said, text)
 
 
 def passages(document: Document) -> list[Passage]:
@@ -106,7 +75,7 @@ def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) 
     document = Document(json.dumps(chat(example["said"], text)["messages"]).encode())
     at = passages(document)[-1].start
     text = f"{text[:at]}a €\n{old}\nDB_PASSWORD={PASSWORD} \\ {GITHUB}{text[at + len(old) :]}"
-    data = json.dumps(FORMS[api](example["said"], text), indent=1).encode().replace(b"<", rb"\u003c")
+    data = json.dumps(form(api, example["said"], text), indent=1).encode().replace(b"<", rb"\u003c")
     done = sent(api, data)
     body = json.loads(done.body)
     assert PASSWORD not in done.body.decode()
@@ -114,7 +83,7 @@ def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) 
     marks = PATTERN.findall(json.dumps(body))
     assert len(marks) == 2
     clean = text.replace(PASSWORD, marks[0]).replace(GITHUB, marks[1])
-    assert body == FORMS[api](example["said"], clean)
+    assert body == form(api, example["said"], clean)
     start = (
         data.index(
             json.dumps(text[: at + 1].replace("<", "\x00"))[1:-1].replace("\\u0000", r"\u003c").encode()
@@ -151,7 +120,7 @@ LOG = "".join(f"\x1b[32mstep {number % 3}\x1b[0m done      \n" for number in ran
 def test_what_is_certain_is_shortened_as_a_result(api: str) -> None:
     said = '<tool_call>{"name": "sh", "arguments": {}}</tool_call>'
     text = f"<tool_response>\n{LOG}</tool_response>"
-    data = json.dumps(FORMS[api](said, text)).encode()
+    data = json.dumps(form(api, said, text)).encode()
     done = sent(api, data)
     assert len(done.body) < len(data) / 2
     assert "ERROR: it broke" in done.body.decode()

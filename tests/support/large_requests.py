@@ -2,143 +2,67 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
+
+from support.apis import BY_ID, Turn
 
 Body = dict[str, Any]
 
 
-def _turns(
-    calls: Sequence[Any], results: Sequence[Any], *, apart: bool
-) -> Iterable[tuple[list[Any], list[Any]]]:
-    if not apart:
-        return [(list(calls), list(results))]
-    return [([call], [result]) for call, result in zip(calls, results, strict=True)]
+def _merged(messages: list[Body]) -> list[Body]:
+    """Calls made at once stand in one message, and so do results where the API has them in messages of the user."""
+    merged: list[Body] = []
+    for message in messages:
+        key = next(
+            (key for key in ("tool_calls", "content", "parts") if isinstance(message.get(key), list)), ""
+        )
+        before = merged[-1] if merged else {}
+        if key and before.get("role") == message["role"] and isinstance(before.get(key), list):
+            before[key] = [*before[key], *message[key]]
+        else:
+            merged.append({**message})
+    return merged
 
 
-def _text(number: int, padding: str) -> str:
-    return f"result {number} says\nso much of {number}\n{padding}"
+def _named(api: str, message: Body, ids: bool) -> Body:
+    """A message whose call or result says (`ids`) or doesn't say to which call it belongs."""
+    if api == "openai-chat" and not ids:
+        if message["role"] == "tool":
+            number = int(message["tool_call_id"].removeprefix("call_"))
+            return {"role": "tool", "content": message["content"], "name": f"t{number % 7}"}
+        return {**message, "tool_calls": [{**call, "id": ""} for call in message["tool_calls"]]}
+    if api == "gemini" and ids:
+        ((kind, part),) = message["parts"][0].items()
+        number = part["args"]["n"] if kind == "functionCall" else part["response"]["output"].split()[1]
+        return {**message, "parts": [{kind: {**part, "id": f"g{number}"}}]}
+    if api == "ollama-chat" and not ids:
+        return {name: value for name, value in message.items() if name != "tool_name"}
+    return message
 
 
-def anthropic(order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = "") -> Body:
-    numbers = list(order)
-    calls = [
-        {"type": "tool_use", "id": f"toolu_{n:020d}", "name": f"t{n % 7}", "input": {"n": n}}
-        for n in sorted(numbers)
-    ]
-    results = [
-        {"type": "tool_result", "tool_use_id": f"toolu_{n:020d}", "content": _text(n, padding)}
-        for n in numbers
-    ]
-    messages: list[Any] = [{"role": "user", "content": "go"}]
-    for made, given in _turns(calls, results, apart=apart):
-        messages += [{"role": "assistant", "content": made}, {"role": "user", "content": given}]
-    tools = [{"name": "t0", "input_schema": {"type": "object"}}]
-    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": tools, "messages": messages}
-
-
-def openai_chat(order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = "") -> Body:
-    numbers = list(order)
-    calls = [
-        {
-            "id": f"call_{n}" if ids else "",
-            "type": "function",
-            "function": {"name": f"t{n % 7}", "arguments": json.dumps({"n": n})},
-        }
-        for n in sorted(numbers)
-    ]
-    results = [
-        {
-            "role": "tool",
-            "content": _text(n, padding),
-            **({"tool_call_id": f"call_{n}"} if ids else {"name": f"t{n % 7}"}),
-        }
-        for n in numbers
-    ]
-    messages: list[Any] = [{"role": "user", "content": "go"}]
-    for made, given in _turns(calls, results, apart=apart):
-        messages += [{"role": "assistant", "content": None, "tool_calls": made}, *given]
-    return {
-        "model": "gpt-5",
-        "tools": [{"type": "function", "function": {"name": "t0"}}],
-        "messages": messages,
-    }
-
-
-def openai_responses(
-    order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = ""
+def _body(
+    api: str, order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = ""
 ) -> Body:
+    """A request with a result for each number, in this order; `apart`: each in a turn of its own."""
     numbers = list(order)
-    calls = [
-        {
-            "type": "function_call",
-            "call_id": f"call_{n}",
-            "name": f"t{n % 7}",
-            "arguments": json.dumps({"n": n}),
-        }
-        for n in sorted(numbers)
+    calls: list[Turn] = [("call", f"call_{n}", f"t{n % 7}", {"n": n}) for n in sorted(numbers)]
+    results: list[Turn] = [
+        ("result", f"call_{n}", f"result {n} says\nso much of {n}\n{padding}", f"t{n % 7}") for n in numbers
     ]
-    results = [
-        {"type": "function_call_output", "call_id": f"call_{n}", "output": _text(n, padding)} for n in numbers
-    ]
-    items: list[Any] = [{"type": "message", "role": "user", "content": "go"}]
-    for made, given in _turns(calls, results, apart=apart):
-        items += made + given
-    return {"model": "gpt-5", "tools": [{"type": "function", "name": "t0"}], "input": items}
-
-
-def gemini(order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = "") -> Body:
-    numbers = list(order)
-
-    def told(n: int) -> dict[str, Any]:
-        return {"name": f"t{n % 7}", **({"id": f"g{n}"} if ids else {})}
-
-    calls = [{"functionCall": {**told(n), "args": {"n": n}}} for n in sorted(numbers)]
-    results = [{"functionResponse": {**told(n), "response": {"output": _text(n, padding)}}} for n in numbers]
-    contents: list[Any] = [{"role": "user", "parts": [{"text": "go"}]}]
-    for made, given in _turns(calls, results, apart=apart):
-        contents += [{"role": "model", "parts": made}, {"role": "user", "parts": given}]
-    return {"tools": [{"functionDeclarations": [{"name": "t0"}]}], "contents": contents}
-
-
-def bedrock(order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = "") -> Body:
-    numbers = list(order)
-    calls = [
-        {"toolUse": {"toolUseId": f"t{n}", "name": f"t{n % 7}", "input": {"n": n}}} for n in sorted(numbers)
-    ]
-    results = [
-        {"toolResult": {"toolUseId": f"t{n}", "content": [{"text": _text(n, padding)}]}} for n in numbers
-    ]
-    messages: list[Any] = [{"role": "user", "content": [{"text": "go"}]}]
-    for made, given in _turns(calls, results, apart=apart):
-        messages += [{"role": "assistant", "content": made}, {"role": "user", "content": given}]
-    tool = {"toolSpec": {"name": "t0", "inputSchema": {"json": {"type": "object"}}}}
-    return {"toolConfig": {"tools": [tool]}, "messages": messages}
-
-
-def ollama(order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = "") -> Body:
-    numbers = list(order)
-    calls = [{"function": {"name": f"t{n % 7}", "arguments": {"n": n}}} for n in sorted(numbers)]
-    results = [
-        {"role": "tool", "content": _text(n, padding), **({"tool_name": f"t{n % 7}"} if ids else {})}
-        for n in numbers
-    ]
-    messages: list[Any] = [{"role": "user", "content": "go"}]
-    for made, given in _turns(calls, results, apart=apart):
-        messages += [{"role": "assistant", "content": "", "tool_calls": made}, *given]
-    return {
-        "model": "llama3",
-        "tools": [{"type": "function", "function": {"name": "t0"}}],
-        "messages": messages,
-    }
+    pairs = [turn for pair in zip(calls, results, strict=True) for turn in pair]
+    written = BY_ID[api].written(pairs if apart else [*calls, *results])
+    prompt = BY_ID[api].write(("user", "go"))
+    said = [prompt, *_merged([_named(api, message, ids) for message in written])]
+    return {"model": "m", **BY_ID[api].rest, BY_ID[api].member: said}
 
 
 MAKERS: dict[str, tuple[Callable[..., Body], str]] = {
-    "anthropic": (anthropic, "/v1/messages"),
-    "openai_chat": (openai_chat, "/v1/chat/completions"),
-    "openai_responses": (openai_responses, "/v1/responses"),
-    "gemini": (gemini, "/v1beta/models/gemini-2.5-pro:generateContent"),
-    "bedrock": (bedrock, "/model/anthropic.claude-sonnet-4-5/converse"),
-    "ollama": (ollama, "/api/chat"),
+    "anthropic": (partial(_body, "anthropic-messages"), "/v1/messages"),
+    "openai_chat": (partial(_body, "openai-chat"), "/v1/chat/completions"),
+    "openai_responses": (partial(_body, "openai-responses"), "/v1/responses"),
+    "gemini": (partial(_body, "gemini"), "/v1beta/models/gemini-2.5-pro:generateContent"),
+    "bedrock": (partial(_body, "bedrock-converse"), "/model/anthropic.claude-sonnet-4-5/converse"),
+    "ollama": (partial(_body, "ollama-chat"), "/api/chat"),
 }

@@ -6,7 +6,6 @@ import hashlib
 import json
 import random
 import re
-import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from support.agents.raw import Conversation
 from support.agents.requests import assert_bytes_kept, hidden_results, result_texts
 from support.apis import chat
 from support.compressor_service import Does, Service
+from support.mitm.web import free_port
 from support.upstream import turn
 
 TOOLS = [
@@ -402,12 +402,6 @@ def test_what_no_login_can_fit_is_told_at_the_start_and_once_for_a_host(start: S
         assert len(forwarded(upstream)[-1]) < 200
     told = r"the provider openai takes no credential of clients of api\.anthropic\.com:\d+, only of those of"
     assert len(re.findall(told, proxy.log())) == 1
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_alone(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from support.agents.model import Model
 from support.mitm import Mitmdump, eventually
+from support.mitm.web import free_port
 from support.upstream.script import ToolCall, turn
 
 HOSTILE = "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
@@ -28,12 +28,6 @@ LOG = "\n".join(
     ]
 )
 REQUEST = "POST", "https://api.anthropic.com/v1/messages"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Page:

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from proxy.page.conftest import HOSTILE, LOG, SECRET, Page, free_port
+from proxy.page.conftest import HOSTILE, LOG, SECRET, Page
 from support.agents.model import CAP, ask, log
 from support.agents.websocket_caller import Talker
 from support.mitm import ADDON, eventually
+from support.mitm.web import free_port
 
 
 def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page):

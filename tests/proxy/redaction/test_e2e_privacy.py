@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from penumbra.redaction.placeholder import PATTERN
 from support.agents.apis import CLIENTS
 from support.agents.disk import PATH, Disk, give_tools
 from support.agents.model import CAP, log, refs
-from support.mitm import Mitmdump
+from support.mitm.web import Mitmweb
 from support.planted import GITHUB, PASSWORD, anthropic
 from support.upstream import ToolCall, turn
 
@@ -112,25 +111,10 @@ def test_blank_flows(name: str, stream: bool, play: Any, upstream: Any, tmp_path
         assert text.encode() not in data
 
 
-class Mitmweb(Mitmdump):
-    """mitmweb instead of mitmdump."""
-
-    web_port = 0
-
-    def command_line(self) -> list[str]:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.web_port = found.getsockname()[1]
-        program, *rest = super().command_line()
-        more = {"web_port": str(self.web_port), "web_open_browser": "false", "web_password": "pass"}
-        options = [part for name, value in more.items() for part in ("--set", f"{name}={value}")]
-        return [program.replace("mitmdump", "mitmweb"), *rest, *options]
-
-    def web(self, path: str) -> bytes:
-        """What its own interface answers."""
-        url = f"http://127.0.0.1:{self.web_port}{path}?token=pass"
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=30) as answer:
-            return bytes(answer.read())
+def web(running: Mitmweb, path: str) -> bytes:
+    """What mitmweb's own interface answers."""
+    with urllib.request.urlopen(running.address(path), timeout=30) as answer:
+        return bytes(answer.read())
 
 
 @pytest.mark.parametrize("blank", ["off", "secrets", "all"])
@@ -146,10 +130,10 @@ def test_mitmweb(
             answer = client.post(f"{api.host}/v1/messages", json=body, headers=api.headers(api_key))
             assert answer.status_code == 200
             assert b"Understood" in answer.content
-        flows = json.loads(running.web("/flows"))
+        flows = json.loads(web(running, "/flows"))
         parts = ("request", "response")
         contents = [
-            [running.web(f"/flows/{flow['id']}/{part}/content.data") for part in parts] for flow in flows
+            [web(running, f"/flows/{flow['id']}/{part}/content.data") for part in parts] for flow in flows
         ]
     finally:
         running.stop()

@@ -2,75 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import random
-import re
-import socket
-import sys
-import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
-from support.mitm import Mitmdump
-
-IS_11 = metadata.version("mitmproxy").startswith("11.")
-PASSWORD = "a-password-of-the-tests"
-
-
-def free_port() -> int:
-    """None of those that the system gives to whoever asks for any: the proxy itself, started in between."""
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-
-
-@dataclass
-class Mitmweb(Mitmdump):
-    """As a user starts it, without a browser."""
-
-    web_port: int = 0
-
-    def command_line(self) -> list[str]:
-        self.web_port = self.web_port or free_port()
-        _, *arguments = super().command_line()
-        options = {"web_open_browser": "false", "web_port": str(self.web_port)}
-        options |= {} if IS_11 else {"web_password": PASSWORD}
-        more = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
-        drop = arguments.index("flow_detail=0")
-        return [
-            str(Path(sys.executable).with_name("mitmweb")),
-            *arguments[: drop - 1],
-            *arguments[drop + 1 :],
-            *more,
-        ]
-
-    def _ready(self, earlier: int) -> re.Match[str] | None:
-        if "Penumbra is active" not in self.log()[earlier:]:
-            return None
-        return re.compile(r"proxy listening at [^\n]*?:(\d{2,5})\b").search(self.log(), earlier)
-
-    def address(self, path: str = "/") -> str:
-        """Of its page."""
-        token = "" if IS_11 else f"?token={PASSWORD}"
-        return f"http://127.0.0.1:{self.web_port}{path}{token}"
-
-    def text(self, flow: str, part: str, view: str = "auto") -> tuple[str, str]:
-        """What its page gets of a flow's `request` or `response`: the name of the view, and the text."""
-        path = f"/flows/{flow}/{part}/content/{quote(view)}.json"
-        with urllib.request.urlopen(self.address(path), timeout=30) as response:
-            told: dict[str, Any] = json.load(response)
-        if "text" in told:
-            return told["view_name"], told["text"]
-        lines = ("".join(text for _, text in line) for line in told["lines"])
-        return told["description"], "\n".join(lines)
+from support.mitm.web import Mitmweb
 
 
 @pytest.fixture
@@ -86,6 +23,3 @@ def mitmweb(upstream: Any, confdir: Path, tmp_path: Path) -> Any:
     yield start
     for each in made:
         each.stop()
-
-
-Start = Callable[..., Mitmweb]
