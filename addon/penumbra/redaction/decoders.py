@@ -77,15 +77,6 @@ class Decoder:
         return span._replace(sure=span.sure and not apart, quote=self.quote or span.quote)
 
 
-def _one(view: Callable[[bytes], View | None]) -> Callable[[bytes], Iterator[View]]:
-    def views(data: bytes) -> Iterator[View]:
-        found = view(data)
-        if found is not None:
-            yield found
-
-    return views
-
-
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
@@ -435,10 +426,10 @@ class Sign(IntEnum):
 
 
 DECODERS = {
-    Sign.DISGUISE: Decoder(DISGUISE.pattern, _one(undisguised), has_quotes=True),
-    Sign.JOINT: Decoder(JOINTS.pattern, _one(joined)),
+    Sign.DISGUISE: Decoder(DISGUISE.pattern, undisguised, has_quotes=True),
+    Sign.JOINT: Decoder(JOINTS.pattern, joined),
     Sign.ENCODED: Decoder(_of_text(), _encoded, label="encoded-secret"),
-    Sign.QUOTED: Decoder(QUOTED.pattern, _one(unquoted), has_quotes=True),
+    Sign.QUOTED: Decoder(QUOTED.pattern, unquoted, has_quotes=True),
     Sign.DUMP: Decoder(_DUMP, _dumped),
     Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: Decoder(_WIDE_SIGN, _wide),

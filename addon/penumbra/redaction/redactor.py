@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import ahocorasick_rs
 
@@ -134,38 +134,33 @@ class _Stands:
         return Glance.of(self.begins)
 
 
-def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder]]:
-    """The owners of each anchor."""
-    owners: dict[bytes, list[Rule | Finder]] = {}
-    for owner in everyone:
-        for anchor in owner.anchors:
-            owners.setdefault(anchor, []).append(owner)
-    return owners
-
-
-@cache
-def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
-    """The anchors that no rules change, made once for all sets of rules."""
-    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS))
-    return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
+_FINDERS: tuple[Finder, ...] = (
+    *FINDERS,
+    KEYS,
+    *KEY_FORMATS,
+    COLUMNS,
+    *RECORDS,
+    SQL_ROWS,
+    TRANSCRIPTS,
+    USER_LISTS,
+)
 
 
 @lru_cache(maxsize=2)
 def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.BytesAhoCorasick]:
     """The owners of each anchor and what finds the anchors, made once for all engines with the same rules."""
-    finders = _of_finders()
-    stands: dict[bytes, _Stands] = {}
-    for anchor, those in _owners(rules).items():
-        shared = finders.get(anchor)
-        stands[anchor] = _Stands.of([*those, *shared[0]] if shared else those)
-    for anchor, (_, stands_alone) in finders.items():
-        stands.setdefault(anchor, stands_alone)
+    owners: dict[bytes, list[Rule | Finder]] = {}
+    everyone: tuple[Rule | Finder, ...] = (*rules, *_FINDERS)
+    for owner in everyone:
+        for anchor in owner.anchors:
+            owners.setdefault(anchor, []).append(owner)
     # A DFA takes 17 MB instead of 2 and is built in 30 ms instead of 5. Alone on its processor it reads half
     # as fast again; beside other work, which takes its cache, a text takes a sixth longer. (Vectorscan reads
     # the patterns of the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken lines
     # need the anchors all the same.)
     kind = ahocorasick_rs.Implementation.ContiguousNFA
-    return list(stands.values()), ahocorasick_rs.BytesAhoCorasick(list(stands), implementation=kind)
+    automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
+    return list(map(_Stands.of, owners.values())), automaton
 
 
 class Redactor:
@@ -217,18 +212,16 @@ class Redactor:
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
         """Redacts until nothing is left to redact, so that a second call changes nothing."""
         counts: Counter[str] = Counter()
-        values: dict[str, str] = {}
-        rules: dict[str, str] = {}
-        sure: dict[str, str] = {}
+        scan = Scan(text)
         for _ in range(_PASSES):
             spans = self._spans(data, hint, again=bool(counts))
             if not spans:
                 break
             counts.update(span.rule for span in spans)
-            data = self._replace(data, spans, values, rules, sure)
+            data = self._replace(data, spans, scan)
         if not counts:
-            return Scan(text)
-        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values, rules, sure)
+            return scan
+        return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
         """The secrets of a text. `again`: it was searched before, but for the placeholders in it."""
@@ -270,13 +263,13 @@ class Redactor:
 
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
         """Return what placeholders stand in or beside: anybody may write one, and it protects nothing."""
-        view = without(data, placeholder.PATTERN_BYTES)
-        if view is None:
-            return []
-        gaps = placeholder.Gaps(data, placeholder.spans(data))
-        found = (span for span in self._shown(view.data, hint) if gaps.concern(span))
-        whole = (gaps.whole(span, view.data) for span in found)
-        return [span.at(*view.origin(span.start, span.end)) for span in whole]
+        hidden: list[Span] = []
+        for view in without(data, placeholder.PATTERN_BYTES):
+            gaps = placeholder.Gaps(data, placeholder.spans(data))
+            found = (span for span in self._shown(view.data, hint) if gaps.concern(span))
+            whole = (gaps.whole(span, view.data) for span in found)
+            hidden += [span.at(*view.origin(span.start, span.end)) for span in whole]
+        return hidden
 
     def _seen(self, data: bytes, hint: Hint, shown: frozenset[Sign]) -> list[Span]:
         low = data.lower()
@@ -332,23 +325,17 @@ class Redactor:
             else:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
-    def _replace(
-        self,
-        data: bytes,
-        spans: list[Span],
-        values: dict[str, str],
-        rules: dict[str, str],
-        sure: dict[str, str],
-    ) -> bytes:
+    def _replace(self, data: bytes, spans: list[Span], scan: Scan) -> bytes:
+        """The text with placeholders, whose values are added to `scan`."""
         pieces: list[bytes] = []
         at = 0
         for span in spans:
             value = data[span.start : span.end]
             mark = placeholder.make(span.label, self._key, value)
-            spelt = values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
+            spelt = scan.values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
             if span.sure or is_unmistakable(spelt, Strength.PASSWORD):
-                sure[mark] = spelt
-            rules.setdefault(mark, span.rule)
+                scan.sure[mark] = spelt
+            scan.rules.setdefault(mark, span.rule)
             pieces += (data[at : span.start], span.quote, mark.encode("ascii"), span.quote)
             at = span.end
         pieces.append(data[at:])

@@ -120,11 +120,10 @@ class View:
         return self._origins[index] + offset, self._origins[index] + offset + 1
 
 
-def undisguised(data: bytes) -> View | None:
-    """The view of a text; None if it wears no disguise."""
-    if DISGUISE.search(data) is None:
-        return None
-    return _build(data, _disguises(data), FAR)
+def undisguised(data: bytes) -> Iterator[View]:
+    """Yield the view of a text that wears disguises."""
+    if DISGUISE.search(data) is not None:
+        yield from _build(data, _disguises(data), FAR)
 
 
 def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
@@ -160,8 +159,8 @@ def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
             run = backslashes.end() if backslashes else start
 
 
-def without(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
-    """The view of a text without what matches a pattern; None if nothing does."""
+def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
+    """Yield the view of a text without what matches a pattern, if anything does."""
     return _build(data, pattern.finditer(data), len(data))
 
 
@@ -224,7 +223,7 @@ class Making:
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 
-def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int) -> View | None:
+def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int) -> Iterator[View]:
     made, at = Making(data), 0
     for match in disguises:
         start, end = match.span()
@@ -235,10 +234,9 @@ def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int
         if letter:
             made.piece(letter, start, end - start)
         at = end
-    if not at:
-        return None
-    made.stretch(at, min(len(data), at + reach))
-    return made.view()
+    if at:
+        made.stretch(at, min(len(data), at + reach))
+        yield made.view()
 
 
 _NEW_LINE = rb"(?:\\?\r?\n|\\+n)"
@@ -266,16 +264,13 @@ def _is_of_one_depth(joint: bytes) -> bool:
     return closing == len(behind) - len(behind.rstrip(b"\\"))
 
 
-def joined(data: bytes) -> View | None:
-    """The view of what stands around halves that a program puts together, in one piece. Returns None if there
-    are none."""
+def joined(data: bytes) -> Iterator[View]:
+    """Yield the view of what stands around halves that a program puts together, in one piece."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)
         if _is_of_one_depth(joint[0]) and not _KEY.match(data, joint.end())
     ]
-    if not joints:
-        return None
     made = Making(data)
     meet = []
     at = 0
@@ -283,8 +278,9 @@ def joined(data: bytes) -> View | None:
         made.near(at, start)
         meet.append(made.size)
         at = end
-    made.stretch(at, min(len(data), at + AROUND))
-    return made.view(meet)
+    if joints:
+        made.stretch(at, min(len(data), at + AROUND))
+        yield made.view(meet)
 
 
 _WRAP = re.compile(
@@ -306,8 +302,8 @@ _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 
-def unquoted(data: bytes) -> View | None:
-    """The view of a text with what was quoted for an address read as it was; None if nothing was."""
+def unquoted(data: bytes) -> Iterator[View]:
+    """Yield the view of a text with what was quoted for an address read as it was."""
     made = Making(data)
     at = 0
     for run in _QUOTED_RUN.finditer(data):
@@ -324,7 +320,6 @@ def unquoted(data: bytes) -> View | None:
             else:
                 made.piece(piece[0], start, 0)
         at = run.end()
-    if not at:
-        return None
-    made.stretch(at, len(data))
-    return made.view()
+    if at:
+        made.stretch(at, len(data))
+        yield made.view()
