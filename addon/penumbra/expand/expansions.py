@@ -85,8 +85,20 @@ class Expansions:
         if wire is None:
             _say_unread(format_name)
             return None
-        prepared = await self._prepare(wire, format_name, document, caller, conditions, before)
-        await self._take_out_orphans(wire, document, caller)
+        owner, any_orphan = _owner(format_name, caller), orphan_key(caller.owner, "")
+        reasoning = wire.reasoning(document)
+        history, named = await self._history(wire, document, caller, owner, before)
+        past = await self._exchanges.get([*history.all_keys(), *([any_orphan] if reasoning else ())])
+        if named is not None:
+            past[history.keys[0]] = named
+        prepared = await self._prepare(
+            wire, document, caller, conditions, before, history, owner, named, past
+        )
+        if any_orphan in past:
+            # Remains of broken-off responses, which the provider refuses ever after.
+            keys = {thought.index: orphan_key(caller.owner, thought.known_by) for thought in reasoning}
+            orphans = await self._exchanges.get(keys.values())
+            wire.take_out(document, [index for index, key in keys.items() if key in orphans])
         await self._name_latest(wire, document, caller)
         return prepared
 
@@ -104,32 +116,22 @@ class Expansions:
         if exchange.hidden is not None and exchange.hidden.response_id:
             document.replace(named, exchange.hidden.response_id)
 
-    async def _take_out_orphans(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """Remove remains of broken-off responses, which the provider refuses ever after."""
-        reasoning, scope = wire.reasoning(document), caller.owner
-        if not reasoning or not await self._exchanges.get([orphan_key(scope, "")]):
-            return
-        keys = {thought.index: orphan_key(scope, thought.known_by) for thought in reasoning}
-        exchanges_by_key = await self._exchanges.get(keys.values())
-        wire.take_out(document, [index for index, key in keys.items() if key in exchanges_by_key])
-
     async def _prepare(
         self,
         wire: ApiFormat,
-        format_name: str,
         document: Document,
         caller: Caller,
         conditions: Conditions,
         before: Chain | None,
+        history: History,
+        owner: bytes,
+        named: PastResponse | None,
+        past: Mapping[bytes, PastResponse],
     ) -> Prepared | None:
+        """`past`: responses of the history; `named`: the one that the request names."""
         tools = wire.tools(document)
-        owner = _owner(format_name, caller)
-        history, named = await self._history(wire, document, caller, owner, before)
         if reference.name_for(tools) is None and not history.is_elsewhere:
             return None
-        past = await self._exchanges.get(history.all_keys())
-        if named is not None:
-            past[history.keys[0]] = named
         name = reference.name_for(tools) or (named.tool if named else "")
         if not name:
             return None
