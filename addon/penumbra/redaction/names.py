@@ -82,7 +82,9 @@ def is_program_name(value: str) -> bool:
         return True
     if len(words) < 2:
         return is_program_word(words[0]) and len(humps) == 2 and humps[1].isdigit() and len(humps[1]) == 1
-    if sum(map(len, words)) < _LEAST_MEAN * len(words) or _has_random_figures(humps):
+    # Names have one number beside their widths.
+    numbers = sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps)
+    if sum(map(len, words)) < _LEAST_MEAN * len(words) or numbers > 1:
         return False
     known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and is_program_word(word))
     return known >= _SHARE * sum(map(len, words))
@@ -115,11 +117,6 @@ def _is_word(part: str) -> bool:
 def _ends_as_chosen(value: str) -> bool:
     figures = _FIGURES.search(value)
     return figures is not None and figures[0] not in _WIDTHS
-
-
-def _has_random_figures(humps: list[str]) -> bool:
-    """Return whether several numbers stand in it that are no widths: names have one."""
-    return sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps) > 1
 
 
 def _is_versioned(parts: list[str]) -> bool:

@@ -83,7 +83,7 @@ def entropy(value: str) -> float:
     """Shannon entropy in bits per character."""
     total = len(value)
     if total > _SHORT:
-        return -sum([_bits(count, total) for count in Counter(value).values()])
+        return -sum([count / total * math.log2(count / total) for count in Counter(value).values()])
     # A short text is faster to count character by character.
     bits = _bits_by_count(total)
     return -sum([bits[value.count(char)] for char in dict.fromkeys(value)])
@@ -91,12 +91,8 @@ def entropy(value: str) -> float:
 
 @lru_cache(maxsize=_SHORT + 1)
 def _bits_by_count(total: int) -> tuple[float, ...]:
-    return (0.0, *(_bits(count, total) for count in range(1, total + 1)))
-
-
-def _bits(count: int, total: int) -> float:
-    """Return what a character that is so many of all adds to their entropy, below zero."""
-    return count / total * math.log2(count / total)
+    """What a character that is so many of all adds to their entropy, below zero, by its number."""
+    return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:

@@ -387,7 +387,9 @@ class Assignments:
         """`--password value`, `["--password", "value"]`."""
         for match in FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
-            if flag is None or not _is_option(data, match.start()):
+            at = match.start()
+            # An option begins a word.
+            if flag is None or (at and data[at - 1] not in b" \t\n\"'[,="):
                 continue
             name = self._names.judge(flag[0].decode("latin-1"))
             value = flag_value(data, flag.end())
@@ -451,10 +453,6 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
     if data[end : end + 1] == b")":
         return before[-1:] == b"(" and _DIGEST_OF.search(before[-_LONGEST_DIGEST:]) is not None
     return not before or before[-1:] in b"\n\"'"
-
-
-def _is_option(data: bytes, at: int) -> bool:
-    return at == 0 or data[at - 1] in b" \t\n\"'[,="
 
 
 def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:

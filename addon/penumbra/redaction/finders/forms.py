@@ -183,7 +183,9 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     if value is not None:
         yield value
         return
-    if _has_value(data, end, end + _PAIR_REACH) and (value := _pair(data, begin, end)) is not None:
+    reach = end + _PAIR_REACH
+    may_be_pair = data.find(b"alue", end, reach) >= 0 or data.find(b"ALUE", end, reach) >= 0
+    if may_be_pair and (value := _pair(data, begin, end)) is not None:
         yield value
     follows = data[end : end + 1]
     if (value := tagged_value(data, begin, end)) is not None:
@@ -198,10 +200,6 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
         yield Value(*glued.span(1), Style.APART)
     if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
         yield value
-
-
-def _has_value(data: bytes, start: int, end: int) -> bool:
-    return data.find(b"alue", start, end) >= 0 or data.find(b"ALUE", start, end) >= 0
 
 
 def changed_value(data: bytes, value: Value) -> Value | None:
@@ -300,14 +298,11 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
     short = read(data, at, b"", Style.CODE, RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
-    if short and operator == b":" and data[short.end : short.end + 1] == b")" and _is_aside(data, begin):
+    is_closed = short and operator == b":" and data[short.end : short.end + 1] == b")"
+    if short and is_closed and data[begin - 2 : begin] == b" (":
+        # What stands in brackets after a word: `ssh web1 (password: …)`.
         return short._replace(style=Style.PROSE)
     return short
-
-
-def _is_aside(data: bytes, begin: int) -> bool:
-    """Return whether the name begins what stands in brackets after a word: `ssh web1 (password: …)`."""
-    return data[begin - 2 : begin] == b" ("
 
 
 def _printed(data: bytes, begin: int, value: Value) -> Value | None:

@@ -124,15 +124,12 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
     """Return what is secret of the words that a command prints again."""
-    for line in (nested for word in argv for nested in _nested(word)) if depth < _DEEPEST else ():
-        if (name := _of_parts(parse(line), depth + 1)) is not None:
+    nested = (match for word in argv for match in _NESTED.finditer(word[:4_000]))
+    for match in nested if depth < _DEEPEST else ():
+        if (name := _of_parts(parse(match[1] or match[2]), depth + 1)) is not None:
             return name.name
     variables = (match for word in argv for match in _VARIABLE.finditer(word[:2_000]))
     return _strongest(match[1] or match[2] for match in variables)
-
-
-def _nested(word: str) -> Iterator[str]:
-    return (match[1] or match[2] for match in _NESTED.finditer(word[:4_000]))
 
 
 def _strongest(words: Iterable[str]) -> Name | None:
@@ -178,11 +175,6 @@ def programs() -> frozenset[str]:
     return frozenset(known["readers"]) | {
         name for word in first for name in word.split("|") if "*" not in name
     }
-
-
-def is_lone_secret(raw: bytes, name: Name) -> bool:
-    """Return whether what stands alone in a line, where a command prints a secret of that name, is one."""
-    return _is_value(raw, name, sure=True, in_json=False)
 
 
 def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
@@ -283,7 +275,7 @@ def _below(data: bytes, lines: Iterator[re.Match[bytes]], what: Printed) -> Iter
     """The values that are alone in their lines, up to the next prompt."""
     for line in islice(lines, _LINES):
         start, end = _alone(data, line)
-        if is_lone_secret(data[start:end], what.name):
+        if _is_value(data[start:end], what.name, sure=True, in_json=False):
             yield Span(start, end, what.name.label, "printed-secret", Rank.STRUCTURE)
 
 

@@ -190,7 +190,8 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
             framed = framed_value(data, at)
             return Value(*framed, style) if framed else None
         # Most values hold none of what one of them begins with.
-        cut = _PERCENT_END.search(data, at, match.end()) if _may_be_cut(match[0]) else None
+        may_be_cut = b"%" in match[0] or b"&" in match[0] or not match[0].isascii()
+        cut = _PERCENT_END.search(data, at, match.end()) if may_be_cut else None
         end = cut.start() if cut else match.end()
         while end > at and (data[end - 1] in _TRIM or _is_stray(data, at, end)):
             end -= 1
@@ -223,10 +224,6 @@ def may_be_secret(data: bytes, value: Value, strength: Strength = Strength.PASSW
 
 def _text(data: bytes, value: Value) -> str:
     return data[value.start : value.end].decode("utf-8", "replace")[:LONGEST_JUDGED]
-
-
-def _may_be_cut(run: bytes) -> bool:
-    return b"%" in run or b"&" in run or not run.isascii()
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:

@@ -408,10 +408,12 @@ class Restorer:
         at = self._passed
         for match, path in self._marks(text):
             value = self.values.of(path).get(match[0]) if path else None
-            if value is None or (self.how.in_lines and not _fits_patch(value)):
+            # A patch is made of lines with a sign in front: a value of several lines can't stand there.
+            if value is None or (self.how.in_lines and ("\n" in value or "\r" in value)):
                 continue
             self.used[match[0]] = value
-            out += (text[at : match.start()], value if self.freeform else json_escaped(value))
+            spelt = value if self.freeform else json.dumps(value, ensure_ascii=False)[1:-1]
+            out += (text[at : match.start()], spelt)
             at = match.end()
         out.append(text[at:])
         self._pieces, self._tail, self._waits = [], "", False
@@ -455,11 +457,6 @@ def restorer_of(
     if how is None or (freeform and how.member):
         return None
     return Restorer(values, folder, how, freeform)
-
-
-def json_escaped(value: str) -> str:
-    """The value as it is written inside of a JSON string, without the quotes."""
-    return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
 def may_become(text: str) -> bool:
@@ -528,11 +525,6 @@ def _is_header(line: str) -> bool:
 def _lines(texts: list[str]) -> Iterator[str]:
     for text in texts:
         yield from _ODD_BREAKS.sub("\n", text).split("\n")
-
-
-def _fits_patch(value: str) -> bool:
-    """A patch is made of lines with a sign in front: a value of several lines can't stand there."""
-    return "\n" not in value and "\r" not in value
 
 
 class _Doubled(ValueError):
