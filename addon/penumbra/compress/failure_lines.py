@@ -19,11 +19,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from penumbra.compress import stated_failures, time_budget
+from penumbra.compress import time_budget
 from penumbra.compress.critical_lines import (
     Severity,
-    candidates,
     critical_lines,
+    is_quoted,
+    is_stated,
+    is_warning,
     next_match,
     severity,
     severity_unless_passing,
@@ -68,8 +70,6 @@ _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
-_WARNS = re.compile(rb"\bWARN(?:ING)?\b|\b[A-Z]\w*Warning\b|(?i:\bwarn(?:ing)?\b) ?[\]:)|]")
-"""Statements that something is amiss but did not fail."""
 
 
 @dataclass(slots=True)
@@ -169,8 +169,8 @@ class FailureLines:
 
     def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
         how = severity_unless_passing(line)
-        is_bare = self.is_stated or stated_failures.is_quoted(line)
-        if how is not None and is_bare and not stated_failures.is_stated(line):
+        is_bare = self.is_stated or is_quoted(line)
+        if how is not None and is_bare and not is_stated(line):
             how = None
         if len(self._classes) >= _KINDS:
             self._classes.clear()
@@ -366,29 +366,13 @@ def _reasons(data: bytes) -> Iterator[Span]:
 def _units(data: bytes) -> Iterator[Span]:
     """Where things are said that may be failures: lines, and parts of long lines."""
     position = number = 0
-    lines = candidates(data, position)
-    while (span := next(lines, None)) is not None:
+    while (match := next_match(data, position)) is not None:
+        unit = _unit(data, position, *match)
+        yield unit
+        position = max(unit[1], match[1])
         number += 1
         if not number % time_budget.PIECE:
             time_budget.check()
-        left, end = span
-        start = data.rfind(b"\n", position, left) + 1
-        # A byte that is no character, such as half of a surrogate pair, ends the match.
-        is_line = (start or not position) and data[end : end + 1] in (b"", b"\n")
-        if is_line and end - start <= _LONGEST:
-            yield start, end
-            position = end
-            continue
-        # A candidate runs to its line's end: asked for each part, a long line would be read over and over.
-        while (match := next_match(data, position)) is not None and match[0] < end:
-            unit = _unit(data, position, *match)
-            yield unit
-            position = max(unit[1], match[1])
-            number += 1
-            if not number % time_budget.PIECE:
-                time_budget.check()
-        lines = candidates(data, max(position, end))
-        position = max(position, end)
 
 
 def _unit(data: bytes, position: int, left: int, right: int) -> Span:
@@ -471,7 +455,7 @@ def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list
 
 def warning(lines: Sequence[str]) -> list[int]:
     """Positions of the lines that warn of something."""
-    return [position for position, line in enumerate(lines) if _WARNS.search(encode(line[:_LONGEST]))]
+    return [position for position, line in enumerate(lines) if is_warning(encode(line[:_LONGEST]))]
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from penumbra.compress.critical_lines import critical_lines, is_critical
+from penumbra import rules
+from penumbra.compress.critical_lines import critical_lines, is_critical, is_stated, severity
 
 LINES = (
     "",
@@ -36,55 +38,14 @@ def test_all_critical_lines_are_those_of_each_line() -> None:
         assert list(critical_lines(lines)) == wanted, lines
 
 
-def test_failures_are_known_in_the_languages_that_tools_speak() -> None:
-    for line in (
-        "src/cart.c:41:12: Fehler: »preis« nicht deklariert",
-        "make: *** [Makefile:3: all] Fehler 2",
-        "bash: foo : commande introuvable",
-        "Échec de la connexion",
-        "Ошибка: нет такого файла",
-        "[117] 上传 ledger.tar 失败：拒绝访问",
-        "致命的なエラー: foo.h",
-        "오류: 파일이 없습니다",
-        "Illegal division by zero at lib/Cart.pm line 14.",
-    ):
-        assert is_critical(line), line
-    assert not is_critical("[116] Datei cart.tar wird übertragen … fertig (91 MB)")
-    assert not is_critical("[116] 上传 cart.tar 完成 (91 MB)")
-
-
 @pytest.mark.parametrize(
-    "line",
-    [
-        "Tests:       2 skipped, 900 total",
-        "      Tests  5 in 2 files (7)",
-        "Test Suites: 12 of 12 total",
-        "Ran 5 tests in 0.1s",
-        "TOTAL                 1200    120    90%",
-        "Total: 42",
-        "total: 42",
-        "Result = 7",
-        "Summary: 3 of 4 are new",
-    ],
+    "example", rules.load("failures.yaml")["examples"], ids=lambda example: example["line"]
 )
-def test_a_summary_line_is_critical(line: str) -> None:
-    assert is_critical(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tests/unit/a1.py",
-        "Tests/Unit/A1.cs",
-        "tests/data/img_0001.png",
-        "total 48",
-        "summary-2024.txt",
-        "Summary.2024.txt",
-        "test files/a1.txt",
-        "result_17.bin",
-        "test2 is here",
-    ],
-)
-def test_a_name_of_a_file_that_begins_like_a_summary_is_not_critical(line: str) -> None:
-    assert not is_critical(line)
-    assert list(critical_lines([line] * 3)) == []
+def test_an_example_is_what_it_says(example: dict[str, Any]) -> None:
+    line = example["line"]
+    assert is_critical(line) is example["critical"]
+    assert list(critical_lines([line] * 3)) == [0, 1, 2] * example["critical"]
+    if "severity" in example:
+        assert severity(line.encode()).name.lower() == example["severity"]
+    if "stated" in example:
+        assert is_stated(line.encode()) is example["stated"]

@@ -20,12 +20,10 @@ from enum import StrEnum
 from functools import cached_property, partial
 from itertools import groupby
 
-import re2
-
-from penumbra.compress import facts, failure_lines, selection, stated_failures
+from penumbra.compress import critical_lines, facts, failure_lines, selection
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
-from penumbra.compress.critical_lines import RUNNER, Severity
+from penumbra.compress.critical_lines import Severity
 from penumbra.compress.facts import Facts
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
@@ -103,28 +101,6 @@ _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _ST
 without an end: what a match has passed is not read again."""
 _LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
 """Texts that people wrote."""
-_COUNTED = (
-    r"[0-9][0-9,.]* (?:\w+ ){0,2}?(?i:(?:added|changed|destroyed|deleted|removed|updated|created|modified"
-    r"|unchanged|installed|imported|passe[ds]|passing|pass|failed|failing|fail|failures?|errors?|warnings?|skipped"
-    r"|pending|todo|ignored|measured|filtered|succeeded|successful|completed|total|tests?|specs?|suites?"
-    r"|assertions?|examples?|expectations?|expect\(\) calls|insertions?|deletions?|vulnerabilities|problems?"
-    r"|issues?|up[- ]to[- ]date|to (?:add|change|destroy|remove|upgrade)|affected|in set)\b)"
-)
-_SUMMARY = re2.compile(
-    (
-        # Counts of what was done, first in the line or after what they are of.
-        rf"(?m)^(?:[\w.-]+ +\| |{RUNNER})?[^\w\n]*(?:[\w ()-]{{1,40}}[:.,!][^\w\n]*){{0,2}}{_COUNTED}"
-        r"[^\n]{0,120}$"
-        # A verb that says so, and what it counts or how long it took.
-        r"|^[^\w\n]*(?:Ran|Checked|[Ff]ound|Compiled|[Aa]dded|[Rr]emoved|[Aa]udited|Installed|Resolved|Built"
-        r"|Finished|Fixed|Done|Successfully|Completed)\b[^\n]{0,60}[0-9][^\n]{0,80}$"
-        r"|^[^\n]{0,60}\b(?i:done|finished|completed?|built|compiled|success(?:ful|fully)?|succeeded)\b[^\n]{0,40}"
-        r" in [0-9][0-9.:]* ?(?:ms|s|sec|seconds?|m|min|minutes?)\b[^\n]{0,20}$"
-    ).encode()
-)
-"""A line in which a program says how it ended."""
-_WARNING = re2.compile(rb"(?m)^[^\n]{0,200}[\w)]\.\w{1,8}[:(][^\n]{0,120}?\b(?i:warn(?:ing)?)\b[^\n]*$")
-"""A warning about a place in a file."""
 _KEY = re.compile(rb'"[^"\\\n]{1,60}"')
 _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
@@ -267,7 +243,7 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
     failure. `above`: what says of what a line is."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
-    if runs and not source.is_error and not call.mixed and stated_failures.none(data):
+    if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
         return FailureLines()
     data = _without_quotations(data, kind, source)
     return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
@@ -463,9 +439,9 @@ class _Account:
         chosen = Selection(self._units, room - self._room_for_names, self._facts, self._needs)
         chosen.ends(_HEAD, _TAIL)
         if self._kind in _OF_RUNS:
-            ended = [found.start() for found in _SUMMARY.finditer(self._data)]
+            ended = critical_lines.endings(self._data)
             chosen.near(reversed(ended), _SUMMARIES, after=0)
-            failures = failures or [found.start() for found in _WARNING.finditer(self._data)]
+            failures = failures or critical_lines.placed_warnings(self._data)
         chosen.near(failures, _FAILURES)
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
