@@ -7,61 +7,96 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis import recognise
 from penumbra.config.settings import Settings
-from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
-from penumbra.conversation.decide import Inputs
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from penumbra.wire.document import Document
+from support.messages_requests import LOG, SAME, answer, body, contents, go, how, use
 from support.planted import GITHUB, anthropic
 
 OLD = f"GITHUB_TOKEN={GITHUB}\n" + "the same line\n" * 400
+LONG = SAME * 4
+MARKED = [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]
+DONE = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "And now?"}]
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+COMPRESS, RAW = Settings(adopt="compress"), Settings(adopt="raw")
 
 
-def chat() -> dict[str, Any]:
+def history(*results: str) -> list[Any]:
+    """Every result has been answered already."""
+    messages: list[Any] = []
+    for number, text in enumerate(results):
+        messages += [use(f"toolu_{number}"), answer(f"toolu_{number}", text)]
+    return [*messages, *DONE]
+
+
+def chat(text: str = OLD) -> dict[str, Any]:
     call = {"id": "call_01AbCdEfGhIjKlMnOpQrSt", "type": "function"}
     call["function"] = {"name": "Bash", "arguments": "{}"}
     messages = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": call["id"], "content": OLD},
-        {"role": "assistant", "content": "Done."},
-        {"role": "user", "content": "And now?"},
+        {"role": "tool", "tool_call_id": call["id"], "content": text},
     ]
-    return {"model": "m", "messages": messages}
+    return {"model": "m", "messages": [*messages, *DONE]}
 
 
 def thinking() -> dict[str, Any]:
-    body = anthropic(OLD)
-    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    body["messages"] += [
-        {"role": "assistant", "content": [thought, {"type": "text", "text": "Done."}]},
+    made = anthropic(OLD)
+    made["messages"] += [
+        {"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "Done."}]},
         {"role": "user", "content": [{"type": "text", "text": "?", "cache_control": {"type": "ephemeral"}}]},
     ]
-    return body
+    return made
 
 
-def sent(api: str, body: Any, adopt: str = "auto") -> tuple[str, Rewritten]:
-    known = next(one for one in recognise.apis() if one.id == api)
-    request = read.read(Document(json.dumps(body).encode()), known, Settings(adopt=adopt), b"scope")
-    assert request is not None
-    rewritten = rewrite.rewrite(Inputs(request, {}, Redactor(b"k").redact, None), LineIndexes())
+def sent(api: str, made: Any, adopt: str = "auto") -> tuple[str, Rewritten]:
+    rewritten = go(made, settings=Settings(adopt=adopt), name=api, redact=Redactor(b"k").redact)
     return rewritten.body.decode(), rewritten
 
 
-def test_only_the_secret_goes() -> None:
-    body, rewritten = sent("openai-chat", chat())
-    assert PATTERN.sub(GITHUB, body) == json.dumps(chat())
-    assert PATTERN.search(body)
+@pytest.mark.parametrize(
+    ("made", "settings", "name", "expected"),
+    [
+        (body(*history(LONG), system=MARKED), None, "anthropic-messages", "adopted"),
+        (body(*history(LONG)), None, "anthropic-messages", "shortened"),
+        (body(*history(LONG)), RAW, "anthropic-messages", "adopted"),
+        (body(*history(LONG), system=MARKED), COMPRESS, "anthropic-messages", "shortened"),
+        (body(*history("x\n\n\n\n" * 9), system=MARKED), None, "anthropic-messages", "kept"),
+        (chat("x \n" * 2000), None, "openai-chat", "adopted"),
+        (chat("same line\n" * 100), None, "openai-chat", "shortened"),
+    ],
+    ids=["marked", "unmarked", "raw", "compress", "short", "chat, long", "chat, short"],
+)
+def test_what_may_be_cached_stays(made: Any, settings: Any, name: str, expected: str) -> None:
+    assert how(go(made, settings=settings, name=name)) == [expected]
+
+
+def test_results_before_thinking_stay_and_stay_so() -> None:
+    thought = {"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "a"}]}
+    first = [use("toolu_1"), answer("toolu_1", LONG), thought, {"role": "user", "content": "next"}]
+    adopted = go(body(*first))
+    assert how(adopted) == ["adopted"]
+    assert how(go(body(*first, use("toolu_2"), answer("toolu_2", LONG + "!")))) == ["adopted", "shortened"]
+    again = go(body(*first), known=adopted.decisions, settings=COMPRESS)
+    assert how(again) == ["adopted"]
+    assert again.decisions == {}
+
+
+def test_a_text_that_the_client_changed_in_a_history_of_ours_is_new() -> None:
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", "b")]
+    first = go(body(*messages, system=MARKED))
+    messages[1] = answer("toolu_1", "[trimmed by the client] hunter2 " + SAME)
+    changed = go(body(*messages, *DONE, system=MARKED), known=first.decisions)
+    assert how(changed) == ["shortened", "kept"]
+    assert "hunter2" not in contents(changed)[0]
+
+
+def test_only_the_secret_goes_for_good() -> None:
+    data, rewritten = sent("openai-chat", chat())
+    assert PATTERN.sub(GITHUB, data) == json.dumps(chat())
+    assert PATTERN.search(data)
     assert [dict(one.facts.redactions) for one in rewritten.shown] == [{"github-token": 1}]
-
-
-def test_it_is_final() -> None:
-    """Later requests find the decision."""
-    _, rewritten = sent("openai-chat", chat())
     (decision,) = rewritten.decisions.values()
     assert decision.text is not None
     assert GITHUB not in decision.text
@@ -69,15 +104,15 @@ def test_it_is_final() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "body", "adopt"), [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")]
+    ("api", "made", "adopt"), [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")]
 )
-def test_where_it_must_stay(api: str, body: Any, adopt: str) -> None:
+def test_where_it_must_stay(api: str, made: Any, adopt: str) -> None:
     """The operator wants it, or thinking would be refused with another prefix."""
-    assert sent(api, body, adopt)[0] == json.dumps(body)
-    assert sent(api, body, "compress")[0] != json.dumps(body)
+    assert sent(api, made, adopt)[0] == json.dumps(made)
+    assert sent(api, made, "compress")[0] != json.dumps(made)
 
 
-def test_thinking_in_front_binds_nothing() -> None:
-    body = thinking()
-    body["messages"][1]["content"].insert(0, body["messages"][3]["content"].pop(0))
-    assert GITHUB not in sent("anthropic-messages", body)[0]
+def test_thinking_before_a_result_binds_nothing() -> None:
+    made = thinking()
+    made["messages"][1]["content"].insert(0, made["messages"][3]["content"].pop(0))
+    assert GITHUB not in sent("anthropic-messages", made)[0]
