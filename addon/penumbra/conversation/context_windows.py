@@ -99,10 +99,9 @@ class Room:
 NOT_KNOWN = Room()
 
 
-def room_of_request(request: Request, limits: LearnedLimits, learn: Learn) -> Room:
-    """The size that may be added after the responses to a request."""
-    window = of(request.conversation.model, request.headers, request.path)
-    return room(limits, window, again=request.settings.recover == "auto", learn=learn)
+def of_request(request: Request) -> Window:
+    """The window of the model that a request names."""
+    return of(request.conversation.model, request.headers, request.path)
 
 
 def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Room:
@@ -134,8 +133,7 @@ def usage_scale_of_request(
     if not limits.window:
         return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
-    window = of(request.conversation.model, request.headers, request.path)
-    return usage_scale(limits, window.believed, cut)
+    return usage_scale(limits, of_request(request).believed, cut)
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:

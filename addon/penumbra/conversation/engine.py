@@ -393,8 +393,11 @@ class Engine:
             cold_turn=cold_turn,
             hidden=inputs.outside.counts,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
-            room=context_windows.room_of_request(
-                request, limits, partial(self.stores.conversations.learn, conversation)
+            room=context_windows.room(
+                limits,
+                context_windows.of_request(request),
+                again=request.settings.recover == "auto",
+                learn=partial(self.stores.conversations.learn, conversation),
             ),
             model=inputs.show(request.conversation.model),
             show=inputs.show,

@@ -54,6 +54,7 @@ _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Messages with one of these are the provider's to the byte."""
 _HEAD_BYTES = 40_000
+"""Bytes of a body that tell whether it is long enough to be cached at all."""
 _log = logging.getLogger(__name__)
 
 

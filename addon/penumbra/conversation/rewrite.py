@@ -334,7 +334,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     if summary is None:
         return None
     size = summary_requests.size_of(Document(body), request.api.format)
-    window = context_windows.of(request.conversation.model, request.headers, request.path)
+    window = context_windows.of_request(request)
     room = size
     if not summary.shares_cache:
         room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
