@@ -94,11 +94,10 @@ class StoreAway(Exception):
     """The store can't be reached, and the operator wants no request sent then."""
 
 
-class _Unsettled:
+class _Unsettled(Exception):
     """Not all that was decided holds."""
 
 
-_UNSETTLED = _Unsettled()
 _TRIES = 4
 _OURS = workers.WorkOwner("", b"")
 """Work that no caller waits for."""
@@ -285,11 +284,12 @@ class Engine:
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
             if refuses and self.stores.is_away:
                 raise StoreAway
-            accepted = await self._send_once(
-                incoming, settings if whole else settings.recomputable(), turn, retry, is_recorded=whole
-            )
-            is_known = failures == self.stores.failures or not (whole or refuses)
-            if isinstance(accepted, Accepted | None) and is_known:
+            usable = settings if whole else settings.recomputable()
+            try:
+                accepted = await self._send_once(incoming, usable, turn, retry, is_recorded=whole)
+            except _Unsettled:
+                continue
+            if failures == self.stores.failures or not (whole or refuses):
                 return accepted
         if refuses:
             raise StoreAway
@@ -297,8 +297,8 @@ class Engine:
 
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
-    ) -> Accepted | _Unsettled | None:
-        """`is_recorded`: decisions can be remembered."""
+    ) -> Accepted | None:
+        """`is_recorded`: decisions can be remembered. Raises _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None
@@ -317,8 +317,7 @@ class Engine:
             return accepted
         if prepared is not None:
             prepared = await self._with_results_after(inputs, rewritten, prepared, turn)
-        if not await self._record(accepted, inputs, prepared, retry):
-            return _UNSETTLED
+        await self._record(accepted, inputs, prepared, retry)
         return accepted if prepared is None else self._watched(accepted, prepared, inputs.redact, turn)
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
@@ -416,15 +415,15 @@ class Engine:
 
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
-    ) -> bool:
-        """Records decisions as final, except those that wait for the provider to accept a retry. False if
-        another proxy was first, or the outcome is unknown."""
+    ) -> None:
+        """Records decisions as final, except those that wait for the provider to accept a retry. Raises
+        _Unsettled if another proxy was first, or the outcome is unknown."""
         conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
         over = new.keys() & inputs.past.keys()
         if not await self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded):
-            return False
+            raise _Unsettled
         tool = prepared.tool if prepared else ""
         waits = inputs.waits and not tool
         await conversations.sent(
@@ -436,7 +435,6 @@ class Engine:
             await conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:
             await self.expansions.keep(prepared, accepted.rewritten.originals)
-        return True
 
     def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, turn: Turn) -> Accepted:
         """The request, whose model may ask for originals: what it carries itself is found without a store."""

@@ -338,7 +338,8 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     room = size
     if not summary.shares_cache:
         room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    limit = _limit(limits, window)
+    # What is known for sure, in estimated tokens.
+    limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
         # A token has more than one byte: most requests need no counting.
         estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
@@ -348,8 +349,3 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     if room >= size:
         return None
     return summary_requests.bound(body, request.api.format, room, prompted=summary.prompted)
-
-
-def _limit(limits: LearnedLimits, window: context_windows.Window) -> int:
-    """Estimated tokens that a request may have, as far as that is known for sure; 0: not known."""
-    return min((limit for limit in (limits.tokens, limits.window, window.tokens) if limit), default=0)
