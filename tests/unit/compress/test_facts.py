@@ -18,13 +18,13 @@ from penumbra.compress.result import Mode, Policy, Redacted, Told, ToolOutput
 from penumbra.compress.selection import Selection, Units
 from penumbra.compress.size import encode
 from support.examples import examples
+from support.results import shortened
 
 STANDARD = Policy(mode=Mode.STANDARD, lossy=True)
 
 
 def run(tool: str, arguments: dict[str, object], text: str) -> str:
-    output = ToolOutput(text=text, tool=tool, arguments=arguments, call_id="call_7")
-    return shorten(output, STANDARD, Redacted, lambda text: "").text
+    return shortened(text, tool, arguments).text
 
 
 def test_a_long_string_in_json_uses_the_room() -> None:
@@ -220,9 +220,7 @@ def tables(seed: int) -> Iterator[tuple[str, str, str]]:
 @pytest.mark.parametrize("which", range(5), ids=["coverage", "npm outdated", "alembic", "terraform", "psql"])
 def test_the_one_row_that_differs_stays(which: int, seed: int) -> None:
     line, text, sign = list(tables(seed))[which]
-    made = shorten(
-        ToolOutput(text, "Bash", {"command": line}), Policy(lossy=True), Redacted, lambda _: ""
-    ).text
+    made = shortened(text, "Bash", {"command": line}).text
     assert len(made) < len(text) // 2 or line == "psql -c x"
     assert " left out]" in made
     assert sign in made

@@ -17,13 +17,12 @@ from penumbra.compress import failure_lines
 from penumbra.compress.calls.log_files import is_log, is_unedited
 from penumbra.compress.critical_lines import Severity, is_critical, severity
 from penumbra.compress.failure_lines import HEADING, FailureLines
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.result import Mode
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages.truncate import truncate
 from support import examples
+from support.results import PREFIX, shortened
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 FAILURES = [
     "FAILED tests/test_pay.py::test_refund - AssertionError: assert 3 == 4",
     "--- FAIL: TestOrders/refund (0.01s)",
@@ -134,11 +133,7 @@ def output(kind: str, length: int, failures: list[str], seed: int) -> str:
 
 
 def shown(text: str, tool: str, arguments: object, mode: Mode, **policy: object) -> str:
-    wanted = Policy(**{"mode": mode, "lossy": True, "overhead": PREFIX, **policy})
-    result = shorten(
-        ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18
-    )
-    return result.text
+    return shortened(text, tool, arguments, mode=mode, overhead=PREFIX, **policy).text
 
 
 @pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])

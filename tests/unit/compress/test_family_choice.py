@@ -13,11 +13,11 @@ from penumbra.compress.calls.family_rules import families
 from penumbra.compress.calls.shell import parse
 from penumbra.compress.families.several_outputs import MAX_ANNOUNCEMENTS
 from penumbra.compress.families.shorten import apply
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
+from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.rule_schemas.command_rules import FamilyRule
 from support.examples import examples
+from support.results import shortened
 
 
 def family(line: str) -> str:
@@ -103,9 +103,7 @@ def test_only_what_is_a_file_is_quoted_in_what_a_chain_of_commands_printed(
     line: str, files: list[str], outputs: str
 ) -> None:
     text = outputs.format(*files, run=RUN, log=LOG)
-    made = shorten(
-        ToolOutput(text, "Bash", {"command": line}), Policy(lossy=True), Redacted, lambda _: ""
-    ).text
+    made = shortened(text, "Bash", {"command": line}).text
     assert all(file in made for file in files)
     assert size(made) < size("".join(files)) + size(text.replace(FILE, "")) // 2
     assert "300 passed in 1.23s" in made or "[command output in part;" in made
@@ -157,6 +155,50 @@ def test_without_a_family_nothing_happens() -> None:
 def test_filtered_lines_need_a_family_that_allows_it() -> None:
     assert apply(STATUS, classify("Bash", {"command": "git status -s | grep api"}), lossy=False) is not None
     assert apply(DIFF, classify("Bash", {"command": "git diff | grep -v x"}), lossy=True) is None
+
+
+ONELINE = "".join(f"{number:07x} Change number {number}\n" for number in range(30))
+TRACE = (
+    "Traceback (most recent call last):\n"
+    + "".join(f'  File "/srv/app/mod{n}.py", line {n}, in f{n}\n    g{n}()\n' for n in range(1, 14))
+    + "KeyError: 'k'\n"
+)
+JAVA = (
+    'Exception in thread "main" java.lang.IllegalStateException: no cart\n'
+    + "".join(f"\tat com.example.shop.Cart.m{n}(Cart.java:{n})\n" for n in range(9))
+    + "Caused by: java.io.IOException: disk full\n"
+    + "".join(f"\tat com.example.shop.Disk.m{n}(Disk.java:{n})\n" for n in range(9))
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("git log --oneline -30", ONELINE),
+        ("git status", "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\tnew file:   b.py\n\n"),
+        ("git checkout -b logging-fix", "Switched to a new branch 'logging-fix'\n"),
+        ("git show HEAD:docs/catalog.md", "# Catalog\n\nThe changelog is elsewhere.\n" * 20),
+        ("git -C /srv/blog rev-parse HEAD", "910f777314b52a021e9a569078bbe0d1a9e209a2\n"),
+        ("git blame src/status.py", "4c454f6b (Ann 2026-01-01 11:00:00 +0000 1) a = 1\n5fa4bee2 (Bob 2026-01-02 11:00:00 +0000 2) b = 2\n"),
+        ("python app.py", TRACE),
+        ("java -jar shop.jar", JAVA),
+        ("go run main.go", "".join(f"row {n}: skipped error column\n" for n in range(40)) + "total: 42\n"),
+        ("python manage.py migrate", "".join(f"  Applying shop.{n:04d}_step... OK\n" for n in range(40)) + "done\n"),
+        ("npm run dev", "> vite\n\n  Local: http://localhost:5173/errors\n" + "".join(f"hmr update /src/a{n}.ts\n" for n in range(30))),
+        ("grep -rn foo src", "".join(f"src/a.py:{n}: x = '/build/ .min. foo'\n" for n in range(1, 30))),
+        ("find /srv/shop -name x", "".join(f"/srv/shop/d{n}/x\n" for n in range(150))),
+        ("rg -c foo", "".join(f"src/m{n}.py:{n}\n" for n in range(30))),
+        ("make check", "".join(f"checking that option {n} is no secret\n" for n in range(30))),
+        ("cargo run", "".join(f"answer {n} = {n * n}\n" for n in range(30))),
+        ("ls", "api\ncore\nREADME.md\n" * 10),
+        ("docker logs web", "".join(f"2026-01-05T10:00:{n:02d} ERROR no such order {n}\n" for n in range(40))),
+        ("git push origin changelog", "To github.com:acme/shop\n * [new branch]      changelog -> changelog\n"),
+        ("echo done", "done\n"),
+        ("true", ""),
+    ],
+)  # fmt: skip
+def test_what_looks_like_the_output_of_a_family_is_left_alone(line: str, text: str) -> None:
+    assert apply(text, classify("Bash", {"command": line}), lossy=True) is None
 
 
 def any_hides_blocks(rule: FamilyRule) -> bool:

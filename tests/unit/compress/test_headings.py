@@ -7,14 +7,12 @@ import re
 import pytest
 
 from penumbra.compress import facts
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages import headings
+from support.results import shortened
 
 
 def shown(tool: str, arguments: dict[str, object], text: str) -> str:
-    output = ToolOutput(text, tool, arguments, "call_7")
-    return shorten(output, Policy(Mode.STANDARD, lossy=True), Redacted, lambda text: "").text
+    return shortened(text, tool, arguments).text
 
 
 @pytest.mark.parametrize(

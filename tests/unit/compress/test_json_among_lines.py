@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.stages.json_minify import among_lines, minify
 from penumbra.compress.stages.json_table import to_tables
+from support.results import PREFIX, shortened
 
 RECORDS = [
     {
@@ -24,8 +23,7 @@ TABLE = '[table 1: 60 objects; the same in all: "status":"ok"; columns "id","pat
 
 
 def sent(text: str, tool: str = "Bash", **arguments: object) -> str:
-    policy = Policy(mode=Mode.STANDARD, lossy=True, overhead="<<<SHADOW:shadow_000000000000000000>>>\n")
-    return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_0").text
+    return shortened(text, tool, arguments, overhead=PREFIX).text
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Loss, Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
+from support.results import shortened
 
 CODE = [f"    total_{n} = compute({n})" for n in range(60)]
 AROUND = [f"    before_{n}()" for n in range(4)]
 
 
 def run(tool: str, arguments: dict[str, object], text: str, lossy: bool = True) -> str:
-    output = ToolOutput(text=text, tool=tool, arguments=arguments)
-    return shorten(output, Policy(mode=Mode.STANDARD, lossy=lossy), Redacted, lambda text: "").text
+    return shortened(text, tool, arguments, lossy=lossy).text
 
 
 def test_what_the_call_has_written_is_not_said_again() -> None:

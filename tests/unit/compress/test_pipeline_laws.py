@@ -15,8 +15,8 @@ from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, To
 from penumbra.compress.size import size
 from penumbra.compress.stages.line_numbers import LEGEND
 from support.examples import examples, some
+from support.results import PREFIX, shortened
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 CALLS: list[tuple[str, object]] = [
     ("Bash", {"command": "./deploy --all"}),
     ("Bash", {"command": "pytest -q"}),
@@ -34,9 +34,9 @@ CALLS: list[tuple[str, object]] = [
 
 def run(text: str, call: tuple[str, object], mode: Mode, lossy: bool = True, **policy: object) -> Shortened:
     tool, arguments = call
-    settings = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", **{"min_bytes": 64, **policy})
-    return shorten(
-        ToolOutput(text, tool, arguments, "call_1"), settings, Redacted, lambda original: "shadow_" + "0" * 18
+    more = {"min_bytes": 64, **policy}
+    return shortened(
+        text, tool, arguments or {}, mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", **more
     )
 
 

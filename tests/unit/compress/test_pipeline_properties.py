@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from penumbra import rules
 from penumbra.compress.calls.tools import category
 from penumbra.compress.critical_lines import is_critical
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.result import Loss, Mode, Shortened
 from penumbra.compress.size import size
 from support.examples import examples
+from support.results import PREFIX, shortened
 from support.work_counts import lines
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 LINES = [
     "pytest -v",
     "git diff",
@@ -44,9 +43,9 @@ def rule_examples() -> Iterator[tuple[str, str]]:
 
 
 def run(line: str, text: str, mode: Mode = Mode.STANDARD, lossy: bool = True) -> Shortened:
-    policy = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", min_bytes=32)
-    tool, arguments = ("Bash", {"command": line}) if category(line) in ("other", "bash") else (line, {})
-    return shorten(ToolOutput(text, tool, arguments, "c1"), policy, Redacted, lambda _: "shadow_" + "0" * 18)
+    call = ("Bash", {"command": line}) if category(line) in ("other", "bash") else (line, {})
+    overhead = PREFIX if lossy else ""
+    return shortened(text, *call, mode=mode, lossy=lossy, overhead=overhead, min_bytes=32)
 
 
 ODD = st.text(

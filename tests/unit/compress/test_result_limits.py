@@ -16,8 +16,8 @@ from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, To
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import excerpt
+from support.results import PREFIX, shortened
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 WORDS = [
     "sail",
     "mast",
@@ -72,8 +72,7 @@ KINDS: dict[str, tuple[str, object, str]] = {
 
 def run(kind: str, lossy: bool = True, **policy: object) -> Shortened:
     tool, arguments, text = KINDS[kind]
-    wanted = Policy(**{"lossy": lossy, "overhead": PREFIX if lossy else "", **policy})
-    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
+    return shortened(text, tool, arguments, lossy=lossy, overhead=PREFIX if lossy else "", **policy)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.2, 0.1])

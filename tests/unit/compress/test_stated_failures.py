@@ -7,8 +7,7 @@ import pytest
 from penumbra import rules
 from penumbra.compress.critical_lines import all_passed
 from penumbra.compress.failure_lines import HEADING
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from support.results import shortened
 
 SPOKEN = [
     example["line"] for example in rules.load("failures.yaml")["examples"] if example.get("stated") is False
@@ -16,8 +15,7 @@ SPOKEN = [
 
 
 def shown(command: str, text: str) -> str:
-    output = ToolOutput(text, "Bash", {"command": command}, "call_7")
-    return shorten(output, Policy(Mode.STANDARD, lossy=True), Redacted, lambda text: "").text
+    return shortened(text, "Bash", {"command": command}).text
 
 
 def test_prose_of_an_unknown_tool_is_no_failure() -> None:

@@ -11,17 +11,15 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.envelope import with_cut_noted
 from penumbra.compress.calls.log_files import is_data, is_unedited
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.result import Loss, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import LEAST_CUT, cut, line_count
 from penumbra.compress.stages import binary, json_prune
 from penumbra.compress.stages.terminal import render
-
-PREFIX = f"<<<SHADOW:shadow_{'0' * 18}>>>\n"
+from support.results import PREFIX, shortened
 
 
 def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
-    policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=PREFIX)
-    return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_" + "0" * 18)
+    return shortened(text, tool, arguments, overhead=PREFIX)
 
 
 # --- sizes --------------------------------------------------------------------------------------

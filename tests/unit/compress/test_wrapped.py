@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.result import Loss, Mode, Shortened
 from penumbra.compress.size import size
 from support.examples import examples
+from support.results import PREFIX, shortened
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 TESTS = (
     "".join(f"tests/test_cart.py::test_{n} \x1b[32mPASSED\x1b[0m [ {n}%]\n" for n in range(90))
     + "tests/test_cart.py::test_x FAILED\n\n=== FAILURES ===\n___ test_x ___\n\nE       assert 2 == 3\n\n"
@@ -23,9 +22,8 @@ TESTS = (
 
 
 def run(text: str, tool: str = "bash", arguments: object = None, **policy: object) -> Shortened:
-    wanted = Policy(**{"lossy": True, "overhead": PREFIX, **policy})
     call = {"command": "pytest -v"} if arguments is None else arguments
-    return shorten(ToolOutput(text, tool, call, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
+    return shortened(text, tool, call, **{"overhead": PREFIX, **policy})
 
 
 @pytest.mark.parametrize("mode", [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE])

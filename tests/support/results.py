@@ -1,0 +1,17 @@
+"""A tool result through the whole pipeline."""
+
+from __future__ import annotations
+
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Policy, Redacted, Shortened, ToolOutput
+
+SHADOW = "shadow_" + "0" * 18
+PREFIX = f"<<<SHADOW:{SHADOW}>>>\n"
+"""The line in front of a result that the model can ask for."""
+
+
+def shortened(text: str, tool: str = "Bash", arguments: object = None, **policy: object) -> Shortened:
+    """What becomes of a result, by default of a command nobody knows, where lines may be left out."""
+    settings = Policy(**{"lossy": True, **policy})
+    call = {"command": "./run"} if arguments is None else arguments
+    return shorten(ToolOutput(text, tool, call, "call_1"), settings, Redacted, lambda _: SHADOW)
