@@ -6,20 +6,17 @@ import json
 import orjson
 import pytest
 
-from penumbra.apis import recognise
 from penumbra.compress import pipeline
-from penumbra.compress.result import Redacted, Shortened
-from penumbra.config.settings import Settings
-from penumbra.conversation import read, rewrite
+from penumbra.compress.result import Shortened
+from penumbra.conversation import rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
 from penumbra.store import decisions
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.table import Table
-from penumbra.wire.document import Document
+from support.talks import Talk, unredacted
 
-API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
 OUTPUTS = [
     "same line again\n" * 90 + "done\n",
     json.dumps([{"id": number, "name": f"item {number}"} for number in range(60)], indent=4),
@@ -28,24 +25,18 @@ OUTPUTS = [
 ]
 
 
-def conversation(count):
-    messages = [{"role": "user", "content": "go"}]
-    for number, text in enumerate(OUTPUTS[:count]):
-        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "./x"}}
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
-        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
-
-
-def turn(path, count, settings):
+def turn(path, count):
     """One request through a process of its own that shares nothing but the database."""
 
     async def work():
         database = Database(path, 1 << 26)
         book = Table(database, decisions.SCHEMA, 86_400.0)
-        request = read.read(Document(conversation(count)), API, settings, b"k" * 32)
+        talk = Talk(adopt="compress")
+        for text in OUTPUTS[:count]:
+            talk.call("Bash", text, command="./x")
+        request = talk.request()
         past = await book.get([item.key for item in request.items])
-        inputs = Inputs(request, past, lambda text, hint: Redacted(text), None)
+        inputs = Inputs(request, past, unredacted, None)
         rewritten = rewrite.rewrite(inputs, LineIndexes())
         await book.put(rewritten.decisions)
         database.close()
@@ -61,15 +52,14 @@ def other_rules(output, policy, redact, ref, is_late):
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_forms_that_were_sent_stay(tmp_path, monkeypatch, count):
-    settings = Settings(adopt="compress")
-    first = turn(tmp_path / "p", count, settings)
+    first = turn(tmp_path / "p", count)
     monkeypatch.setattr(pipeline, "shorten", other_rules)
-    second = turn(tmp_path / "p", count + 1, settings)
+    second = turn(tmp_path / "p", count + 1)
     assert second.body.startswith(first.body.removesuffix(b"]}"))
     assert [shown.new for shown in second.shown] == [False] * count + [True]
     assert b"[another release]" not in first.body
     assert second.body.count(b"[another release]") == 1
-    assert turn(tmp_path / "p", count + 1, settings).body == second.body
+    assert turn(tmp_path / "p", count + 1).body == second.body
 
 
 def test_facts_of_any_release_can_be_read(tmp_path):
