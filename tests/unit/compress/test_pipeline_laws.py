@@ -17,6 +17,7 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.compress.stages.line_numbers import LEGEND
+from support import markers
 from support.examples import examples, some
 from support.results import PREFIX, shortened
 from support.work_counts import lines
@@ -194,7 +195,7 @@ def test_counts_of_what_is_left_out_are_exact() -> None:
     text = "\n".join(f"{word} says nothing much, {word[::-1]}" for word in words)
     result = run(text, CALLS[0], Mode.STANDARD, lossy=True)
     assert result.stages[-1] == "excerpt"
-    gaps = list(map(int, re.findall(r"^\[([0-9]+) lines? left out\]$", result.text, re.MULTILINE)))
+    gaps = [mark.count for mark in markers.read(result.text)]
     lines = set(text.split("\n"))
     shown = [line for line in result.text.split("\n") if line in lines]
     assert gaps
@@ -211,8 +212,7 @@ def test_a_search_names_every_file_and_counts_every_line() -> None:
     assert "; 54119 bytes, 900 lines; " in result.text
     assert all(f"module_{n}.py" in result.text for n in range(20))
     shown = len(re.findall(r"^(?:[0-9]+: |src/)", result.text, re.MULTILINE))
-    missing = sum(map(int, re.findall(r"^\[([0-9]+) lines? left out", result.text, re.MULTILINE)))
-    assert shown + missing == 900 + 20
+    assert shown + markers.left_out(result.text) == 900 + 20
 
 
 def test_a_diff_names_every_file_and_counts_every_line() -> None:
@@ -228,8 +228,7 @@ def test_a_diff_names_every_file_and_counts_every_line() -> None:
     result = run(text, ("Bash", {"command": "./show-changes"}), Mode.STANDARD)
     assert "excerpt" in result.stages
     shown = sum(line[:1] not in ("", "[") for line in result.text.split("\n"))
-    missing = sum(map(int, re.findall(r"^\[([0-9]+) lines? left out", result.text, re.MULTILINE)))
-    assert shown + missing == text.count("\n")
+    assert shown + markers.left_out(result.text) == text.count("\n")
     for n in range(30):
         assert f"f{n}.py" in result.text
 
@@ -242,8 +241,7 @@ def test_long_json_keeps_errors_rare_rows_and_both_ends() -> None:
     assert "[table 1: 600 objects; columns" in result.text
     for wanted in ("error: it broke", "odd", "note number 0 for", "note number 599 for"):
         assert wanted in result.text
-    left_out = sum(map(int, re.findall(r"\[([0-9]+) rows? left out\]", result.text)))
-    assert left_out + len(re.findall(r"^[0-9]+\t", result.text, re.MULTILINE)) == 600
+    assert markers.left_out(result.text) + len(re.findall(r"^[0-9]+\t", result.text, re.MULTILINE)) == 600
 
 
 def test_a_deep_json_value_shows_its_shape() -> None:
@@ -270,8 +268,7 @@ def test_separated_values_keep_their_header_and_the_odd_rows() -> None:
     assert lines[1] == "id,state,note"
     for wanted in (rows[0], rows[777], rows[1_999]):
         assert wanted in lines
-    left_out = sum(map(int, re.findall(r"\[([0-9]+) lines? left out\]", result.text)))
-    assert left_out + sum(line in set(rows) for line in lines) == 2_000
+    assert markers.left_out(result.text) + sum(line in set(rows) for line in lines) == 2_000
 
 
 def test_an_account_names_its_artifact_where_nothing_else_does() -> None:

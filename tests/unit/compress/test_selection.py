@@ -18,13 +18,13 @@ from penumbra.compress.result import Policy, Redacted, Told, ToolOutput
 from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages.line_numbers import LEGEND
+from support import markers
 from support.examples import examples
 
 NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
 WORDS = [f"{n * 7919 % 9973:x}/{n * 31 % 997:x}.{n % 13:x}" for n in range(2_000)]
 FULL = [" ".join(WORDS[n * 9 : n * 9 + 3 + n % 6]) for n in range(180)]
 """Lines in which each word is a fact."""
-MARK = re.compile(r"\[(\d+) (line|row|byte)s? left out(?:: [^\n]*)?\]")
 
 
 def chosen(lines: list[str], room: int, mentioned: Mapping[str, float] | None = None, told: Any = ()) -> str:
@@ -41,11 +41,6 @@ def in_part(tool: str, arguments: dict[str, Any], text: str, **output: Any) -> s
     heading, _, body = made.text.partition("\n")
     assert " in part; " in heading
     return body
-
-
-def missing(text: str) -> int:
-    """Return how many lines or rows the marks in a text count."""
-    return sum(int(found[1]) for line in text.split("\n") if (found := MARK.fullmatch(line)))
 
 
 def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
@@ -127,11 +122,11 @@ def test_what_is_kept_fits_and_all_else_is_counted(lines: list[str], room: int) 
     assert b"".join(units.texts()) == units.data
     kept = chosen(lines, room)
     assert size(kept) <= max(room, size(whole)) if kept == whole else size(kept) <= room
-    shown = [line for line in kept.split("\n") if not MARK.fullmatch(line)]
+    shown = [line for line in kept.split("\n") if not markers.read(line)]
     rest = iter(whole.split("\n"))
     assert all(line in rest for line in shown if line), "in order"
     if "bytes" not in kept:
-        assert missing(kept) + len(shown) in (whole.count("\n") + 1, whole.count("\n") + 2)
+        assert markers.left_out(kept) + len(shown) in (whole.count("\n") + 1, whole.count("\n") + 2)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -304,7 +299,7 @@ def test_the_only_record_that_differs_is_there_whatever_table_it_is_in(
     text = in_part("Bash", {"command": "./jobs"}, json.dumps(tables))
     rows = [line for line in text.split("\n") if "\t" in line]
     assert any(re.match(shown, row) for row in rows), text
-    assert len(rows) + missing(text) == 240
+    assert len(rows) + markers.left_out(text) == 240
     # Both ends of both tables.
     for row in ("0\t", "119\t", "j0000\t", "j0119\t"):
         assert any(line.startswith(row) for line in rows)
