@@ -27,8 +27,9 @@ class Bound(NamedTuple):
 
     most: int
     """Bytes as they arrive."""
-    refuse: Callable[[], None]
-    """Answers the request."""
+    refuse: Callable[[Flow], None]
+    """Answers a flow's request. It must not hold the flow: that would be kept for good once its client goes
+    away before the body's end."""
 
 
 BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()

@@ -91,7 +91,7 @@ class RequestWay:
         if self.must_search(flow) and (says_json or destination.is_provider(flow, settings.hosts)):
             most = settings.max_body_bytes
             refused = refusal.of_failure(flow, api, TooLarge(f"its body: more than {most:,} bytes"))
-            refuse = partial(refusal.refuse, flow, refused, self.journal)
+            refuse = partial(refusal.refuse, refused=refused, journal=self.journal)
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:

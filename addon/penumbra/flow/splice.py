@@ -227,7 +227,7 @@ class SpliceStream(HttpStream):
         if isinstance(event, RequestEndOfMessage):
             bodies.BOUNDS.pop(self.flow, None)
             if self.too_large is not None:
-                self.too_large.refuse()
+                self.too_large.refuse(self.flow)
         yield from super().state_consume_request_body(event)
 
     # A response that is a refusal
