@@ -131,8 +131,9 @@ def extra_files(environment: Mapping[str, str]) -> list[Path]:
 
 def for_shell(environment: Mapping[str, str], shell: str) -> str:
     """Assignments for sh, fish or PowerShell."""
-    write = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
-    return "\n".join(write(name, value) for name, value in _once(environment.items(), shell))
+    # Variables of Windows have one spelling.
+    names = [name for name in environment if shell != "powershell" or name.isupper()]
+    return "\n".join(_ASSIGNMENTS[shell](name, environment[name]) for name in names)
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
@@ -147,20 +148,9 @@ def _spelled(names: Iterable[str]) -> list[str]:
     return [spelling for name in names for spelling in (name, name.lower())]
 
 
-def _once(pairs: Iterable[tuple[str, str]], shell: str) -> list[tuple[str, str]]:
-    """Pairs without second spellings for PowerShell: variables of Windows have one spelling."""
-    return [(name, value) for name, value in pairs if shell != "powershell" or name.isupper()]
-
-
-def _sh(name: str, value: str) -> str:
-    return f"export {name}={shlex.quote(value)}"
-
-
-def _fish(name: str, value: str) -> str:
-    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"set -gx {name} '{quoted}'"
-
-
-def _powershell(name: str, value: str) -> str:
-    quoted = value.replace("'", "''")
-    return f"$env:{name} = '{quoted}'"
+_FISH, _POWERSHELL = str.maketrans({"\\": "\\\\", "'": "\\'"}), str.maketrans({"'": "''"})
+_ASSIGNMENTS: Mapping[str, Callable[[str, str], str]] = {
+    "sh": lambda name, value: f"export {name}={shlex.quote(value)}",
+    "fish": lambda name, value: f"set -gx {name} '{value.translate(_FISH)}'",
+    "powershell": lambda name, value: f"$env:{name} = '{value.translate(_POWERSHELL)}'",
+}

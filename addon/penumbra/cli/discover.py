@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penumbra.cli.command import WRONG, Failure, Parser, settings, word_of
-from penumbra.cli.projection_run import Progress, projector, show, writable
+from penumbra.cli.command import WRONG, Failure, settings, word_of
+from penumbra.cli.projection_run import Progress, parser, projector, show, worked_out, writable
 from penumbra.config.parsers import SettingsError, read_duration
 from penumbra.errors import counted
 from penumbra.projection.figures import Figures
@@ -49,13 +48,11 @@ class _Log:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the figures and return the exit code: 1 without a log."""
-    parser = Parser("discover")
-    parser.add_argument("--since", type=_age, default=0.0, metavar="TIME")
-    parser.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--html", type=Path, metavar="FILE")
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
-    given = parser.read(arguments)
+    arguments_of = parser("discover")
+    arguments_of.add_argument("--since", type=_age, default=0.0, metavar="TIME")
+    arguments_of.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
+    arguments_of.add_argument("paths", nargs="*", type=Path, metavar="PATH")
+    given = arguments_of.read(arguments)
     page = writable("discover", given.html)
     settings()
     since = time.time() - given.since if given.since else 0.0
@@ -68,11 +65,12 @@ def main(arguments: Sequence[str]) -> int:
     counts = LogCounts()
     with projector("discover", adopts=False) as engine:
         projection = LogProjection(engine, Figures(), since)
-        is_whole = _run(projection, logs, counts)
+        progress = Progress(sum(log.size for log in logs))
+        is_whole = worked_out(_project(projection, logs, counts, progress), progress)
     show(
         projection.figures,
         _read(logs, counts, projection.figures.failed, is_whole),
-        vars_of(counts),
+        asdict(counts),
         page,
         as_json=given.json,
     )
@@ -123,18 +121,6 @@ def _described(agent: Agent, paths: Iterator[Path] | list[Path]) -> Iterator[_Lo
         yield _Log(agent, path.resolve(), status.st_mtime, status.st_size)
 
 
-def _run(projection: LogProjection, logs: Sequence[_Log], counts: LogCounts) -> bool:
-    """Work out all logs; false: a user has ended that."""
-    progress = Progress(sum(log.size for log in logs))
-    try:
-        asyncio.run(_project(projection, logs, counts, progress))
-    except KeyboardInterrupt:
-        return False
-    finally:
-        progress.end()
-    return True
-
-
 async def _project(
     projection: LogProjection, logs: Sequence[_Log], counts: LogCounts, progress: Progress
 ) -> None:
@@ -181,7 +167,3 @@ def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) 
         left = len(logs) - counts.files - counts.unreadable
         told.append(f"stopped    {counted(left, 'log')} left out, or read in part")
     return told
-
-
-def vars_of(counts: LogCounts) -> dict[str, int]:
-    return {name: getattr(counts, name) for name in LogCounts.__slots__}

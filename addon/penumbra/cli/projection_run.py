@@ -4,16 +4,18 @@ JSON.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from penumbra.cli import html_page
-from penumbra.cli.command import WRONG, Failure, print_json, print_left_out, use_rules
+from penumbra.cli.command import WRONG, Failure, Parser, print_json, print_left_out, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.errors import counted, one_line
 from penumbra.projection.figures import Figures, LargeResult, Requests, Sums, summary
@@ -199,6 +201,25 @@ def projector(command: str, *, adopts: bool) -> Projector:
     except RuleError as error:
         raise Failure(f"{command}: {error}", code=WRONG) from None
     return Projector(settings_of(settings, adopts=adopts), loaded)
+
+
+def parser(command: str) -> Parser:
+    """A parser with the arguments that both commands have."""
+    made = Parser(command)
+    made.add_argument("--json", action="store_true")
+    made.add_argument("--html", type=Path, metavar="FILE")
+    return made
+
+
+def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
+    """Run the work to its end, and return whether it came to that: a user may stop it."""
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        progress.end()
+    return True
 
 
 def writable(command: str, page: Path | None) -> Path | None:

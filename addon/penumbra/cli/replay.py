@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,9 +10,9 @@ from mitmproxy.io import FlowReader
 
 from penumbra.apis import recognise
 from penumbra.apis.recognise import Api
-from penumbra.cli.command import WRONG, Failure, Parser
+from penumbra.cli.command import WRONG, Failure
 from penumbra.cli.command import settings as read_settings
-from penumbra.cli.projection_run import Progress, projector, show, writable
+from penumbra.cli.projection_run import Progress, parser, projector, show, worked_out, writable
 from penumbra.conversation.incoming import Incoming
 from penumbra.errors import counted, one_line
 from penumbra.projection.figures import Figures
@@ -44,11 +43,9 @@ class _Counts:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the figures and return the exit code: 1 without a call of an LLM."""
-    parser = Parser("replay")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--html", type=Path, metavar="FILE")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    given = parser.read(arguments)
+    arguments_of = parser("replay")
+    arguments_of.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    given = arguments_of.read(arguments)
     page = writable("replay", given.html)
     files = [path.expanduser() for path in given.files]
     for path in files:
@@ -56,14 +53,8 @@ def main(arguments: Sequence[str]) -> int:
             raise Failure(f"replay: {path} is no file", code=WRONG)
     counts, figures = _Counts(), Figures()
     progress = Progress(sum(path.stat().st_size for path in files))
-    is_whole = True
     with projector("replay", adopts=True) as engine:
-        try:
-            asyncio.run(_project(RequestProjection(engine, figures), files, counts, progress))
-        except KeyboardInterrupt:
-            is_whole = False
-        finally:
-            progress.end()
+        is_whole = worked_out(_project(RequestProjection(engine, figures), files, counts, progress), progress)
     if counts.foreign == files:
         raise Failure(f"replay: {_foreign(files)}", code=WRONG)
     told = _told(counts, is_whole)
