@@ -17,20 +17,27 @@ from penumbra.store.history import History
 from penumbra.store.key_file import installation_key
 
 
-def test_programs_are_told_the_same_as_people(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
-    assert stats.main(["--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"proxies": [], "days": []}
 
+
+def keep(tmp_path: Path) -> None:
+    """Three requests of one conversation in the store."""
     path = tmp_path / "penumbra" / "penumbra.sqlite"
     path.parent.mkdir()
     database = Database(path, 10_000_000, installation_key(path.with_suffix(".key")))
     database.begin()
     History(database).add({"requests": 3}, {"abcd": {"requests": 3, "agent": "codex"}}).result()
     database.close()
+
+
+def test_programs_are_told_the_same_as_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stats.main(["--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"proxies": [], "days": []}
+
+    keep(tmp_path)
 
     assert stats.main(["--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -41,16 +48,9 @@ def test_programs_are_told_the_same_as_people(
 
 
 def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
-    path = tmp_path / "penumbra" / "penumbra.sqlite"
-    path.parent.mkdir()
-    database = Database(path, 10_000_000, installation_key(path.with_suffix(".key")))
-    database.begin()
-    History(database).add({"requests": 3}, {}).result()
-    database.close()
+    keep(tmp_path)
     written = time.mktime((2026, 11, 23, 11, 29, 2, 0, 0, -1))
     told = {"pid": os.getpid(), "written": written, "not_in_history": 2}
     file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: told)
@@ -66,11 +66,7 @@ def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
     file.close()
 
 
-def test_a_report_is_written_as_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
+def test_a_report_is_written_as_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.html"
     assert stats.main(["--report", str(file)]) == 0
     assert "0 days written" in capsys.readouterr().out
