@@ -110,8 +110,6 @@ class _Run:
     skipped: list[str] = field(default_factory=list)
     family: str = ""
     redactions: dict[str, int] = field(default_factory=dict)
-    cost: int | None = None
-    """Estimated tokens of `text`; None if not known yet."""
     scanned: str = ""
     """The text that was last searched for secrets."""
     known: Call | None = None
@@ -235,7 +233,6 @@ class _Run:
             before, body, behind = json_minify.among_lines(body)
             head, tail = head + before, behind + tail
         self.text = self.bare = body
-        self.cost = None
         self.readable = is_readable(body)
         source = Source(
             call=self.call,
@@ -309,8 +306,6 @@ class _Run:
             return _NOT_QUOTED
         if stage.loss is Loss.LOSSY and not self.policy.lossy:
             return "it would leave something out, which is not allowed here"
-        if _RANK[stage.mode] > _RANK[self.policy.mode]:
-            return f"only in mode {stage.mode}"
         if self.policy.for_others and stage.name == _EXCERPT:
             return "somebody else will shorten the text"
         return ""
@@ -367,18 +362,15 @@ class _Run:
             return f"{-saved:,} bytes more{', with what stands in front of it' if overhead else ''}"
         critical = trusted or loss is not Loss.LOSSY
         if deletes and saved >= (_CLEARLY_WORTH if first_loss else _CLEARLY):
-            self.cost = None
             return "" if critical or critical_lines.keeps_critical(self.text, new) else _CRITICAL
-        if self.cost is None:
-            self.cost = token_estimate.estimate(self.text)
-        cost = token_estimate.estimate(new)
-        if first_loss and overhead and self.cost - cost - token_estimate.estimate(overhead) < _WORTH:
+        fewer = token_estimate.estimate(self.text) - token_estimate.estimate(new)
+        fewer -= token_estimate.estimate(overhead)
+        if first_loss and overhead and fewer < _WORTH:
             return f"fewer than {_WORTH} tokens are saved, which is not worth a reference"
-        if cost + token_estimate.estimate(overhead) >= self.cost:
+        if fewer <= 0:
             return "no token is saved"
         if not critical and not critical_lines.keeps_critical(self.text, new):
             return _CRITICAL
-        self.cost = cost
         return ""
 
     def _tell(self, stage: str, after: str | None, reason: str = "") -> None:
@@ -403,7 +395,6 @@ class _Run:
         if redacted.text != self.text:
             self._tell("redaction", redacted.text)
             self.text = redacted.text
-            self.cost = None
             if "redaction" not in self.stages:
                 self.stages.append("redaction")
         self.scanned = self.text

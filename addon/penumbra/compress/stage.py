@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.result import Loss, Mode, Policy, Told
+from penumbra.compress.result import Loss, Policy, Told
 from penumbra.compress.size import size
 
 LONGEST = 8_000_000
@@ -80,8 +80,6 @@ class Stage:
     """A named transform. `apply` returns None, or the same text, where it has nothing to do."""
 
     name: str
-    mode: Mode
-    """The lowest mode in which the stage runs."""
     loss: Loss
     apply: Callable[[str, Source], str | None]
     quoted: bool = False

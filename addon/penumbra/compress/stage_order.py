@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import prints
-from penumbra.compress.result import Loss, Mode
+from penumbra.compress.result import Loss
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
     encoded_data,
@@ -116,29 +116,28 @@ def _encoded_data(text: str, source: Source) -> str | None:
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
-    Stage("own_code", Mode.STANDARD, Loss.LOSSY, _own_code, quoted=True, trusted=True, deletes=True),
-    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
+    Stage("own_code", Loss.LOSSY, _own_code, quoted=True, trusted=True, deletes=True),
+    Stage("line_numbers", Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
     Stage(
         "web_page",
-        Mode.STANDARD,
         Loss.LOSSY,
         _web_page,
         trusted=True,
         deletes=True,
         bares=True,
     ),
-    Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
-    Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
-    Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
-    Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
+    Stage("json_minify", Loss.NONE, lambda text, _: json_minify.minify(text)),
+    Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
+    Stage("table_whitespace", Loss.NONE, _PLAIN(tables.tighten)),
+    Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
 """The stages before the command family, in order; and after it, if it laid something bare."""
 AFTER_FAMILY: tuple[Stage, ...] = (
-    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
-    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
-    Stage("whitespace", Mode.STANDARD, Loss.NONE, _blanks, deletes=True),
-    Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
-    Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
-    Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
+    Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
+    Stage("fold_repeated", Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
+    Stage("whitespace", Loss.NONE, _blanks, deletes=True),
+    Stage("log_patterns", Loss.REVERSIBLE, _logs),
+    Stage("encoded_data", Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
+    Stage("excerpt", Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
 )
 """The stages after it."""

@@ -52,7 +52,7 @@ def test_original_keeps_its_colours_where_no_secret_hides_in_them() -> None:
 
 
 def test_secret_that_a_stage_uncovers_is_taken_out_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoiler = Stage("spoiler", Mode.STANDARD, Loss.NONE, lambda text, source: SECRET)
+    spoiler = Stage("spoiler", Loss.NONE, lambda text, source: SECRET)
     monkeypatch.setattr(pipeline, "STRUCTURE", (spoiler,))
     assert run("a long enough text of several words").text == "[REDACTED]"
 
@@ -69,7 +69,7 @@ def test_stage_that_raises_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(text: str, source: object) -> str:
         raise ValueError("bug")
 
-    broken_stage = Stage("broken", Mode.STANDARD, Loss.NONE, broken)
+    broken_stage = Stage("broken", Loss.NONE, broken)
     monkeypatch.setattr(pipeline, "STRUCTURE", (broken_stage, *pipeline.STRUCTURE))
     result = run("same line here\n" * 50)
     assert result.stages == ("fold_repeated",)
@@ -88,7 +88,7 @@ def test_safe_mode_has_no_structure_stages() -> None:
 
 
 def test_lossy_stages_wait_for_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    halve = Stage("halve", Mode.STANDARD, Loss.LOSSY, lambda text, source: text[: len(text) // 2])
+    halve = Stage("halve", Loss.LOSSY, lambda text, source: text[: len(text) // 2])
     monkeypatch.setattr(pipeline, "STRUCTURE", (halve,))
     text = "word " * 100
     assert run(text, lossy=False).text == text
@@ -98,7 +98,7 @@ def test_lossy_stages_wait_for_permission(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_stands_in_front_of_a_lossy_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    shave = Stage("shave", Mode.STANDARD, Loss.LOSSY, lambda text, source: text[: len(text) * 3 // 4])
+    shave = Stage("shave", Loss.LOSSY, lambda text, source: text[: len(text) * 3 // 4])
     monkeypatch.setattr(pipeline, "STRUCTURE", (shave,))
     text = "".join(f"word {n:02}\n" for n in range(250))
     assert run(text, lossy=True, overhead="<" * 700).text == text
@@ -108,14 +108,14 @@ def test_what_stands_in_front_of_a_lossy_text_is_counted(monkeypatch: pytest.Mon
 
 
 def test_stage_that_drops_a_critical_line_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop = Stage("drop", Mode.STANDARD, Loss.LOSSY, lambda text, source: text.split("\n", 1)[1])
+    drop = Stage("drop", Loss.LOSSY, lambda text, source: text.split("\n", 1)[1])
     monkeypatch.setattr(pipeline, "STRUCTURE", (drop,))
     assert run("all is well\nrest\n", lossy=True).text == "rest\n"
     assert run("error: disk full\nrest\n", lossy=True).text == "error: disk full\nrest\n"
 
 
 def test_stage_that_grows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    grow = Stage("grow", Mode.STANDARD, Loss.NONE, lambda text, source: text + "!")
+    grow = Stage("grow", Loss.NONE, lambda text, source: text + "!")
     monkeypatch.setattr(pipeline, "STRUCTURE", (grow,))
     assert run("text").text == "text"
 

@@ -166,9 +166,10 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
         prefix = _shared_prefix(values)
         if prefix:
             header += f"; {_quote(name)} begins {_quote(prefix)}"
-        written.append([_cell(value, prefix) for value in values])
+        has_texts = '"' in {value and value[0] for value in values}
+        written.append([_cell(value, prefix) if has_texts else value or "" for value in values])
     header += "; columns " + ",".join(map(_quote, shown))
-    return [f"[{header}]", *("\t".join(row) for row in zip(*written, strict=True))]
+    return [f"[{header}]", *map("\t".join, zip(*written, strict=True))]
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:

@@ -205,10 +205,11 @@ def unpad(text: str) -> str | None:
     numbers = _Numbers.of(text, separator)
     if len(numbers.numbers) < _SHORTEST:
         return None
-    lines = (
-        prefix(number, separator) + content
+    before, after = ("L", ": ") if separator == _L else ("", separator)
+    lines = [
+        f"{before}{number}{after}{content}"
         for number, content in zip(numbers.numbers, numbers.contents, strict=True)
-    )
+    ]
     return "\n".join([numbers.head, *lines])[1:]
 
 
