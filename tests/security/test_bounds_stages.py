@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
 import pkgutil
 import random
 import re
@@ -24,6 +23,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
 from support import examples, hostile_texts
 from support.alphabets import of_module
+from support.apis import BY_ID, printed
 from support.hostile_texts import DIFF, MCP, PAGE, SHELL
 
 TOKENS = 9
@@ -68,18 +68,11 @@ def _searched(hint: str) -> Ask:
 
 def _read(text: str) -> None:
     """A request that has the text as the user's, as a result, and as what a call is called with."""
-    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": text}}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": text}
-    messages = [
-        {"role": "user", "content": text},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [result]},
-    ]
-    body = {"model": "m", "tools": [{"name": "Bash"}], "messages": messages}
+    turns = printed(text, words=text, arguments=lambda _: {"command": text})
+    body = BY_ID["anthropic-messages"].body(turns)
     api = recognise.by_request_line("POST", "/v1/messages")
     assert api is not None
-    document = Document(json.dumps(body).encode())
-    assert read.read(document, api, Settings(), b"scope", None, b"", None) is not None
+    assert read.read(Document(body), api, Settings(), b"scope") is not None
 
 
 READERS = {
