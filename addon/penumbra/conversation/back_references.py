@@ -9,20 +9,17 @@ tells, else `of its output`; none are named where they are all of that. The late
 where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`, see
 `call_names`). The lines before and after a repeated part stay, and those that `staying_lines` names.
 Reversible, from the same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts
-was given`): agents read what they have written. So is what the same text has said so far; its lines are
-counted as a reader sees them, with what stands before the text and what stands for others:
+was given`): agents read what they have written.
 
-    [8 lines: same as lines 40 to 47 above]
-
-Files are quoted when they are edited: around a change in one, wide margins stay, so that an edit there finds
-all of its text.
+Files are quoted when they are edited: around a change in a file that was read, wide margins stay, so that an
+edit there finds all of its text.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -57,7 +54,7 @@ class Earlier:
     """An earlier text, as it stands in the request."""
 
     key: bytes
-    """Key of the text in the request; empty for the text that is being written."""
+    """Key of the text in the request."""
     is_given: bool
     """The text is an argument of a call."""
     numbers: Sequence[int]
@@ -104,7 +101,6 @@ class Referring:
 
 _Lines = tuple[Sequence[int], list[str], bool]
 """Numbers of lines, the lines without them, and whether the numbers only count the lines."""
-_ABOVE = Name("", frozenset())
 _NO_CALL = Call()
 
 
@@ -175,12 +171,10 @@ class LineIndex:
         original: str | None = None,
         *,
         lossy: bool = False,
-        in_front: int = 0,
     ) -> Referring | None:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
         printed it; `name`: how references name the call; `original`: as of `note_text`: all other lines stay;
-        `lossy`: lines that were said here and there may be left out; `in_front`: lines that a text with
-        references gets before it."""
+        `lossy`: lines that were said here and there may be left out."""
         # In a tenth of the time it is known of most texts.
         if (": same as " in text or " said before" in text) and _MARKER.search(text):
             return None
@@ -193,12 +187,11 @@ class LineIndex:
         # The legend of the numbers is never said by reference: the lines that stay need it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
         file = ShownFile(text, lines, () if counted else numbers) if is_file else None
-        matcher = _Matcher.of(self._places, numbers, lines, output, call, file)
+        matcher = _Matcher(self._places, lines, output, call, file)
         named = [(part, self._name(part)) for part in matcher.parts()]
         parts = [(part, meant) for part, meant in named if meant is not None]
         said: list[Said] = []
-        # The lines above that a part counts and points at stay.
-        if lossy and all(part.earlier.key for part, _ in parts):
+        if lossy:
             known = ["\x00" if line is None else line for line in output]
             said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
         if (" more time" in text) and (first := folding.counted_lines(lines)):
@@ -208,13 +201,9 @@ class LineIndex:
             said = [replace(one, end=end) for one in said if (end := _end(one.start, len(one), first, lines))]
         if not parts and not said:
             return None
-        seen = _Seen(in_front, [(part.start, part.length) for part, _ in parts])
         written = _Writer(text, numbers if is_file else ()).write(
             sorted(
-                [
-                    (part.start, part.start + part.length, _marker(part, meant.name, seen))
-                    for part, meant in parts
-                ]
+                [(part.start, part.end, _marker(part, meant.name)) for part, meant in parts]
                 + [(one.start, one.end, one.marker) for one in said]
             )
         )
@@ -241,8 +230,6 @@ class LineIndex:
 
     def _name(self, part: _Part) -> Name | None:
         """The name of the text that contains a part; None if it can't be named."""
-        if not part.earlier.key:
-            return _ABOVE
         first, last = part.numbers
         if part.earlier.counted or not (first and last):
             return self._calls.name_of_part(part.earlier.key)
@@ -290,83 +277,42 @@ class _Matcher:
     """One text, and where its lines may stand already."""
 
     earlier: LinePlaces[Earlier]
-    own: LinePlaces[Earlier]
-    """Places in the text itself, of lines that stand there more than once."""
     lines: list[str]
-    shown: list[str | None]
-    """The lines; None for those that have become references."""
     output: Sequence[str | None]
-    """The lines; None for those that are no lines of the output: they can only be the same as others here."""
+    """The lines; None for those that are no lines of the output."""
     call: Call
     """The call that printed the text."""
     file: ShownFile | None
     """The file that the text is of; None if it is of none."""
     _staying: StayingLines | None = None
 
-    @classmethod
-    def of(
-        cls,
-        earlier: LinePlaces[Earlier],
-        numbers: Sequence[int],
-        lines: list[str],
-        output: Sequence[str | None],
-        call: Call,
-        file: ShownFile | None,
-    ) -> _Matcher:
-        shown: list[str | None] = [*lines]
-        own: LinePlaces[Earlier] = LinePlaces()
-        if file is None and len(set(lines)) < len(lines):
-            counts = Counter(lines)
-            repeated = [line if counts[line] > 1 else None for line in lines]
-            own.note(Earlier(b"", False, numbers, True, shown), repeated)
-        return cls(earlier, own, lines, shown, output, call, file)
-
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
-        # A part that has become a reference is none that a later one may point at.
-        for part in self._repeated():
-            for piece in [part] if self._is_whole(part) else self._within(part):
-                self.shown[piece.start : piece.end] = [None] * piece.length
-                yield piece
-
-    def _repeated(self) -> Iterator[_Part]:
-        """The parts that stand in an earlier text, or above in this one, in order."""
         covered = 0
-        earlier, own = self.earlier.first, self.own.first
-        for position in [n for n, line in enumerate(self.lines) if line in own or self.output[n] in earlier]:
-            if position >= covered and (repeated := self._longest(position, covered)) is not None:
-                yield repeated
-                covered = repeated.end
+        earlier = self.earlier.first
+        for position in [n for n, line in enumerate(self.output) if line in earlier]:
+            if position >= covered:
+                part = self._longest(position, covered)
+                yield from [part] if self._is_whole(part) else self._within(part)
+                covered = part.end
 
-    def _places(self, position: int) -> Iterable[tuple[Earlier, int]]:
-        """Where a line stands, the latest place first."""
-        if self.file is None:
-            yield from self.own.latest_first(self.lines[position])
-        yield from self.earlier.latest_first(self.output[position])
-
-    def _longest(self, position: int, covered: int) -> _Part | None:
+    def _longest(self, position: int, covered: int) -> _Part:
         """The longest repeated part around a line that reaches back no further than `covered`."""
         best: _Part | None = None
-        for earlier, place in self._places(position):
-            is_own = not earlier.key
-            if is_own and (place >= position or self.shown[place] is None):
-                continue
+        for earlier, place in self.earlier.latest_first(self.output[position]):
             back = self._common(earlier, place, position, -1, position - covered)
-            most = len(self.lines) - position
-            if is_own:
-                most = min(most, position - back - place)
-            ahead = self._common(earlier, place, position, 1, most - 1) + 1
-            if ahead <= most and (best is None or back + ahead > best.length):
+            ahead = self._common(earlier, place, position, 1, len(self.lines) - position - 1) + 1
+            if best is None or back + ahead > best.length:
                 best = _Part(position - back, back + ahead, earlier, place - back)
+        assert best is not None
         return best
 
     def _common(self, earlier: Earlier, place: int, position: int, step: int, most: int) -> int:
         """The number of equal lines before or after the place and the position."""
         count = 0
-        lines = self.output if earlier.key else self.lines
         while count < most:
             place, position = place + step, position + step
-            line = lines[position]
+            line = self.output[position]
             if line is None or not 0 <= place < len(earlier.lines) or earlier.lines[place] != line:
                 break
             count += 1
@@ -380,19 +326,17 @@ class _Matcher:
 
     def _is_whole(self, part: _Part) -> bool:
         """True if nothing stays of a text that stands in an earlier one as a whole."""
-        if self.file is not None or part.length < len(self.lines) or not part.earlier.key:
+        if self.file is not None or part.length < len(self.lines) or self.staying().stated:
             return False
-        if token_estimate.estimate("\n".join(self.lines)) < _LEAST:
-            return False
-        return not self.staying().stated
+        return token_estimate.estimate("\n".join(self.lines)) >= _LEAST
 
     def _within(self, part: _Part) -> Iterator[_Part]:
         """The pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay, those of a file by wide margins towards what is new.
+        The lines at its borders stay, those of a file that was read by wide margins towards what is new.
         """
         start, end = part.start + 1, part.end - 1
-        if self.file is not None:
+        if self.file is not None and self.call.category == "read":
             start, end = self.file.within(part.start, part.end)
         staying = self.staying()
         for first, behind in staying.stretches(start, end, located=True):
@@ -454,34 +398,14 @@ class _Writer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The position of a reader who counts the lines of a text with references."""
-
-    in_front: int
-    """Lines before it."""
-    hidden: Sequence[tuple[int, int]]
-    """First line and number of lines of the parts that become one line each, in order."""
-
-    def number(self, position: int) -> int:
-        """Returns the number of a line that is shown."""
-        gone = sum(length - 1 for start, length in self.hidden if start < position)
-        return self.in_front + position - gone + 1
-
-
-def _marker(part: _Part, name: str, seen: _Seen) -> str:
-    first, last = (
-        part.numbers if name else (seen.number(part.place), seen.number(part.place + part.length - 1))
-    )
-    what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as"
-    where = f"line {first}" if part.length == 1 else f"lines {first} to {last}"
-    where = where if first and last else ""
-    if not name:
-        return f"[{what} {where} above]"
+def _marker(part: _Part, name: str) -> str:
+    first, last = part.numbers
+    what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as in {name}"
     counted = part.earlier.counted and not part.earlier.is_given
-    if counted and part.length == len(part.earlier.lines) and "[" not in name:
-        return f"[{what} in {name}]"
-    return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted and where else ''}]"
+    if not (first and last) or (counted and part.length == len(part.earlier.lines) and "[" not in name):
+        return f"[{what}]"
+    where = f"line {first}" if part.length == 1 else f"lines {first} to {last}"
+    return f"[{what}, {where}{' of its output' if counted else ''}]"
 
 
 class LineIndexes:

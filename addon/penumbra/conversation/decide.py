@@ -324,13 +324,7 @@ class Decider:
         # A wish for results up to some size to stay as they are holds for this, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
             return shortened, ()
-        references = self.inputs.references
-        made = self.earlier.by_reference(
-            shortened,
-            item,
-            lossy=policy.lossy and not output.is_error,
-            in_front=references.overhead().count("\n") if references is not None else 0,
-        )
+        made = self.earlier.by_reference(shortened, item, lossy=policy.lossy and not output.is_error)
         overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
         if made is None or not _saves(overhead + made.text, shortened.text):
             return shortened, ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Generic, TypeVar
@@ -81,8 +81,8 @@ def numbers(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
 T = TypeVar("T")
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be looked up."""
-_MOST = 12
-"""Places of one line that are told: so many of the first and of the latest ones."""
+_MOST = 24
+"""Places of one line that are looked at, the latest ones."""
 
 
 def is_telling(line: str) -> bool:
@@ -132,23 +132,13 @@ class LinePlaces(Generic[T]):
         self.first.update(dict.fromkeys(telling - again, number))
 
     def latest_first(self, line: str | None) -> Iterator[tuple[T, int]]:
-        """The first and the latest places of a line, text and position, the latest one first."""
+        """The latest places of a line, text and position, the latest one first."""
         first = None if line is None else self.first.get(line)
         if line is None or first is None:
             return
-        others = self._others.get(line, [])
-        latest = self._beginning(line, chain(reversed(others), [first]), latest=True)
-        early = self._beginning(line, chain([first], others), latest=False) if len(latest) == _MOST else []
-        for number, position in [*latest, *reversed([place for place in early if place < latest[-1]])]:
-            yield self._texts[number].text, position
-
-    def _beginning(self, line: str, numbers: Iterable[int], *, latest: bool) -> list[tuple[int, int]]:
-        """The first places of a line in texts of these numbers. `latest`: each text read from its end."""
-        places: list[tuple[int, int]] = []
-        for number in numbers:
-            positions, room = self._texts[number].positions(line), _MOST - len(places)
-            found = reversed(positions[-room:]) if latest else positions[:room]
-            places += [(number, position) for position in found]
-            if len(places) == _MOST:
-                break
-        return places
+        count = 0
+        for number in chain(reversed(self._others.get(line, [])), [first]):
+            text = self._texts[number]
+            for position in text.positions(line)[::-1][: _MOST - count]:
+                count += 1
+                yield text.text, position

@@ -219,13 +219,13 @@ class EarlierTexts:
         """The facts that the texts so far show."""
         return self._index().told()
 
-    def by_reference(self, made: Shortened, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
+    def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
         """The text of an item, as it was made, with what stands earlier by reference; None if there is too
-        little. `lossy`: what was said here and there may be left out; `in_front`: lines before it."""
+        little. `lossy`: what was said here and there may be left out."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
-        return self._index().with_references(made.text, call, name, original, lossy=lossy, in_front=in_front)
+        return self._index().with_references(made.text, call, name, original, lossy=lossy)
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""

@@ -44,7 +44,7 @@ _CONTAINER = re.compile(
 _LONGEST_CONTAINER = 200
 """Characters of such a line that are looked at."""
 _LEAST_MARGIN = 6
-_MOST_MARGIN = 40
+_MOST_MARGIN = 30
 """Lines that stand on each side of a change, at least and at most."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -208,16 +206,6 @@ def test_calls_are_named_by_what_the_model_sees() -> None:
     assert call_name("Bash", {"command": "echo " + "x" * 100}) == "Bash echo " + "x" * 54 + "…"
 
 
-def test_a_text_that_repeats_itself_says_so() -> None:
-    block = code(0, 10)
-    text = "\n".join([*block, "between the two of them", *block, *code(20, 30)])
-    made = LineIndex().with_references(text)
-    assert made is not None
-    lines = made.text.split("\n")
-    assert lines[11:14] == [block[0], "[8 lines: same as lines 2 to 9 above]", block[9]]
-    assert expand(made.text, {}) == text
-
-
 def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     """An acknowledgement may show two parts of a file, each with its numbers."""
     parts = numbered(code(0, 40)) + "\n" + numbered(code(100, 180), 5)
@@ -226,22 +214,6 @@ def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     assert made is not None
     (marker,) = [line for line in made.text.split("\n") if "same as" in line]
     assert "lines" not in marker.partition(": same as ")[2]
-
-
-def test_lines_above_are_counted_as_a_reader_sees_them() -> None:
-    """What stands in front of the text counts, and what stands for others counts as one line."""
-    first, second = code(0, 10), code(40, 52)
-    text = "\n".join([*first, "between the two of them", *first, *second, "and behind them all", *second])
-    made = LineIndex().with_references(text, in_front=2)
-    assert made is not None
-    shown = ["<<<SHADOW:x>>>", "[a hint]", *made.text.split("\n")]
-    found = [line for line in shown if "same as" in line]
-    assert len(found) == 2
-    for marker, block in zip(found, (first, second), strict=True):
-        count, begin, end = map(int, re.findall(r"\d+", marker))
-        assert shown[begin - 1 : end] == block[1:-1]
-        assert end - begin + 1 == count
-    assert expand(made.text, {}, in_front=2) == text
 
 
 def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> None:

@@ -38,4 +38,4 @@ def test_what_is_near_a_change_stays_in_any_case_and_what_is_far_does_not() -> N
     assert units.behind(61) - 61 >= 6
     endless = [f"    value_{n}" for n in range(200)]
     units = EditUnits.of(endless)
-    assert (units.before(100), units.behind(100)) == (60, 140)
+    assert (units.before(100), units.behind(100)) == (70, 130)

@@ -173,13 +173,6 @@ def test_a_time_that_was_asked_for_is_none(line: str) -> None:
     assert new in made(index, [*mixed(), new, *mixed()])
 
 
-def test_what_is_pointed_at_in_the_same_text_stays() -> None:
-    index = shown("\n".join(STEPS), "\n".join(OTHER))
-    found = made(index, [*mixed(), *mixed()])
-    assert found[:16] == mixed()
-    assert found[17] == "[14 lines: same as lines 2 to 15 above]"
-
-
 def test_only_where_the_original_can_be_asked_for() -> None:
     index = shown("\n".join(STEPS), "\n".join(OTHER))
     assert made(index, mixed(), lossy=False) == mixed()
