@@ -101,7 +101,7 @@ def test_what_stands_earlier_is_said_by_reference():
 def test_lines_are_those_of_the_file_where_the_call_tells_them():
     asked = {"command": "sed -n '3000,3300p' src/a.py"}
     first = [use("toolu_1", "Bash", **asked)]
-    for cut, where in (("", r"lines 3121 to 3238\]"), ("\n…900 tokens truncated…", r"of its output\]")):
+    for cut, where in (("", r"lines 3111 to 3238\]"), ("\n…900 tokens truncated…", r"of its output\]")):
         messages = [*first, answer("toolu_1", SOURCE + cut), *reads(EDITED)]
         messages[2]["content"][0]["id"] = messages[3]["content"][0]["tool_use_id"] = "toolu_2"
         messages[2]["content"][0]["input"] = {"file_path": "src/a.py"}
