@@ -26,7 +26,7 @@ from penumbra.apis.base import (
     Turn,
     Visible,
 )
-from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
+from penumbra.apis.call_arguments import Call, Made, NumberedArguments, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
@@ -494,10 +494,10 @@ def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | 
     return CacheDiagnosis(str(reason.get("type", ""))[:40], tokens if isinstance(tokens, int) else 0)
 
 
-class AnthropicArguments(BlockArguments):
+class AnthropicArguments(NumberedArguments):
     index = "index"
 
-    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
+    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
         block = document.members(members.get("content_block"))
         if document.string(block.get("type")) != "tool_use":
             return None
@@ -505,13 +505,13 @@ class AnthropicArguments(BlockArguments):
         # Some compatible servers give all arguments at once.
         if "input" in block:
             edit_value(document, block["input"], self._open(name))
-        return name
+        return Call(name, arguments=self._open(name))
 
     def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
         fragment = document.members(members.get("delta")).get("partial_json")
         return fragment if fragment is not None and document.is_string(fragment) else None
 
-    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
         return document.string(members.get("type")) == "content_block_stop"
 
     def made(self, document: Document) -> Iterator[Made]:

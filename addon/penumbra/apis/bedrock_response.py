@@ -21,7 +21,7 @@ from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Said, Turn
 from penumbra.apis.bedrock import RUN_BY_PROVIDER, ConverseFormat, error
-from penumbra.apis.call_arguments import BlockArguments, Made
+from penumbra.apis.call_arguments import Call, Made, NumberedArguments
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.prompt import Part
 from penumbra.apis.responses import Responses
@@ -194,18 +194,19 @@ class ConverseTurns(BlockTurns):
         return super().read_whole(document) if self.content(document) is not None else Turn()
 
 
-class ConverseArguments(BlockArguments):
+class ConverseArguments(NumberedArguments):
     index = "contentBlockIndex"
 
-    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
+    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
         use = document.members(members.get("start")).get("toolUse")
-        return None if use is None else document.string(document.members(use).get("name")) or ""
+        name = document.string(document.members(use).get("name")) or ""
+        return None if use is None else Call(name, arguments=self._open(name))
 
     def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
         fragment = document.members(document.members(members.get("delta")).get("toolUse")).get("input")
         return fragment if fragment is not None and document.is_string(fragment) else None
 
-    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
         return "start" not in members and "delta" not in members
 
     def made(self, document: Document) -> Iterator[Made]:

@@ -49,8 +49,8 @@ class Call:
 
     name: str = ""
     id: str = ""
-    kind: str = ""
-    """Type of the call, where the API has several."""
+    is_text: bool = False
+    """The arguments are text, else JSON."""
     arguments: Arguments | None = None
     """None if they stay as they are, or have ended."""
     opened: bool = False
@@ -116,7 +116,10 @@ class CallArguments(ABC):
     def document(self, document: Document) -> None:
         for made in self.made(document):
             if made.arguments is not None:
-                edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
+                edit_value(document, made.arguments, self._open_made(made))
+
+    def _open_made(self, made: Made) -> Arguments | None:
+        return self._open(made.name, freeform=made.is_text)
 
     def no_json(self, event: Event) -> Iterable[Event]:
         """The events to pass on for one that has no JSON."""
@@ -139,33 +142,28 @@ class WholeArguments(CallArguments):
         return ()
 
 
-class BlockArguments(CallArguments):
-    """Calls are numbered blocks with a begin, fragments and an end."""
+class NumberedArguments(CallArguments):
+    """Calls are numbered, and have a beginning, fragments and an end."""
 
     index: ClassVar[str]
-    """The member that numbers blocks."""
+    """The member that has a call's number."""
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
         members = event.members
         index = document.plain(members.get(self.index))
         if not isinstance(index, int):
             return ()
-        if (name := self.begun(document, members)) is not None:
-            self._calls[index] = Call(name, arguments=self._open(name))
+        call = self._calls.get(index)
+        if (begun := self.begun(document, members)) is not None:
+            self._calls[index] = begun
         elif (fragment := self.fragment(document, members)) is not None:
-            self._feed(event, document, fragment, index)
-        elif self.ends(document, members):
+            if call is not None:
+                text = document.string(fragment) or ""
+                if (new := call.feed(event, text, self._rewrite)) != text:
+                    document.replace(fragment, new)
+        elif self.ends(document, members, call):
             return self._flush([index])
         return ()
-
-    def _feed(self, event: Event, document: Document, fragment: Raw, index: int) -> None:
-        call = self._calls.get(index)
-        if call is None:
-            return
-        text = document.string(fragment) or ""
-        new = call.feed(event, text, self._rewrite)
-        if new != text:
-            document.replace(fragment, new)
 
     def _rewrite(self, document: Document, text: str) -> None:
         fragment = self.fragment(document, document.members(document.root))
@@ -173,16 +171,16 @@ class BlockArguments(CallArguments):
         document.replace(fragment, text)
 
     @abstractmethod
-    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
-        """The tool whose call begins with this event."""
+    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
+        """The call that begins with this event."""
 
     @abstractmethod
     def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        """The fragment of arguments that it has: a string."""
+        """The fragment of arguments that an event has: a string."""
 
     @abstractmethod
-    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
-        """True if an event ends the block."""
+    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
+        """True if an event ends a call, whose arguments it may repeat."""
 
 
 def whole(arguments: Arguments | None, text: str) -> str:
@@ -309,8 +307,10 @@ def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> No
         document.replace(members["usage"], None)
 
 
-class ResponsesArguments(CallArguments):
+class ResponsesArguments(NumberedArguments):
     """OpenAI Responses. Calls are known by their place in the response."""
+
+    index = "output_index"
 
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
@@ -322,7 +322,8 @@ class ResponsesArguments(CallArguments):
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
         number = document.plain(event.members.get("sequence_number"))
         self._number = number + self._added if isinstance(number, int) else self._number
-        before = self._edit(event, document, event.members)
+        self.document(document)
+        before = super().edit(event, document)
         if isinstance(number, int) and number != self._number:
             document.replace(event.members["sequence_number"], self._number)
         self._number += 1
@@ -334,56 +335,40 @@ class ResponsesArguments(CallArguments):
             for item in document.items(response.get("output")):
                 yield from _made(document, item)
 
-    def _edit(self, event: Event, document: Document, members: dict[str, Raw]) -> list[Event]:
+    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
+        if document.string(members.get("type")) != "response.output_item.added":
+            return None
+        made = self._item(document, members)
+        if made is None:
+            return None
+        return Call(made.name, arguments=self._open_made(made), is_text=made.is_text)
+
+    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
+        return members.get("delta") if document.string(members.get("type")) in _FRAGMENTS else None
+
+    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
         name = document.string(members.get("type")) or ""
-        self.document(document)
-        place = document.plain(members.get("output_index"))
-        if not isinstance(place, int):
-            return []
-        if name == "response.output_item.added":
-            self._begin(document, members.get("item"), place)
-        elif name in _FRAGMENTS:
-            self._fragment(event, document, members, place)
-        elif name in _FINISHED:
-            if (call := self._calls.get(place)) is not None:
-                edit_value(document, members.get(_FINISHED[name]), self._open_item(call.kind, call.name))
-            return self._flush([place])
+        if name in _FINISHED and call is not None:
+            edit_value(document, members.get(_FINISHED[name]), self._open(call.name, freeform=call.is_text))
         elif name == "response.output_item.done":
-            self._item(document, members.get("item"))
-            return self._flush([place])
-        return []
+            self._item(document, members)
+            return True
+        return name in _FINISHED
 
-    def _begin(self, document: Document, item: Raw | None, place: int) -> None:
-        members = document.members(item)
-        kind = document.string(members.get("type")) or ""
-        if kind in CALLS:
-            name = document.string(members.get("name")) or CALLS[kind][0]
-            self._calls[place] = Call(name, kind=kind, arguments=self._open_item(kind, name))
-            self._item(document, item)
-
-    def _fragment(self, event: Event, document: Document, members: dict[str, Raw], place: int) -> None:
-        call, value = self._calls.get(place), members.get("delta")
-        if call is None or value is None:
-            return
-        text = document.string(value) or ""
-        new = call.feed(event, text, self._delta)
-        if new != text:
-            document.replace(value, new)
-
-    def _delta(self, document: Document, text: str) -> None:
+    def _rewrite(self, document: Document, text: str) -> None:
+        super()._rewrite(document, text)
         members = document.members(document.root)
-        document.replace(members["delta"], text)
         if "sequence_number" in members:
             document.replace(members["sequence_number"], self._number)
             self._added += 1
             self._number += 1
 
-    def _item(self, document: Document, item: Raw | None) -> None:
-        for made in _made(document, item):
-            edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
-
-    def _open_item(self, kind: str, name: str) -> Arguments | None:
-        return self._open(name, freeform=kind == "custom_tool_call")
+    def _item(self, document: Document, members: dict[str, Raw]) -> Made | None:
+        """Edit the call that an event's item is."""
+        made = next(_made(document, members.get("item")), None)
+        if made is not None:
+            edit_value(document, made.arguments, self._open_made(made))
+        return made
 
 
 def _made(document: Document, item: Raw | None) -> Iterator[Made]:
