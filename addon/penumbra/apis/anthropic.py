@@ -62,7 +62,7 @@ class AnthropicFormat(ApiFormat):
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
-        role = document.string(members.get("role")) or ""
+        role = document.text_of(members.get("role"))
         parts = self.content(document, members.get("content"))
         thinks = any(part.kind is Kind.REASONING for part in parts)
         return Message(value, turn, role, role == "assistant", parts, bound=thinks)
@@ -83,32 +83,32 @@ class AnthropicFormat(ApiFormat):
             if (text := block.get("text")) is not None and document.is_string(text):
                 return (Part(Kind.TEXT, value, texts=(text,)),)
         elif kind == "tool_use":
-            call_id, name = document.string(block.get("id")) or "", document.string(block.get("name")) or ""
+            call_id, name = document.text_of(block.get("id")), document.text_of(block.get("name"))
             by_program = reads_result(document.plain(block.get("caller")))
             return (Part(Kind.CALL, value, call_id, name, block.get("input"), by_program=by_program),)
         elif kind == "tool_result":
-            call_id = document.string(block.get("tool_use_id")) or ""
+            call_id = document.text_of(block.get("tool_use_id"))
             texts = tuple(text_values(document, block.get("content")))
             is_error = document.plain(block.get("is_error")) is True
             return (Part(Kind.RESULT, value, call_id, texts=texts, is_error=is_error),)
         elif kind in SIGNATURES:
-            signature = document.string(block.get(SIGNATURES[kind])) or ""
+            signature = document.text_of(block.get(SIGNATURES[kind]))
             return (Part(Kind.REASONING, value, signature=signature),)
         return ()
 
     def system(self, document: Document) -> Iterable[Part]:
-        return self.content(document, document.members(document.root).get("system"))
+        return self.content(document, document.top.get("system"))
 
     def error(self, status: int, message: str) -> bytes:
         kind = _ERROR_TYPES.get(status, "api_error")
         return encode({"type": "error", "error": {"type": kind, "message": message}})
 
     def tools(self, request: Document) -> Tools:
-        top = request.members(request.root)
+        top = request.top
         names, own = [], 0
         for item in request.items(top.get("tools")):
             tool = request.members(item)
-            names.append(request.string(tool.get("name")) or "")
+            names.append(request.text_of(tool.get("name")))
             own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
         if any(change in request.data for change in _TOOL_CHANGES):
             available = set(names)
@@ -121,7 +121,7 @@ class AnthropicFormat(ApiFormat):
         return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
 
     def declare(self, request: Document, tool: Tool) -> None:
-        request.append(request.members(request.root)["tools"], tool.declared("input_schema"))
+        request.append(request.top["tools"], tool.declared("input_schema"))
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
         messages = _messages(request)
@@ -155,7 +155,7 @@ class AnthropicFormat(ApiFormat):
 
     def may_declare_after(self, request: Document) -> bool:
         messages = _messages(request)
-        tools = map(request.members, request.items(request.members(request.root).get("tools")))
+        tools = map(request.members, request.items(request.top.get("tools")))
         # Where all tools load later, the first one that is there costs the whole cache.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and _role(request, messages[-1]) == "user"
@@ -169,7 +169,7 @@ class AnthropicFormat(ApiFormat):
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         document = Document(request)
-        top = document.members(document.root)
+        top = document.top
         if "thread" in top:
             # The provider has all the rest, this response included.
             marked = [
@@ -185,11 +185,11 @@ class AnthropicFormat(ApiFormat):
         return document.render()
 
     def compared_with(self, request: Document) -> Raw | None:
-        diagnostics = request.members(request.members(request.root).get("diagnostics"))
+        diagnostics = request.members(request.top.get("diagnostics"))
         return diagnostics.get("previous_message_id")
 
     def thinking(self, request: Document) -> Raw | None:
-        return request.members(request.root).get("thinking")
+        return request.top.get("thinking")
 
     def visible(self, document: Document) -> list[Visible]:
         before = _continued(document)
@@ -238,7 +238,7 @@ class AnthropicFormat(ApiFormat):
         """A message with the mark up to which the client wants its prompt cached, if `message` has it."""
         mark = _cache_mark(request, message)
         document = Document(text)
-        blocks = document.items(document.members(document.root).get("content"))
+        blocks = document.items(document.top.get("content"))
         thinks = blocks and any(part.kind is Kind.REASONING for part in self.block(document, blocks[-1]))
         if mark is not None and blocks and not thinks:
             members = document.members(blocks[-1])
@@ -250,7 +250,7 @@ class AnthropicFormat(ApiFormat):
         """A message without its thinking; empty if nothing else is in it."""
         document = Document(message)
         self._remove_thinking(document, document.root)
-        return document.render() if document.members(document.root) else b""
+        return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
         """Take the thinking out of a message that has other content too."""
@@ -263,15 +263,15 @@ class AnthropicFormat(ApiFormat):
 
 def _continued(request: Document) -> str:
     """The id of the response that a request continues whose history the provider keeps."""
-    thread = request.members(request.members(request.root).get("thread"))
-    return request.string(thread.get("previous_message_id")) or ""
+    thread = request.members(request.top.get("thread"))
+    return request.text_of(thread.get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
     """The provider has what was hidden; what it lacks are results beside those of real calls."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
-    thread = request.members(request.members(request.root).get("thread"))
+    thread = request.members(request.top.get("thread"))
     if hidden.response_id:
         request.replace(thread["previous_message_id"], hidden.response_id)
     return True
@@ -300,11 +300,11 @@ def _tool_changes(request: Document, message: Raw) -> tuple[tuple[str, bool], ..
 
 
 def _role(request: Document, message: Raw) -> str:
-    return request.string(request.members(message).get("role")) or ""
+    return request.text_of(request.members(message).get("role"))
 
 
 def _messages(request: Document) -> list[Raw]:
-    return request.items(request.members(request.root).get("messages"))
+    return request.items(request.top.get("messages"))
 
 
 def _ask_to_drop(request: Document, thinking: Raw) -> bool:
@@ -443,7 +443,7 @@ class AnthropicTurns(BlockTurns):
         self.finished |= _type(document) == "message_stop"
 
     def reason(self, document: Document) -> Raw | None:
-        members = document.members(document.root)
+        members = document.top
         holder = members if self.framing.is_whole else document.members(members.get("delta"))
         return holder.get("stop_reason")
 
@@ -460,7 +460,7 @@ class AnthropicTurns(BlockTurns):
         return self.framing.piece("error", self.error_body(failure))
 
     def content(self, document: Document) -> Raw | None:
-        return document.members(document.root).get("content")
+        return document.top.get("content")
 
     def parts(self, document: Document, block: Raw) -> Sequence[Part]:
         return AnthropicFormat().block(document, block)
@@ -468,8 +468,8 @@ class AnthropicTurns(BlockTurns):
     def read_whole(self, document: Document) -> Turn:
         if (kind := _type(document)) != "message":
             return Turn(failed=kind == "error")
-        members = document.members(document.root)
-        self.seen.id = document.string(members.get("id")) or ""
+        members = document.top
+        self.seen.id = document.text_of(members.get("id"))
         self.seen.diagnosis = _diagnosis(document, members)
         return super().read_whole(document)
 
@@ -477,7 +477,7 @@ class AnthropicTurns(BlockTurns):
 def _type(document: Document | None) -> str:
     if document is None:
         return ""
-    return document.string(document.members(document.root).get("type")) or ""
+    return document.text_of(document.top.get("type"))
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
@@ -501,7 +501,7 @@ class AnthropicArguments(NumberedArguments):
         block = document.members(members.get("content_block"))
         if document.string(block.get("type")) != "tool_use":
             return None
-        name = document.string(block.get("name")) or ""
+        name = document.text_of(block.get("name"))
         # Some compatible servers give all arguments at once.
         if "input" in block:
             edit_value(document, block["input"], self._open(name))
@@ -515,10 +515,10 @@ class AnthropicArguments(NumberedArguments):
         return document.string(members.get("type")) == "content_block_stop"
 
     def made(self, document: Document) -> Iterator[Made]:
-        for item in document.items(document.members(document.root).get("content")):
+        for item in document.items(document.top.get("content")):
             block = document.members(item)
             if document.string(block.get("type")) == "tool_use":
-                yield Made(document.string(block.get("name")) or "", block.get("input"))
+                yield Made(document.text_of(block.get("name")), block.get("input"))
 
 
 RESPONSES = Responses(

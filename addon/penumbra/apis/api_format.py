@@ -145,11 +145,11 @@ class ApiFormat(ABC):
 
     def members(self, document: Document) -> Mapping[str, Raw]:
         """The members of the request itself."""
-        return document.members(document.root)
+        return document.top
 
     def model(self, document: Document) -> str:
         """The model that the body names; empty if it names none."""
-        return document.string(document.members(document.root).get("model")) or ""
+        return document.text_of(document.top.get("model"))
 
     def system(self, document: Document) -> Iterable[Part]:
         """Instructions to the model beside the messages."""
@@ -322,7 +322,7 @@ class ApiFormat(ABC):
                 texts += (text for part in message.of(Kind.TEXT) for text in part.texts)
                 if self.opens_with_first:
                     break
-        return "\n".join(document.string(text) or "" for text in texts)
+        return "\n".join(document.text_of(text) for text in texts)
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
         """Values outside of tool results: the strings of system, user and model, and the arguments of
@@ -382,7 +382,7 @@ class ApiFormat(ABC):
             if part.counts and (part.kind is Kind.CALL or (part.kind is Kind.OTHER and part.id))
         ]
         texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
-        said = "".join(document.string(text) or "" for text in texts)
+        said = "".join(document.text_of(text) for text in texts)
         signed = [part.signature for part in parts if part.signature is not None]
         ids = tuple(part.id for part in calls)
         return Visible(

@@ -45,7 +45,7 @@ class Event:
     @property
     def members(self) -> dict[str, Raw]:
         """The members of the document; empty if it is no object."""
-        return self.document.members(self.document.root) if self.document is not None else {}
+        return self.document.top if self.document is not None else {}
 
     def settle(self) -> None:
         """Renders the edits into the document, which can then be read and edited again."""

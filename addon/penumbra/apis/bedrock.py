@@ -50,13 +50,13 @@ class ConverseFormat(AnthropicFormat):
             yield Part(Kind.TEXT, value, texts=(text,))
         if "toolUse" in block:
             call = document.members(block["toolUse"])
-            call_id, name = (document.string(call.get(key)) or "" for key in ("toolUseId", "name"))
+            call_id, name = (document.text_of(call.get(key)) for key in ("toolUseId", "name"))
             own = document.string(call.get("type")) != RUN_BY_PROVIDER
             yield Part(Kind.CALL, value, call_id, name, call.get("input"), counts=own)
         elif "reasoningContent" in block:
             reasoning = document.members(block["reasoningContent"])
             signature = document.members(reasoning.get("reasoningText")).get("signature")
-            known_by = document.string(signature or reasoning.get("redactedContent")) or ""
+            known_by = document.text_of(signature or reasoning.get("redactedContent"))
             yield Part(Kind.REASONING, value, signature=known_by)
         elif "toolResult" in block:
             yield from _results(document, value, document.members(block["toolResult"]))
@@ -69,11 +69,11 @@ class ConverseFormat(AnthropicFormat):
         return ""
 
     def system(self, document: Document) -> Iterator[Part]:
-        for value in document.items(document.members(document.root).get("system")):
+        for value in document.items(document.top.get("system")):
             yield from self.block(document, value)
 
     def tool_arrays(self, document: Document) -> tuple[Raw | None, ...]:
-        return (document.members(document.members(document.root).get("toolConfig")).get("tools"),)
+        return (document.members(document.top.get("toolConfig")).get("tools"),)
 
     def error(self, status: int, message: str) -> bytes:
         return error(status, message)
@@ -84,7 +84,7 @@ class ConverseFormat(AnthropicFormat):
         for item in request.items(config.get("tools")):
             tool = request.members(item)
             spec = request.members(tool.get("toolSpec") or tool.get("systemTool"))
-            names += [request.string(spec.get("name")) or ""] if spec else []
+            names += [request.text_of(spec.get("name"))] if spec else []
             own += "toolSpec" in tool
         choice = request.members(config.get("toolChoice"))
         return Tools(tuple(names), own, forced="any" in choice or "tool" in choice, continuable=True)
@@ -114,7 +114,7 @@ class ConverseFormat(AnthropicFormat):
     def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
         # Roles have to alternate: results that no response follows go into the message after them.
         last = Document(texts[-1])
-        said = last.members(last.root)
+        said = last.top
         content = request.members(behind).get("content")
         roles = last.string(said.get("role")), request.string(request.members(behind).get("role"))
         if roles != ("user", "user") or content is None or len(texts) == 1:
@@ -129,7 +129,7 @@ class ConverseFormat(AnthropicFormat):
         marks = [request.source(block) for block in blocks if "cachePoint" in request.members(block)]
         document = Document(text)
         if marks:
-            document.append(document.members(document.root)["content"], marks[-1])
+            document.append(document.top["content"], marks[-1])
         return document.render()
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
@@ -145,12 +145,12 @@ def error(status: int, message: str) -> bytes:
 
 
 def _config(request: Document) -> dict[str, Raw]:
-    return request.members(request.members(request.root).get("toolConfig"))
+    return request.members(request.top.get("toolConfig"))
 
 
 def _more(request: Document) -> Raw | None:
     """The part of a Converse request that is in the model's own format."""
-    return request.members(request.root).get("additionalModelRequestFields")
+    return request.top.get("additionalModelRequestFields")
 
 
 def may_drop(request: Document, where: Raw) -> bool:
@@ -161,7 +161,7 @@ def may_drop(request: Document, where: Raw) -> bool:
 
 def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Iterator[Part]:
     """One for each of its texts and values."""
-    call_id = document.string(result.get("toolUseId")) or ""
+    call_id = document.text_of(result.get("toolUseId"))
     is_error = document.string(result.get("status")) == "error"
     items = document.items(result.get("content"))
     if not items:
@@ -196,5 +196,5 @@ def token_headers(body: bytes) -> dict[str, str]:
         document = Document(body)
     except NotJson:
         return {}
-    usage = document.members(document.members(document.root).get("usage"))
+    usage = document.members(document.top.get("usage"))
     return {name: document.source(usage[key]).decode() for name, key in _TOKENS.items() if key in usage}

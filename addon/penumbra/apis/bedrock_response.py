@@ -170,7 +170,7 @@ class ConverseTurns(BlockTurns):
         self.finished |= cast(StreamMessage, event.piece).event == "messageStop"
 
     def reason(self, document: Document) -> Raw | None:
-        return document.members(document.root).get("stopReason")
+        return document.top.get("stopReason")
 
     def is_continuable(self) -> bool:
         blocks = self.seen.blocks.values()
@@ -184,7 +184,7 @@ class ConverseTurns(BlockTurns):
         return exception(failure, self.injected_tool)
 
     def content(self, document: Document) -> Raw | None:
-        output = document.members(document.root).get("output")
+        output = document.top.get("output")
         return document.members(document.members(output).get("message")).get("content")
 
     def parts(self, document: Document, block: Raw) -> Sequence[Part]:
@@ -199,7 +199,7 @@ class ConverseArguments(NumberedArguments):
 
     def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
         use = document.members(members.get("start")).get("toolUse")
-        name = document.string(document.members(use).get("name")) or ""
+        name = document.text_of(document.members(use).get("name"))
         return None if use is None else Call(name, arguments=self._open(name))
 
     def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
@@ -210,10 +210,10 @@ class ConverseArguments(NumberedArguments):
         return "start" not in members and "delta" not in members
 
     def made(self, document: Document) -> Iterator[Made]:
-        output = document.members(document.members(document.root).get("output"))
+        output = document.members(document.top.get("output"))
         for item in document.items(document.members(output.get("message")).get("content")):
             use = document.members(document.members(item).get("toolUse"))
-            yield Made(document.string(use.get("name")) or "", use.get("input"))
+            yield Made(document.text_of(use.get("name")), use.get("input"))
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
@@ -270,7 +270,7 @@ class Chunk:
         """The message's bytes with another event in it; its padding stays."""
         assert self.message.data is not None
         document = Document(self.message.data)
-        document.replace(document.members(document.root)["bytes"], b64encode(data).decode())
+        document.replace(document.top["bytes"], b64encode(data).decode())
         return self.message.with_data(document.render())
 
 
@@ -311,7 +311,7 @@ def _event(message: StreamMessage) -> bytes | None:
         return None
     try:
         document = Document(message.data)
-        text = document.string(document.members(document.root).get("bytes"))
+        text = document.string(document.top.get("bytes"))
         return None if text is None else b64decode(text, validate=True)
     except (NotJson, binascii.Error, ValueError):
         return None

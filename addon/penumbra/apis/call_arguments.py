@@ -158,7 +158,7 @@ class NumberedArguments(CallArguments):
             self._calls[index] = begun
         elif (fragment := self.fragment(document, members)) is not None:
             if call is not None:
-                text = document.string(fragment) or ""
+                text = document.text_of(fragment)
                 if (new := call.feed(event, text, self._rewrite)) != text:
                     document.replace(fragment, new)
         elif self.ends(document, members, call):
@@ -166,7 +166,7 @@ class NumberedArguments(CallArguments):
         return ()
 
     def _rewrite(self, document: Document, text: str) -> None:
-        fragment = self.fragment(document, document.members(document.root))
+        fragment = self.fragment(document, document.top)
         assert fragment is not None
         document.replace(fragment, text)
 
@@ -236,13 +236,13 @@ class ChatArguments(CallArguments):
         return before
 
     def made(self, document: Document) -> Iterator[Made]:
-        for item in document.items(document.members(document.root).get("choices")):
+        for item in document.items(document.top.get("choices")):
             message = document.members(document.members(item).get("message"))
             for value in document.items(message.get("tool_calls")):
                 call = document.members(value)
                 for shape, member in _SHAPES.items():
                     made = document.members(call.get(shape))
-                    yield Made(document.string(made.get("name")) or "", made.get(member), shape == "custom")
+                    yield Made(document.text_of(made.get("name")), made.get(member), shape == "custom")
 
     def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
         """Edits one choice of a chunk; gives what must come before it."""
@@ -264,7 +264,7 @@ class ChatArguments(CallArguments):
     def _fragment(
         self, event: Event, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
     ) -> list[Event]:
-        given = document.string(item.get("id")) or ""
+        given = document.text_of(item.get("id"))
         call = self._calls.get(key)
         # Some providers use one index for several calls.
         before: list[Event] = []
@@ -274,7 +274,7 @@ class ChatArguments(CallArguments):
             call = self._calls[key] = Call(id=given)
         shape = "custom" if "custom" in item else "function"
         made = document.members(item.get(shape))
-        name = document.string(made.get("name")) or ""
+        name = document.text_of(made.get("name"))
         call.name += "" if name == call.name else name
         value = made.get(_SHAPES[shape])
         if value is None or not call.name:
@@ -299,7 +299,7 @@ class ChatArguments(CallArguments):
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
     """Make a copy of a chunk say nothing but some arguments of one call."""
-    members = document.members(document.root)
+    members = document.top
     call = {"index": key[1], shape: {_SHAPES[shape]: text}}
     choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}
     document.replace(members["choices"], [choice])
@@ -330,7 +330,7 @@ class ResponsesArguments(NumberedArguments):
         return before
 
     def made(self, document: Document) -> Iterator[Made]:
-        top = document.members(document.root)
+        top = document.top
         for response in (top, document.members(top.get("response"))):
             for item in document.items(response.get("output")):
                 yield from _made(document, item)
@@ -347,7 +347,7 @@ class ResponsesArguments(NumberedArguments):
         return members.get("delta") if document.string(members.get("type")) in _FRAGMENTS else None
 
     def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
-        name = document.string(members.get("type")) or ""
+        name = document.text_of(members.get("type"))
         if name in _FINISHED and call is not None:
             edit_value(document, members.get(_FINISHED[name]), self._open(call.name, freeform=call.is_text))
         elif name == "response.output_item.done":
@@ -357,7 +357,7 @@ class ResponsesArguments(NumberedArguments):
 
     def _rewrite(self, document: Document, text: str) -> None:
         super()._rewrite(document, text)
-        members = document.members(document.root)
+        members = document.top
         if "sequence_number" in members:
             document.replace(members["sequence_number"], self._number)
             self._added += 1
@@ -373,7 +373,7 @@ class ResponsesArguments(NumberedArguments):
 
 def _made(document: Document, item: Raw | None) -> Iterator[Made]:
     members = document.members(item)
-    kind = document.string(members.get("type")) or ""
+    kind = document.text_of(members.get("type"))
     if kind in CALLS:
         default, member = CALLS[kind]
         name = document.string(members.get("name")) or default

@@ -232,7 +232,7 @@ class BlockTurns(Turns):
     def read_whole(self, document: Document) -> Turn:
         blocks = self._blocks(document)
         said = [one for _, one in blocks]
-        self.finished, self.seen.stop_reason = True, document.string(self.reason(document)) or ""
+        self.finished, self.seen.stop_reason = True, document.text_of(self.reason(document))
         sources = [document.source(item) for item, _ in blocks if is_returnable(document, item)]
         return self._turn(sources, said, said)
 
@@ -266,7 +266,7 @@ def _said(document: Document, parts: Sequence[Part]) -> Said:
             return Said(part.id, part.name, given, by_program=part.by_program)
     texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
     signature = next((part.signature for part in parts if part.kind is Kind.REASONING), None)
-    return Said(text="".join(document.string(text) or "" for text in texts), signature=signature)
+    return Said(text="".join(document.text_of(text) for text in texts), signature=signature)
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:

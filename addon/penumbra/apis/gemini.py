@@ -67,8 +67,8 @@ class GeminiFormat(ApiFormat):
         return inner(document)
 
     def model(self, document: Document) -> str:
-        top = document.members(document.root)
-        return document.string(top.get("model")) or document.string(inner(document).get("model")) or ""
+        top = document.top
+        return document.string(top.get("model")) or document.text_of(inner(document).get("model"))
 
     def system(self, document: Document) -> Iterator[Part]:
         return _parts(document, document.members(member(inner(document), "systemInstruction")))
@@ -91,7 +91,7 @@ class GeminiFormat(ApiFormat):
         members = inner(request)
         names = []
         for value in _declarations(request, members):
-            names.append(request.string(request.members(value).get("name")) or "")
+            names.append(request.text_of(request.members(value).get("name")))
         config = request.members(member(members, "generationConfig"))
         candidates = request.plain(member(config, "candidateCount"))
         calling = _calling(request, members)
@@ -163,11 +163,11 @@ def _parts(document: Document, members: Mapping[str, Raw]) -> Iterator[Part]:
             yield Part(Kind.REASONING if thought else Kind.TEXT, value, texts=(text,))
         if (call := member(part, "functionCall")) is not None:
             made = document.members(call)
-            call_id, name = (document.string(made.get(key)) or "" for key in ("id", "name"))
+            call_id, name = (document.text_of(made.get(key)) for key in ("id", "name"))
             yield Part(Kind.CALL, call, call_id, name, made.get("args"))
         if (response := member(part, "functionResponse")) is not None:
             given = document.members(response)
-            call_id, name = (document.string(given.get(key)) or "" for key in ("id", "name"))
+            call_id, name = (document.text_of(given.get(key)) for key in ("id", "name"))
             body = given.get("response")
             is_error = bool(document.plain(document.members(body).get("error")))
             texts = tuple(string_values(document, body))
@@ -180,7 +180,7 @@ def inner(document: Document) -> dict[str, Raw]:
 
 
 def inner_root(document: Document) -> Raw:
-    top = document.members(document.root)
+    top = document.top
     for name in _WRAPPERS:
         if "contents" not in top and "contents" in document.members(top.get(name)):
             return top[name]
@@ -203,7 +203,7 @@ def call_token(document: Document, call: Raw) -> str:
 def _without_ids(source: bytes) -> bytes:
     """A content, or a part of one, whose calls and responses have no ids."""
     document = Document(source)
-    for value in document.items(document.members(document.root).get("parts")) or [document.root]:
+    for value in document.items(document.top.get("parts")) or [document.root]:
         part = document.members(value)
         for call in (member(part, "functionCall"), member(part, "functionResponse")):
             if (id_ := document.members(call).get("id")) is not None:
@@ -348,7 +348,7 @@ class GeminiReading(Reading):
             return
         said = document.members(call)
         if not is_hidden:
-            self.real_calls.append(document.string(said.get("id")) or "")
+            self.real_calls.append(document.text_of(said.get("id")))
             self.tokens.append(call_token(document, call))
             return
         arguments = document.source(said["args"]).decode() if "args" in said else "{}"
@@ -454,12 +454,12 @@ class GeminiArguments(WholeArguments):
     def made(self, document: Document) -> Iterator[Made]:
         for part in parts(document):
             call = document.members(member(document.members(part), "functionCall"))
-            yield Made(document.string(call.get("name")) or "", call.get("args"))
+            yield Made(document.text_of(call.get("name")), call.get("args"))
 
 
 def _answer(document: Document) -> Raw:
     """The response itself, without what Code Assist puts around it."""
-    top = document.members(document.root)
+    top = document.top
     wrapped = top.get("response")
     return wrapped if wrapped and document.members(wrapped) and "candidates" not in top else document.root
 
@@ -486,7 +486,7 @@ def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
 
 def _text(document: Document, part: dict[str, Raw]) -> str:
     thought = document.plain(part.get("thought")) is True
-    return "" if thought else document.string(part.get("text")) or ""
+    return "" if thought else document.text_of(part.get("text"))
 
 
 def _says(part: Any) -> bool:

@@ -34,7 +34,7 @@ class Seam:
 
     def edit(self, document: Document, texts: Iterable[Raw]) -> None:
         for value in texts:
-            text = document.string(value) or ""
+            text = document.text_of(value)
             if (joined := self.join(text)) != text:
                 document.replace(value, joined)
 

@@ -38,13 +38,13 @@ class OllamaFormat(ChatFormat):
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
-        role = document.string(members.get("role")) or ""
+        role = document.text_of(members.get("role"))
         content = members.get("content")
         texts = (content,) if content is not None and document.is_string(content) else ()
         parts: list[Part] = []
         if role == "tool":
-            names = (document.string(members.get(key)) or "" for key in ("tool_name", "name"))
-            call_id = document.string(members.get("tool_call_id")) or ""
+            names = (document.text_of(members.get(key)) for key in ("tool_name", "name"))
+            call_id = document.text_of(members.get("tool_call_id"))
             name = next(filter(None, names), "")
             parts.append(Part(Kind.RESULT, value, call_id, name, texts=texts))
         else:
@@ -76,8 +76,8 @@ def call_token(document: Document, value: Raw) -> str:
 def _call(document: Document, value: Raw) -> Part:
     call = document.members(value)
     function = document.members(call.get("function"))
-    name = document.string(function.get("name")) or ""
-    return Part(Kind.CALL, value, document.string(call.get("id")) or "", name, function.get("arguments"))
+    name = document.text_of(function.get("name"))
+    return Part(Kind.CALL, value, document.text_of(call.get("id")), name, function.get("arguments"))
 
 
 USAGE = UsageTable(
@@ -97,14 +97,14 @@ class OllamaReading(Reading):
     calls: list[bytes] = field(default_factory=list)
 
     def note(self, document: Document) -> Noted:
-        members = document.members(document.root)
+        members = document.top
         message = document.members(members.get("message"))
-        text, thinking = (document.string(message.get(name)) or "" for name in ("content", "thinking"))
+        text, thinking = (document.text_of(message.get(name)) for name in ("content", "thinking"))
         self.texts.append(text)
         self.thinking.append(thinking)
         ends = document.plain(members.get("done")) is True
         if ends:
-            self.finished, self.reason = True, document.string(members.get("done_reason")) or ""
+            self.finished, self.reason = True, document.text_of(members.get("done_reason"))
         calls = document.items(message.get("tool_calls"))
         hidden = [self._note_call(document, call) for call in calls]
         shows = bool(text or thinking) or not all(hidden)
@@ -118,10 +118,10 @@ class OllamaReading(Reading):
         hidden = is_hidden(document, call, self.injected_tool)
         if hidden:
             arguments = document.source(function["arguments"]).decode() if "arguments" in function else "{}"
-            names = (document.string(members.get("id")) or "",)
+            names = (document.text_of(members.get("id")),)
             self.injected.append(InjectedCall(_identity(document, members, function), arguments, names))
         else:
-            self.real_calls.append(document.string(members.get("id")) or "")
+            self.real_calls.append(document.text_of(members.get("id")))
             self.tokens.append(call_token(document, call))
         return hidden
 
@@ -160,7 +160,7 @@ class OllamaTurns(PieceTurns):
         take_out(document, self.injected_tool)
 
     def join(self, document: Document) -> None:
-        if document.plain(document.members(document.root).get("done")) is True:
+        if document.plain(document.top.get("done")) is True:
             self.note_usage(document, document.root)
             self.usage.add(document, document.root, self.hidden_usage, {})
 
@@ -183,18 +183,18 @@ class OllamaTurns(PieceTurns):
             document.replace(text, self._shown + self._joined(document))
 
     def _joined(self, document: Document) -> str:
-        return self.seam.join(document.string(_message(document).get("content")) or "")
+        return self.seam.join(document.text_of(_message(document).get("content")))
 
 
 class OllamaArguments(WholeArguments):
     def made(self, document: Document) -> Iterator[Made]:
         for call in document.items(_message(document).get("tool_calls")):
             function = document.members(document.members(call).get("function"))
-            yield Made(document.string(function.get("name")) or "", function.get("arguments"))
+            yield Made(document.text_of(function.get("name")), function.get("arguments"))
 
 
 def _message(document: Document) -> dict[str, Raw]:
-    return document.members(document.members(document.root).get("message"))
+    return document.members(document.top.get("message"))
 
 
 def is_hidden(document: Document, call: Raw, injected_tool: str) -> bool:

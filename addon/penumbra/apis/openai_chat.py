@@ -229,11 +229,11 @@ class ChatFormat(ApiFormat):
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
-        role = document.string(members.get("role")) or ""
+        role = document.text_of(members.get("role"))
         texts = tuple(text_values(document, members.get("content")))
         parts: list[Part] = []
         if role in ("tool", "function"):
-            call_id, name = (document.string(members.get(key)) or "" for key in ("tool_call_id", "name"))
+            call_id, name = (document.text_of(members.get(key)) for key in ("tool_call_id", "name"))
             parts.append(Part(Kind.RESULT, value, call_id, name, texts=texts))
         else:
             parts += (Part(Kind.TEXT, text, texts=(text,)) for text in texts)
@@ -255,18 +255,18 @@ class ChatFormat(ApiFormat):
         return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
-        top = request.members(request.root)
+        top = request.top
         names = []
         for item in request.items(top.get("tools")):
             tool = request.members(item)
             described = request.members(tool.get("function")) or request.members(tool.get("custom"))
-            names.append(request.string(described.get("name")) or "")
+            names.append(request.text_of(described.get("name")))
         choices = request.plain(top.get("n"))
         return Tools(tuple(names), len(names), _forced(request, top), choices in (None, 1))
 
     def declare(self, request: Document, tool: Tool) -> None:
         declaration = b'{"type":"function","function":' + tool.declared("parameters") + b"}"
-        request.append(request.members(request.root)["tools"], declaration)
+        request.append(request.top["tools"], declaration)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "tool_call_id": call.id, "content": text})
@@ -288,7 +288,7 @@ class ChatFormat(ApiFormat):
 def _calls(document: Document, message: Mapping[str, Raw]) -> Iterator[Part]:
     yield from (_call(document, value) for value in document.items(message.get("tool_calls")))
     if legacy := document.members(message.get("function_call")):
-        name = document.string(legacy.get("name")) or ""
+        name = document.text_of(legacy.get("name"))
         value = message["function_call"]
         yield Part(Kind.CALL, value, "", name, legacy.get("arguments"), counts=False)
 
@@ -297,7 +297,7 @@ def _call(document: Document, value: Raw) -> Part:
     call = document.members(value)
     function = document.members(call.get("function")) or document.members(call.get("custom"))
     arguments = function.get("arguments", function.get("input"))
-    call_id, name = document.string(call.get("id")) or "", document.string(function.get("name")) or ""
+    call_id, name = document.text_of(call.get("id")), document.text_of(function.get("name"))
     return Part(Kind.CALL, value, call_id, name, arguments)
 
 
@@ -476,7 +476,7 @@ class ChatTurns(Turns):
     # Documents
 
     def read_whole(self, document: Document) -> Turn:
-        members = document.members(document.root)
+        members = document.top
         choices = [document.members(item) for item in document.items(members.get("choices"))]
         if not choices:
             return Turn(failed="error" in members)
@@ -509,7 +509,7 @@ class ChatTurns(Turns):
         self._shown += self._seam.join(_text(document))
 
     def put_together(self, document: Document) -> None:
-        for number, item in enumerate(document.items(document.members(document.root).get("choices"))):
+        for number, item in enumerate(document.items(document.top.get("choices"))):
             choice = document.members(item)
             message = document.members(choice.get("message"))
             items = document.items(message.get("tool_calls"))
@@ -522,7 +522,7 @@ class ChatTurns(Turns):
     def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
         """Put the text of earlier turns before the last one's."""
         content = message.get("content")
-        whole = self._shown + self._seam.join(document.string(content) or "")
+        whole = self._shown + self._seam.join(document.text_of(content))
         if content is not None:
             document.replace(content, whole)
         elif message:
@@ -602,7 +602,7 @@ class _Turn:
 
 def _says(document: Document) -> bool:
     """True if an event that ends a turn also carries something that the client is to see."""
-    choices = document.plain(document.members(document.root).get("choices")) or []
+    choices = document.plain(document.top.get("choices")) or []
     deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
     said = [value for delta in deltas for key, value in delta.items() if key != "role"]
     return any(value not in (None, "", []) for value in said)
@@ -617,16 +617,16 @@ def _stop(document: Document, choice: dict[str, Raw]) -> None:
 
 def _numbered(fragment: bytes, index: int) -> bytes:
     document = Document(fragment)
-    number = document.members(document.root).get("index")
+    number = document.top.get("index")
     if number is not None and document.plain(number) != index:
         document.replace(number, index)
     return document.render()
 
 
 def _text(document: Document) -> str:
-    items = document.items(document.members(document.root).get("choices"))
+    items = document.items(document.top.get("choices"))
     choices = [document.members(item) for item in items]
-    return document.string(_one_message(document, choices).get("content")) or "" if choices else ""
+    return document.text_of(_one_message(document, choices).get("content")) if choices else ""
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:

@@ -85,7 +85,7 @@ class ResponsesFormat(ApiFormat):
         return Message(
             value,
             turn,
-            document.string(item.get("role")) or "" if "role" in item else "",
+            document.text_of(item.get("role")) if "role" in item else "",
             is_of_model(name, document.string(item.get("role"))),
             _parts(document, value, item, name),
             bound="encrypted_content" in item,
@@ -100,12 +100,12 @@ class ResponsesFormat(ApiFormat):
         return msgspec.structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (said,)),))
 
     def system(self, document: Document) -> Iterator[Part]:
-        for text in text_values(document, document.members(document.root).get("instructions"), TEXTS):
+        for text in text_values(document, document.top.get("instructions"), TEXTS):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
         """The request's own tools, and those of items that declare tools, as Codex sends them."""
-        top = document.members(document.root)
+        top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):
             item = document.members(value)
@@ -131,10 +131,10 @@ class ResponsesFormat(ApiFormat):
         return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
-        top = request.members(request.root)
+        top = request.top
         names, own = [], 0
         for tool in _all_tools(request, self.prompt(request).tools):
-            names.append(request.string(tool.get("name")) or "")
+            names.append(request.text_of(tool.get("name")))
             own += request.string(tool.get("type")) in _OWN_TOOLS
         # A conversation object takes up every response, also one that the client has not seen.
         elsewhere = bool(request.plain(top.get("background")) or request.plain(top.get("conversation")))
@@ -155,7 +155,7 @@ class ResponsesFormat(ApiFormat):
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         document = Document(request)
-        top = document.members(document.root)
+        top = document.top
         added = b",".join(storable(document, messages))
         if (text := document.string(top["input"])) is not None:
             start, end = document.place(top["input"])
@@ -166,7 +166,7 @@ class ResponsesFormat(ApiFormat):
         return document.render()
 
     def visible(self, document: Document) -> list[Visible]:
-        before = document.string(document.members(document.root).get(_BEFORE))
+        before = document.string(document.top.get(_BEFORE))
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []
         return first + super().visible(document)
 
@@ -186,7 +186,7 @@ class ResponsesFormat(ApiFormat):
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        top = request.members(request.root)
+        top = request.top
         items = request.items(top.get("input"))
         if visible.index == _ELSEWHERE:
             if hidden.results and not items:
@@ -256,11 +256,11 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
         return (msgspec.structs.replace(call, by_program=by_program) if by_program else call,)
     if name.endswith("_call_output"):
         texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
-        tool = document.string(item.get("name")) or ""
+        tool = document.text_of(item.get("name"))
         id_ = _id(document, item)
         return (Part(Kind.RESULT, value, id_, tool, texts=tuple(texts), by_program=by_program),)
     if name in _RESULTS_WITHOUT_TEXT:
-        return (Part(Kind.RESULT, value, document.string(item.get(_RESULTS_WITHOUT_TEXT[name])) or ""),)
+        return (Part(Kind.RESULT, value, document.text_of(item.get(_RESULTS_WITHOUT_TEXT[name]))),)
     if name == "reasoning":
         return (Part(Kind.REASONING, value, signature=""),)
     if id_ := call_id(document, name, item):
@@ -277,7 +277,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
     """The id by which the client answers a call of this type; empty if it is not the client's to answer."""
     if name in CALLS or name == "computer_call" or _is_client_search(document, name, item):
         return _id(document, item)
-    return document.string(item.get("id")) or "" if name == "mcp_approval_request" else ""
+    return document.text_of(item.get("id")) if name == "mcp_approval_request" else ""
 
 
 def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
@@ -287,7 +287,7 @@ def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) ->
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
     """The identity of a reasoning item, whatever else a client leaves out of it."""
     opaque = document.string(item.get("encrypted_content"))
-    return opaque or document.string(item.get("id")) or ""
+    return opaque or document.text_of(item.get("id"))
 
 
 def is_of_model(name: str, role: str | None) -> bool:
@@ -298,7 +298,7 @@ def is_of_model(name: str, role: str | None) -> bool:
 
 
 def _id(document: Document, item: Mapping[str, Raw]) -> str:
-    return document.string(item.get("call_id")) or document.string(item.get("id")) or ""
+    return document.string(item.get("call_id")) or document.text_of(item.get("id"))
 
 
 def _texts(document: Document, output: Raw | None) -> Iterator[Raw]:
@@ -318,7 +318,7 @@ def _is_reasoning(item: Message) -> bool:
 def _reference(document: Document, item: Message) -> str:
     """The id of an item that the request refers to without its content."""
     members = document.members(item.value)
-    return document.string(members.get("id")) or "" if kind(document, members) == "item_reference" else ""
+    return document.text_of(members.get("id")) if kind(document, members) == "item_reference" else ""
 
 
 def _all_tools(request: Document, arrays: Sequence[Raw]) -> Iterator[Mapping[str, Raw]]:
@@ -341,7 +341,7 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
     """The items that this request may send: an item that the provider did not store can't be referred to by
     its id alone."""
-    if request.plain(request.members(request.root).get("store")) is not False:
+    if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
     for message in messages:
@@ -458,7 +458,7 @@ class ResponsesTurns(Turns):
         name_before(document, document.members(response), self.before)
         if not self._first and response is not None:
             rendered = Document(document.render())
-            described = rendered.plain(rendered.members(rendered.root)["response"])
+            described = rendered.plain(rendered.top["response"])
             self._first = described if isinstance(described, dict) else {}
         self._number(document, event.members)
         return (event,)
@@ -511,7 +511,7 @@ class ResponsesTurns(Turns):
     # Documents
 
     def read_whole(self, document: Document) -> Turn:
-        members = document.members(document.root)
+        members = document.top
         has_error = bool(document.plain(members.get("error")))
         if "output" not in members:
             return Turn(failed=has_error)
@@ -520,10 +520,10 @@ class ResponsesTurns(Turns):
         return replace(turn, failed=has_error and not turn.finished)
 
     def keep(self, document: Document) -> None:
-        self._shown += visible_items(document, document.members(document.root), self.injected_tool)
+        self._shown += visible_items(document, document.top, self.injected_tool)
 
     def put_together(self, document: Document) -> None:
-        members = document.members(document.root)
+        members = document.top
         show(document, members, self.injected_tool, self._shown)
         name_before(document, members, self.before)
 
@@ -598,14 +598,14 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
     last = ""
     for source in items:
         document = Document(source)
-        item = document.members(document.root)
+        item = document.top
         name = kind(document, item)
         if is_hidden(document, document.root, injected_tool):
-            arguments = document.string(item.get("arguments")) or ""
-            alias = document.string(item.get("id")) or ""
+            arguments = document.text_of(item.get("arguments"))
+            alias = document.text_of(item.get("id"))
             injected.append(InjectedCall(call_id(document, name, item), arguments, (alias,)))
             continue
-        last = document.string(item.get("id")) or ""
+        last = document.text_of(item.get("id"))
         # Clients send it again whole, or refer to it by its id.
         orphans = [*orphans, reasoning_name(document, item), last] if name == "reasoning" else []
         if id_ := call_id(document, name, item):
@@ -614,7 +614,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
         elif name == "message":
             texts.append(joined_text(document, item.get("content"), TEXTS))
         elif "encrypted_content" in item:
-            signatures.append(document.string(item["encrypted_content"]) or "")
+            signatures.append(document.text_of(item["encrypted_content"]))
     status = end.get("status")
     whole = status in ("completed", "incomplete")
     return Turn(
@@ -637,7 +637,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
-        item = document.members(document.root)
+        item = document.top
         lonely = kind(document, item) == "reasoning" and not kept
         if not lonely and not is_hidden(document, document.root, injected_tool):
             kept.append(source)

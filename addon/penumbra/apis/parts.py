@@ -147,7 +147,7 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
     """All texts of such a content, a line break between them."""
-    return "\n".join(document.string(value) or "" for value in text_values(document, content, kinds))
+    return "\n".join(document.text_of(value) for value in text_values(document, content, kinds))
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
@@ -187,7 +187,7 @@ def is_telling(call_id: str) -> bool:
 
 def is_elsewhere(request: Document) -> bool:
     """The provider keeps the history, or a part of it: the request has only what is new."""
-    members = request.members(request.root)
+    members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
     return any(request.plain(name) for name in (*named, thread.get("previous_message_id")))

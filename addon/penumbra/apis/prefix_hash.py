@@ -104,7 +104,7 @@ class Links:
 def links(document: Document, start: bytes = START) -> Links:
     """The chain of a request before its messages; `start`: of what the provider has of it already."""
     # Where the provider stores items, their ids may stand for responses: then what the client says counts.
-    top = document.members(document.root)
+    top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
 
@@ -123,7 +123,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 def of(document: Document, start: bytes = START) -> Chain:
     """Hashes of a request of any API, by the member that holds its messages."""
-    top = document.members(document.root)
+    top = document.top
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
 
@@ -210,7 +210,7 @@ def _history_rules() -> _HistoryRules:
 
 def _piece(document: Document, message: Raw) -> Piece:
     members, source, rule = document.members(message), document.source(message), _history_rules()
-    role, type_ = (document.string(members.get(name)) or "" for name in ("role", "type"))
+    role, type_ = (document.text_of(members.get(name)) for name in ("role", "type"))
     if role in rule.unseen_roles or type_ in rule.unseen_types:
         return Piece(False)
     try:
@@ -346,7 +346,7 @@ class PromptHead:
 
 def prompt_head(document: Document) -> PromptHead:
     """The head of a request of any API."""
-    members = {**document.members(document.root), **inner(document)}
+    members = {**document.top, **inner(document)}
     tools, system = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for name in _TOOLS:
         if (value := members.get(name)) is not None:

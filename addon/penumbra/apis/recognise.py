@@ -65,7 +65,7 @@ class Api:
 
     def fits(self, document: Document) -> bool:
         """True if a body has the members that such a call has."""
-        top = document.members(document.root)
+        top = document.top
         return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 
 

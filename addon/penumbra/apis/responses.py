@@ -159,7 +159,7 @@ class ScaledUsage:
         if not any(name.encode() in document.data for name in self._table.inputs):
             return
         for owner in self._table.within:
-            outer = document.members(document.root).get(owner) if owner else document.root
+            outer = document.top.get(owner) if owner else document.root
             for holder in self._table.holders:
                 self._scale(document, document.members(outer).get(holder) if holder else outer)
 

@@ -81,7 +81,7 @@ def envelope(frame: bytes) -> Envelope | None:
         document = Document(frame)
     except NotJson:
         return None
-    members = document.members(document.root)
+    members = document.top
     kind, *ids = (document.string(members.get(name)) for name in Envelope.__struct_fields__)
     return Envelope(kind, *ids) if kind else None
 
@@ -89,8 +89,8 @@ def envelope(frame: bytes) -> Envelope | None:
 def response_id(frame: bytes) -> str:
     """The id of the response that a frame begins; empty if it has none."""
     document = Document(frame)
-    response = document.members(document.members(document.root).get("response"))
-    return document.string(response.get("id")) or ""
+    response = document.members(document.top.get("response"))
+    return document.text_of(response.get("id"))
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
@@ -99,7 +99,7 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
         document = Document(frame)
     except NotJson:
         return frame
-    members = document.members(document.root)
+    members = document.top
     for name in _NAMED:
         named = document.string(members.get(name))
         if named and named in ids:
@@ -116,7 +116,7 @@ def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: st
         document = Document(frame)
     except NotJson:
         return frame
-    top = document.members(document.root)
+    top = document.top
     before = document.members(top.get("response")).get(_BEFORE)
     named = document.string(before)
     if before is not None and named in ids:
@@ -170,7 +170,7 @@ class Transcript(History):
     def whole(self, frame: bytes) -> bytes | None:
         """Return a request that failed, so that it can be asked again; None if it can't."""
         document = Document(frame)
-        top = document.members(document.root)
+        top = document.top
         if not (named := _named(document)) or document.plain(top.get("store")) is not False:
             return frame
         if (before := self.before(named)) is None:
@@ -180,19 +180,19 @@ class Transcript(History):
 
 def _named(document: Document) -> str:
     """Return the id of the response that a request goes on from; empty if it begins a conversation."""
-    return document.string(document.members(document.root).get(_BEFORE)) or ""
+    return document.text_of(document.top.get(_BEFORE))
 
 
 def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
     """Return a request with these items instead of the response that it goes on from."""
-    top = document.members(document.root)
+    top = document.top
     document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
     document.remove_member(top[_BEFORE])
     return document.render()
 
 
 def _input(document: Document) -> list[bytes]:
-    given = document.members(document.root).get("input")
+    given = document.top.get("input")
     if (text := document.string(given)) is not None:
         return [encode({"role": "user", "content": text})]
     return [document.source(item) for item in document.items(given)]
@@ -230,7 +230,7 @@ class SocketFormat(ResponsesFormat):
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         # The first message is the turn itself, which the provider has.
         document = Document(request)
-        top = document.members(document.root)
+        top = document.top
         document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
         if (before := top.get("previous_response_id")) is not None:
             document.replace(before, response_id)
@@ -267,7 +267,7 @@ class Said:
     def is_stored(self) -> bool:
         """The provider finds what the request goes on from, whatever has become of its socket."""
         document = Document(self.frame)
-        return document.plain(document.members(document.root).get("store")) is not False
+        return document.plain(document.top.get("store")) is not False
 
 
 class SocketHistory(History):
@@ -279,7 +279,7 @@ class SocketHistory(History):
             document = Document(frame)
         except NotJson:
             return Said(frame, None)
-        before, given = self.before(named := _named(document)), document.members(document.root).get("input")
+        before, given = self.before(named := _named(document)), document.top.get("input")
         if before is None or (named and given is None):
             return Said(frame, None)
         return Said(frame, [*before, *_input(document)])
@@ -291,5 +291,5 @@ class SocketHistory(History):
 
 def item_done(frame: bytes) -> bytes | None:
     document = Document(frame)
-    item = document.members(document.root).get("item")
+    item = document.top.get("item")
     return None if item is None else document.source(item)

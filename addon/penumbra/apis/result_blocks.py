@@ -218,7 +218,7 @@ class _Reader:
         if name not in knowledge()["addresses"]:
             return False
         members = self.document.members(value)
-        return _ADDRESS.match(self.document.string(members.get("url", value)) or "") is not None
+        return _ADDRESS.match(self.document.text_of(members.get("url", value))) is not None
 
     def _free(self, value: Raw) -> None:
         """A value of any shape, names of members included."""

@@ -118,7 +118,7 @@ class Passages:
             case _Said.WORDS:
                 self._said = None
             case _Said.RESULTS:
-                texts = [(text, document.string(text) or "") for text in _texts(document, message)]
+                texts = [(text, document.text_of(text)) for text in _texts(document, message)]
                 reader = _Reader(document, self._said, turn, self._command)
                 passages = list(reader.read(texts))
                 self._command, self._said = reader.command, None
@@ -142,7 +142,7 @@ def _said_in(document: Document, message: Raw) -> _Said:
         return _Said.BY_MODEL
     if role not in (None, "user"):
         return _Said.NOTHING
-    texts = [document.string(one) or "" for one in _texts(document, message)]
+    texts = [document.text_of(one) for one in _texts(document, message)]
     if any(need in text for text in texts for need in _needed()):
         return _Said.RESULTS
     return _Said.WORDS if texts else _Said.NOTHING
@@ -246,7 +246,7 @@ class _Reader:
     def _said(self) -> str:
         if self.said is None:
             return ""
-        texts = (self.document.string(text) or "" for text in _texts(self.document, self.said))
+        texts = (self.document.text_of(text) for text in _texts(self.document, self.said))
         return "\n".join(texts)[-_SAID:]
 
 

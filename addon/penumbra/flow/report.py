@@ -403,7 +403,7 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
         is_edited[index] = True
     written = tuple(document.about(message, _without_breakpoints) for message in messages)
     edits = (digest.digest() if one else b"" for digest, one in zip(digests, is_edited, strict=True))
-    return ComparedPrompt(document.string(named) or "", written, tuple(edits))
+    return ComparedPrompt(document.text_of(named), written, tuple(edits))
 
 
 def _without_breakpoints(_: Document, message: Raw) -> bytes:

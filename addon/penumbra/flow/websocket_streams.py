@@ -130,7 +130,7 @@ def _tool(accepted: Accepted) -> str:
 def _status(frame: bytes) -> int:
     """The HTTP status that an error would have had."""
     document = Document(frame)
-    status = document.plain(document.members(document.root).get("status"))
+    status = document.plain(document.top.get("status"))
     return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST
 
 

@@ -217,6 +217,11 @@ class Document:
                 self._parsed.opens(value)
         return known[1]
 
+    @property
+    def top(self) -> dict[str, Raw]:
+        """Members of the root."""
+        return self.members(self.root)
+
     def items(self, value: Raw | None) -> list[Raw]:
         """Items of an array; empty if the value is absent or no array. Each call returns the same list, which
         must not be changed."""
@@ -261,6 +266,10 @@ class Document:
             return _STRING.decode(value)
         text = decode(self.source(value))
         return text if isinstance(text, str) else None
+
+    def text_of(self, value: Raw | None) -> str:
+        """Text of a string; empty if the value is absent or no string."""
+        return self.string(value) or ""
 
     def plain(self, value: Raw | None) -> Any:
         """The value as Python objects, None if absent. For reading only: big numbers may lose digits."""
