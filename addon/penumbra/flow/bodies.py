@@ -166,15 +166,6 @@ def replace_document(flow: Flow, done: Done) -> None:
     flow.response.headers.update(told)
 
 
-def put_document(flow: Flow, body: bytes) -> None:
-    """Another body, without content coding."""
-    assert flow.response is not None
-    flow.response.headers.pop("content-encoding", None)
-    flow.response.data.content = body
-    if "content-length" in flow.response.headers:
-        flow.response.headers["content-length"] = str(len(body))
-
-
 def is_stream(flow: Flow) -> bool:
     """Return whether the framing of a flow's response is a stream's."""
     headers = flow.response.headers if flow.response else {}

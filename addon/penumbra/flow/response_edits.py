@@ -8,14 +8,14 @@ they arrive, documents before they are sent. A response in which nothing is edit
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from penumbra import errors
 from penumbra.apis.base import Filter
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.responses import Response, ScaledUsage
+from penumbra.apis.responses import Response, Responses, ScaledUsage
 from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
@@ -33,55 +33,60 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class RestoredResponse:
-    """One response that may write placeholders whose values are known."""
+class EditedResponse(ABC):
+    """One response with edits of one kind."""
 
-    restoration: Restoration
-    looped: HttpResponse | None = None
+    readers: Responses
+    """The readers of the API's responses."""
+    looped: HttpResponse | None = field(default=None, kw_only=True)
     """The stream that the tool loop reads."""
-    live: bytearray | None = None
-    """Bytes of a stream that the client has got."""
+    live: bytearray | None = field(default=None, kw_only=True)
+    """Bytes that go on of a stream that this edits as it arrives."""
 
-    def filter(self) -> Filter:
-        """Return what puts the values in."""
-        return FORMATS[self.restoration.format].responses.call_arguments(self.restoration.open)
+    @abstractmethod
+    def filter(self) -> Filter: ...
 
     def edited(self, *, stream: bool) -> Response:
-        return FORMATS[self.restoration.format].responses.passed([self.filter()], stream=stream)
+        return self.readers.passed([self.filter()], stream=stream)
 
 
-class SecretRestoration(Step):
-    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        if accepted.restoration is not None:
-            state.put(RestoredResponse(accepted.restoration))
-            bodies.ask_for_codings(flow.request)
+E = TypeVar("E", bound=EditedResponse)
+
+
+class Edits(Step, ABC, Generic[E]):
+    """Edits responses of flows that have a record of its class."""
+
+    record: ClassVar[type[EditedResponse]]
+
+    def of(self, state: FlowState) -> E | None:
+        found: E | None = state.get(self.record)  # type: ignore[assignment]
+        return found
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that is read by the tool loop, with values in it."""
-        restored = state.get(RestoredResponse)
-        if restored is None:
-            return response
-        restored.looped = flow.response
-        response.attach(restored.filter())
+        if (edited := self.of(state)) is not None:
+            edited.looped = flow.response
+            response.attach(edited.filter())
         return response
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Decide how to read a response that no other step reads."""
-        if (restored := state.get(RestoredResponse)) is None:
+        """Decide how to read a response that the tool loop does not read."""
+        if (record := self.of(state)) is None:
             return
-        restored.live = None
-        is_stream = response.status_code == 200 and bodies.is_stream(flow)
-        if restored.looped is response or not is_stream:
+        record.live = None
+        if record.looped is response or response.status_code != 200 or not bodies.is_stream(flow):
             return
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if decode is None:
             return
-        shown = restored.live = bytearray()
-        edited = restored.edited(stream=True)
-        decoded = bodies.LiveDecoding(decode, state)
+        inner = response.stream if callable(response.stream) else lambda data: data
+        shown = record.live = bytearray()
+        edited, decoded = record.edited(stream=True), bodies.LiveDecoding(decode, state)
 
         def take(data: bytes) -> bytes | list[bytes]:
-            out = decoded.feed(data, edited.feed) if data else decoded.end(edited.close)
+            passed = inner(data)
+            chunk = passed if isinstance(passed, bytes) else b"".join(passed)
+            out = decoded.feed(chunk, edited.feed) if chunk else b""
+            out += b"" if data else decoded.end(edited.close)
             shown.extend(out)
             return out or []
 
@@ -89,132 +94,99 @@ class SecretRestoration(Step):
         response.stream = take
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete; of a stream, the client has got it already."""
-        if (restored := state.get(RestoredResponse)) is not None:
-            await self._end(flow, restored)
+        if (record := self.of(state)) is not None:
+            try:
+                _put_in(flow, response, record)
+            except Exception as error:
+                _log.warning("penumbra: a response can't be edited: %s", errors.place(error))
+            await self.ended(flow, record)
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
-        if (restored := state.get(RestoredResponse)) is not None:
-            await self._end(flow, restored)
+        if (record := self.of(state)) is not None:
+            await self.ended(flow, record)
 
-    async def _end(self, flow: Flow, restored: RestoredResponse) -> None:
-        restoration = restored.restoration
-        try:
-            self._put_in(flow, restored)
-            await restoration.keep()
-        except Exception as error:
-            _log.warning("penumbra: values of a response: %s", errors.place(error))
-        if not restoration.calls:
-            return
-        note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
-        flow.metadata[_RESTORED] = len(restoration.used)
-        add_note(flow, note)
-        _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
+    @abstractmethod
+    async def ended(self, flow: Flow, record: E) -> None:
+        """Report what was edited in a response that is over."""
 
-    def _put_in(self, flow: Flow, restored: RestoredResponse) -> None:
-        """An unread response is complete, and none of it was sent."""
-        response = flow.response
-        if response is None or flow.error is not None:
-            return
-        if restored.live is not None:
-            response.data.content = bytes(restored.live)
-            return
-        if restored.looped is response or response.status_code != 200:
-            return
-        plain = bodies.plain_body(flow, response.raw_content or b"")
-        if plain is None:
-            return
-        edited = restored.edited(stream=bodies.is_stream(flow))
-        if (body := edited.feed(plain) + edited.close()) != plain:
-            response.raw_content = body
-            bodies.replace_document(flow, Done(body))
+
+def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
+    """Put the edited body into a flow; of a stream, the client has got it already."""
+    if record.live is not None:
+        response.data.content = bytes(record.live)
+        return
+    if record.looped is response or response.status_code != 200:
+        return
+    plain = bodies.plain_body(flow, response.raw_content or b"")
+    if plain is None:
+        return
+    edited = record.edited(stream=bodies.is_stream(flow))
+    if (body := edited.feed(plain) + edited.close()) != plain:
+        response.raw_content = body
+        bodies.replace_document(flow, Done(body))
 
 
 @dataclass
-class ScaledResponse:
-    """One response whose usage is reported in another scale."""
+class RestoredResponse(EditedResponse):
+    """A response that may write placeholders whose values are known."""
+
+    restoration: Restoration
+
+    def filter(self) -> Filter:
+        return self.readers.call_arguments(self.restoration.open)
+
+
+class SecretRestoration(Edits[RestoredResponse]):
+    record = RestoredResponse
+
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        if (restoration := accepted.restoration) is not None:
+            state.put(RestoredResponse(FORMATS[restoration.format].responses, restoration))
+            bodies.ask_for_codings(flow.request)
+
+    async def ended(self, flow: Flow, record: RestoredResponse) -> None:
+        restoration = record.restoration
+        try:
+            await restoration.keep()
+        except Exception as error:
+            _log.warning("penumbra: values of a response: %s", errors.place(error))
+        if restoration.calls:
+            flow.metadata[_RESTORED] = len(restoration.used)
+            note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
+            add_note(flow, note)
+            _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
+
+
+@dataclass
+class ScaledResponse(EditedResponse):
+    """A response whose usage is reported in another scale."""
 
     scale: UsageScale
-    format_name: str
     usage: ScaledUsage
-    is_looped: bool = False
-    """True if scaling comes after the tool loop."""
 
-    def passed(self, *, stream: bool) -> Response:
-        return FORMATS[self.format_name].responses.passed([self.usage], stream=stream)
+    def filter(self) -> Filter:
+        return self.usage
 
 
-class UsageScaling(Step):
+class UsageScaling(Edits[ScaledResponse]):
+    record = ScaledResponse
+
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Note the scale in which the client of an accepted request sees its input tokens."""
         state.drop(ScaledResponse)
-        name = accepted.request.api.format
-        if (scale := accepted.usage_scale) is None or name not in FORMATS:
+        api = FORMATS.get(accepted.request.api.format)
+        if (scale := accepted.usage_scale) is not None and api is not None:
+            state.put(ScaledResponse(api.responses, scale, api.responses.scaled_usage(scale.count)))
+            bodies.ask_for_codings(flow.request)
+
+    async def ended(self, flow: Flow, record: ScaledResponse) -> None:
+        """Report the scaled figures beside the real ones."""
+        scale, real = record.scale, record.usage.real
+        if not real:
             return
-        usage = FORMATS[name].responses.scaled_usage(scale.count)
-        state.put(ScaledResponse(scale, name, usage))
-        bodies.ask_for_codings(flow.request)
-
-    def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that is read by the tool loop, with scaled figures."""
-        if (scaled := state.get(ScaledResponse)) is None:
-            return response
-        scaled.is_looped = True
-        response.attach(scaled.usage)
-        return response
-
-    def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Streams that are passed on as they arrive."""
-        scaled = state.get(ScaledResponse)
-        if scaled is None or scaled.is_looped or not callable(response.stream):
-            return
-        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
-        if decode is not None:
-            decoded = bodies.LiveDecoding(decode, state)
-            response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
-            bodies.stream_plainly(flow, response)
-
-    async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete; of a stream, the client has got it already."""
-        scaled = state.get(ScaledResponse)
-        if scaled is None or response.status_code != 200:
-            return
-        if not response.stream and not bodies.is_stream(flow):
-            plain = bodies.content(flow)
-            passed = scaled.passed(stream=False)
-            if (body := passed.feed(plain) + passed.close()) != plain:
-                bodies.put_document(flow, body)
-        if scaled.usage.real:
-            _report(flow, scaled)
-
-    async def failed(self, flow: Flow, state: FlowState) -> None:
-        scaled = state.get(ScaledResponse)
-        if scaled is not None and scaled.usage.real:
-            _report(flow, scaled)
-
-
-def _edited(
-    inner: Callable[[bytes], Iterable[bytes] | bytes],
-    decoded: bodies.LiveDecoding,
-    edited: Response,
-) -> Callable[[bytes], bytes | list[bytes]]:
-    """Return what mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
-
-    def take(data: bytes) -> bytes | list[bytes]:
-        given = inner(data)
-        chunk = given if isinstance(given, bytes) else b"".join(given)
-        out = decoded.feed(chunk, edited.feed) if chunk else b""
-        return (out if data else out + decoded.end(edited.close)) or []
-
-    return take
-
-
-def _report(flow: Flow, scaled: ScaledResponse) -> None:
-    """Report the scaled figures beside the real ones."""
-    scale, real = scaled.scale, scaled.usage.real
-    told = {name: [count, scale.count(count)] for name, count in real.items()}
-    flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": told}
-    factor = scale.believed / scale.limit
-    note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
-    add_note(flow, note)
-    _log.info(f"Penumbra: {destination.shown(flow)}: {note}; in truth {real}")
+        told = {name: [count, scale.count(count)] for name, count in real.items()}
+        flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": told}
+        factor = scale.believed / scale.limit
+        note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
+        add_note(flow, note)
+        _log.info(f"Penumbra: {destination.shown(flow)}: {note}; in truth {real}")
