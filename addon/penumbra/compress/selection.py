@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from penumbra.compress import time_budget
 from penumbra.compress.facts import Facts
@@ -33,6 +33,8 @@ _MARK = 34
 """Bytes that a mark costs, roughly."""
 _LINE, _PIECE = 400, 240
 """Bytes of a line that is one unit; of the pieces that a longer one is cut into."""
+_GAP, _FOR_GAPS = 160, 4
+"""Bytes of a gap in code that is closed if there is room; per cent of the room that is left for such gaps."""
 _BASE = 30
 """Bytes that are added to those of each unit: very short ones are taken for what they tell, too."""
 _MISSES = 40
@@ -166,8 +168,32 @@ class Selection:
         taken = (left - self.left) * 100 // max(1, self.room)
         self.take(backwards, tail - taken, is_run=True)
 
-    def fill(self) -> None:
-        """Show one unit after the other while there is room, the one that tells most for its size first."""
+    def fill(self, *, is_code: bool = False) -> None:
+        """Show one unit after the other while there is room, the one that tells most for its size first, and
+        close short gaps. `is_code`: some room is left for that."""
+        for_gaps = self.room * _FOR_GAPS // 100 if is_code else 0
+        self.left -= for_gaps
+        self._fill()
+        self.left += for_gaps
+        if is_code:
+            self._close_gaps()
+            self._fill()
+
+    def _close_gaps(self) -> None:
+        """Show what is missing in gaps of a few lines, the shortest first: code can't be read where a line is
+        missing in the middle of a statement, and the mark costs nearly as much."""
+        starts = self.units.starts
+        runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
+        gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
+        for size, run in sorted(gaps):
+            needed = {other for unit in run for other in self._missing(unit)} - set(run)
+            size += sum([starts[other + 1] - starts[other] + _MARK for other in needed])
+            if size <= min(_GAP, self.left + _MARK):
+                self.left -= size - _MARK
+                for unit in (*run, *needed):
+                    self.shown[unit] = 1
+
+    def _fill(self) -> None:
         if self.facts is None:
             self.take(range(len(self.units)), 100, is_run=True)
             return

@@ -80,6 +80,17 @@ def test_what_programs_say_at_their_end_stays_among_the_output_of_others(line: s
     assert line in shown.split("\n")
 
 
+@pytest.mark.parametrize(("gap", "stays"), [(3, True), (8, False)])
+def test_no_few_lines_are_cut_out_of_the_middle_of_code(gap: int, stays: bool) -> None:
+    lines = ["x" * 39] * 40
+    wanted = [*range(10), *range(10 + gap, 20 + gap)]
+    selection = Selection(Units.of(encode("\n".join(lines))), 1_100 + 40 * gap, None)
+    selection.take(wanted, 100)
+    selection.left = 100
+    selection.fill(is_code=True)
+    assert all(selection.shown[: 20 + gap]) is stays
+
+
 def test_near_what_was_named_is_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"

@@ -429,7 +429,7 @@ class _Account:
         chosen.near(failures, _FAILURES)
         self._take(chosen, headings.definitions(contents), _DEFINITIONS)
         self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
-        chosen.fill()
+        chosen.fill(is_code=True)
         return chosen.written(self._numbers_left_out)
 
     def _parts(self, room: int, failures: Sequence[int]) -> str:
@@ -446,7 +446,7 @@ class _Account:
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
-        chosen.fill()
+        chosen.fill(is_code=self._kind is Kind.DIFF)
         return chosen.written(self._names_left_out)
 
     def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:
