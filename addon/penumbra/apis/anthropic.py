@@ -38,7 +38,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
-# Tools with a version in their type are the provider's. The client runs these few all the same.
+# Types of tools that the client runs; other tools with a version in their type run at the provider.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
 """Index of a response that is not in the request."""
@@ -156,7 +156,7 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = _messages(request)
         tools = map(request.members, request.items(request.top.get("tools")))
-        # Where all tools load later, the first one that is there costs the whole cache.
+        # The first tool that is not loaded later changes the prompt's head, and so costs the whole cache.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and _role(request, messages[-1]) == "user"
 
@@ -171,11 +171,11 @@ class AnthropicFormat(ApiFormat):
         document = Document(request)
         top = document.top
         if "thread" in top:
-            # The provider has all the rest, this response included.
+            # The provider has all earlier messages, this response included.
             marked = [
                 message for message in _messages(document) if _cache_mark(document, message) is not None
             ]
-            # Blocks that the client marks are not sent again: the mark moves to the new blocks.
+            # Marked blocks of the client are not sent again, so the mark moves to the new blocks.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
@@ -231,7 +231,7 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
-        """Messages that are put before another; the API joins those of one role itself."""
+        """Messages inserted before another one. The API itself joins neighbours of one role."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
@@ -268,7 +268,7 @@ def _continued(request: Document) -> str:
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """The provider has what was hidden; what it lacks are results beside those of real calls."""
+    """Insert hidden results beside those of real calls; all else that was hidden is at the provider."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))
@@ -278,7 +278,7 @@ def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> boo
 
 
 def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
-    """Results belong beside those of the real calls, before everything else."""
+    """Insert hidden results at the beginning of a message, beside the results of real calls."""
     if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))
@@ -354,7 +354,7 @@ _ERRORS = {
     529: "overloaded_error",
 }
 _WHOLE = ("type", "encrypted_content")
-"""Members of a delta that take the place of what was there; other texts go on."""
+"""Members of a delta that replace earlier text; other members continue it."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 

@@ -1,5 +1,4 @@
-"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines; how a number of them is said, and
-how a text is cut to a size."""
+"""Sizes of texts in lines and in UTF-8 bytes (lone surrogates included), and texts cut to a size."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ def line_count(text: str) -> int:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, as it is said: 1 line, 2 lines."""
+    """A number with its noun: 1 line, 2 lines."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """True if a text has more than `limit` UTF-8 bytes, told from its characters where that is enough."""
+    """True if a text has more than `limit` UTF-8 bytes; encodes it only if its length leaves that open."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 
@@ -48,9 +47,9 @@ def _is_word(character: str) -> bool:
 
 
 def cut(text: str, first: int, last: int = 0) -> str:
-    """Return about so many characters of a text's beginning and end, in whole words where possible, around
-    the number of those left out: `Born in [812 characters left out] of May`. A text of which fewer than
-    `LEAST_CUT` would be left out is returned as it is."""
+    """Return a text without its middle, cut between words where possible, with the number of characters left
+    out in its place: `Born in [812 characters left out] of May`. A text of which fewer than `LEAST_CUT`
+    characters would be left out is returned unchanged."""
     start = word_end(text, first)
     end = len(text) - word_end(text[::-1], last) if last else len(text)
     if end - start < LEAST_CUT:

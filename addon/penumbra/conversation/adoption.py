@@ -2,8 +2,9 @@
 
 A change to what the provider has in its prompt cache costs the cache, and newer Anthropic models refuse
 thinking blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response
-which did not pass through Penumbra keeps its form where either is at stake. After a pause that no cache
-outlives, only thinking is: such results then get the form that they would have had.
+which did not pass through Penumbra keeps its form where a cached prefix or thinking depends on that form.
+After a pause that no cache outlives, only thinking does: other results then get the form that Penumbra would
+have given them.
 
 Where reasoning follows another prefix than the one that it was made for, the request asks the provider to
 drop it; where the request can't ask for that, the block is left out as far as the API allows.
@@ -39,7 +40,7 @@ table = partial(rules.table, "thinking.yaml")
 
 
 def binds(format_name: str, model: str) -> bool:
-    """True if thinking would be refused whose prefix has changed. `model` as the request names it."""
+    """True if the API refuses a model's thinking blocks whose prefix has changed."""
     if format_name not in table()["formats"]:
         return False
     return not any(fnmatchcase(model.lower(), glob) for glob in table()["unbound"])
@@ -54,9 +55,9 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Edit a request of which `may_drop` is true; the value that its beta header needs, or empty: no other.
+    """Edit a request of which `may_drop` is true; return its beta header's new value, empty for no change.
 
-    `headers` with names in lower case; `host` without its port. `dropped`: some reasoning was dropped
+    Names in `headers` are in lower case; `host` has no port. With `dropped`, some reasoning has been dropped
     already, in the way that the headers allow.
     """
     betas = headers.get(HEADER, "")
@@ -88,8 +89,9 @@ def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
     """True if an unknown result that keeps its form keeps its secrets, too.
 
-    A cache is worth less than a secret, which may be new to the provider: had the ledger been lost, it
-    would have seen a placeholder. Thinking that is refused with another prefix is worth more.
+    The secret may be new to the provider: where Penumbra has lost its record of the result, the provider
+    has seen a placeholder. So a cached prefix is given up for the sake of a secret. A conversation whose
+    thinking is refused after a change is not.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
@@ -114,8 +116,8 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change where the cache is cold.
 
-    Adopted forms are reopened, and all forms of a conversation without an injected tool; no form to which
-    thinking is bound, and none that others refer to.
+    Adopted forms may change, and all forms in a conversation without an injected tool. Forms that thinking
+    is bound to, and forms that others refer to, may not.
     """
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
@@ -135,9 +137,9 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return what a request leaves as it was whose cache is cold; None if it leaves everything so.
+    """Return how much of its prefix a request with a cold cache leaves unchanged; None for all of it.
 
-    `changed`: keys of the answered results that have another form; `declares`: the tools have one.
+    `changed`: keys of the answered results whose form changes; `declares`: the tools change.
     """
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]

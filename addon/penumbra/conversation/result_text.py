@@ -74,15 +74,15 @@ def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
 
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
-"""Notes that what is kept under references is used; those under which nothing is."""
+"""Marks the originals of references as used; returns the references without an original."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
-"""Does a caller's work away from the event loop, when it is its turn."""
+"""Does a caller's work outside of the event loop, after the work of earlier callers."""
 
 
 def comparing(
     references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
 ) -> References:
-    """References that are none of those under which the request carries another text already."""
+    """References that know which texts the request carries, so that no two texts share one."""
 
     @cache
     def items() -> dict[str, Item]:
@@ -95,8 +95,7 @@ def comparing(
 
 
 class Carried:
-    """The originals of one request. The references are made of the request's own texts, so nothing else is
-    needed."""
+    """The originals of one request, found in its own texts, from which references are computed."""
 
     def __init__(
         self,
@@ -133,11 +132,10 @@ class Carried:
     async def inherited(
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
-        """A request was accepted with references to originals. Some may be missing where its next ones will
-        look: another login had them, another room, or it is long ago. A text that the request carries belongs
-        to it.
+        """Mark the originals of an accepted request as used; return those missing in its scope, by reference.
 
-        The originals that only others' requests carried stay with the others.
+        Originals are missing if they were stored long ago, or in the scope of another login. Only texts that
+        the request carries itself are returned: an original that others' requests carried stays with them.
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)

@@ -25,11 +25,11 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""Bytes of JSON that the messages may have at least, where nothing asks for less."""
+"""Bytes of JSON to which the messages are cut where no lower limit is known."""
 MESSAGE_BYTES = 8_000
 """Bytes that the texts of one message may have together."""
 _SHORTENED = 2_900
-"""Bytes that stay of the texts of a larger message."""
+"""Bytes to which the texts of a message above `MESSAGE_BYTES` are cut."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
@@ -80,7 +80,7 @@ def recognise(
 
 
 def _lacks_tools(document: Document, prompt: Prompt) -> bool:
-    """Calls stand in the history, and no tool is declared: the agent's own prompt declares some."""
+    """True if the history has tool calls and the request declares no tool, as the agent's own prompts do."""
     if any(document.items(array) for array in prompt.tools):
         return False
     return any(message.of(Kind.CALL) for message in prompt.messages)
@@ -134,7 +134,7 @@ def _last_user_texts(document: Document, prompt: Prompt) -> list[str]:
 
 
 def _said(document: Document, parts: Iterable[Part]) -> list[str]:
-    """The texts themselves, results left out."""
+    """The texts of a message without its tool results."""
     texts = (text for part in parts if part.kind is Kind.TEXT for text in part.texts)
     return [document.string(text) or "" for text in texts]
 
@@ -148,7 +148,7 @@ class _Message:
 
     source: bytes
     form: bytes
-    """Empty: it is left out in any case."""
+    """JSON of the shortened message; empty if the message is always left out."""
     calls: frozenset[str]
     results: frozenset[str]
     text: str
@@ -160,11 +160,11 @@ class _Message:
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
-    """A compaction request whose messages have at most `budget` bytes of JSON, where that can be had.
+    """Cut the messages of a compaction request to `budget` bytes of JSON, as far as possible.
 
-    Returns None if the request is within the budget, or if its history is at the provider. `prompted`: its
-    last message, and the calls whose results stand in it, stay as they are. Reasoning is left out, since what
-    stands before it changes. Raises NotJson.
+    Returns None if the request is within the budget, or if the provider stores its history. With `prompted`,
+    the last message and the calls whose results stand in it stay unchanged. Reasoning is left out, since the
+    prefix before it changes. Raises NotJson.
     """
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
@@ -216,7 +216,7 @@ def size_of(document: Document, format_name: str) -> int:
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Runs of messages that only stay together: calls with their results."""
+    """Runs of messages that are kept or left out as a whole: calls with their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()
@@ -231,7 +231,7 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
 
 
 def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
-    """Return a message, and its form in a bounded request; `programs`: calls whose results programs read."""
+    """Read a message and shorten it; `programs` names the calls whose results programs read."""
     document = Document(source)
     message = wire.message(document, document.root)
     own = _said(document, message.parts)

@@ -1,7 +1,8 @@
-"""Hooks that raise nothing into mitmproxy, which would go on as if the hook had not been there.
+"""Hooks whose exceptions don't reach mitmproxy.
 
-A request that has to be searched for secrets would be sent as it came, and the hooks of all scripts that were
-loaded later would be left out. So each addon says what becomes of the subject of a hook that failed.
+After an exception mitmproxy goes on as if the hook did not exist: a request that has to be searched for
+secrets is sent as it came, and the hooks of all scripts that were loaded later are left out. So each addon
+decides what happens to the flow or connection of a failed hook.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Guarded:
                 setattr(cls, name, _guarded(name, method))
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Decide what becomes of the subject of a hook that raised; return whether the log says so already.
+        """Decide what happens to the flow or connection of a hook that raised; return whether that is logged.
 
         Flows that are left alone go on as they came. If this raises, too, nothing goes to a server.
         """
@@ -97,7 +98,7 @@ def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> No
 
 
 def stop(subject: Any) -> None:
-    """Let nothing of a hook's subject go to a server. Asks nothing that may fail."""
+    """Keep a hook's flow or connection from any server, by code that can't fail."""
     if isinstance(subject, layer.NextLayer):
         subject.layer = Closed(subject.context)
     elif isinstance(subject, ServerConnectionHookData):
@@ -111,7 +112,7 @@ def stop(subject: Any) -> None:
 
 
 class Closed(layer.Layer):
-    """A connection of which nothing goes on: it is closed."""
+    """A layer that forwards nothing and closes its connection."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Start):

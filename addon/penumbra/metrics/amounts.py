@@ -17,7 +17,7 @@ from penumbra import rules
 from penumbra.errors import one_line
 
 _MOST_NAMES = 60
-"""Names that a counter keeps; they come from rules, from providers' statuses and from us."""
+"""Most names that a counter keeps: of rules, of providers' statuses and of Penumbra's own errors."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Amounts:
     hidden_tokens: int = 0
     """Input tokens of hidden calls."""
     read_again: int = 0
-    """New results of calls that gave the same before and were shortened."""
+    """Results of repeated calls whose earlier, equal result had been shortened."""
     read_again_tokens: int = 0
     # The bill, as the provider counts.
     uncached: int = 0
@@ -68,7 +68,7 @@ class Amounts:
     dollars: float = 0.0
     """Cost at list prices, as far as they are known."""
     dollars_saved: float = 0.0
-    """Savings by smaller results, in requests that the provider has taken; likewise the next two."""
+    """Savings by smaller results, in requests that the provider has taken."""
     dollars_spent: float = 0.0
     """Cost of `declared`, `put_back`, `hidden_tokens` and `read_again`."""
     dollars_missed: float = 0.0
@@ -82,8 +82,8 @@ class Amounts:
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests in which earlier results changed since the cache was taken for cold, by the state that was
-    found."""
+    """Requests that changed earlier results because the cache was taken for cold, by the state in which the
+    provider's bill shows the cache."""
     secrets: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     """Errors by the provider's status, or by kind."""
@@ -157,7 +157,7 @@ class ExternalMetrics:
     misses: int = 0
     """Texts that were sent."""
     shared: int = 0
-    """Texts that waited for another request's question."""
+    """Texts that another request had sent already, and whose answer was awaited."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     """All calls, with any outcome."""
@@ -180,7 +180,7 @@ class ResultSums:
     after: int = 0
     asked: int = 0
     missing: int = 0
-    """Asked originals that were not there any more."""
+    """Originals that the model asked for and that were no longer stored."""
     read_again: int = 0
     kept: Counter[str] = field(default_factory=Counter)
     """Results that went unchanged, by reason."""
@@ -223,11 +223,11 @@ class Rates:
     cached: float = 0.0
     written: float = 0.0
     long: Rates | None = None
-    """Rates of requests whose prompt has more than `above` tokens; None: the same."""
+    """Rates of requests whose prompt has more than `above` tokens; None if no other rates apply."""
     above: int = 0
 
     def at(self, prompt: int) -> Rates:
-        """Return the rates of a request whose prompt has so many tokens."""
+        """Return the rates of a request by the number of its prompt's tokens."""
         return self.long if self.long is not None and prompt > self.above else self
 
     def with_cache(self, read: float, write: float) -> Rates:
@@ -259,8 +259,8 @@ def _listed(prices: Mapping[str, float]) -> Rates:
 
 
 def as_of() -> str:
-    """Return the dates between which the prices were read, in words for people, and the models whose prices
-    were not found in a list since."""
+    """Return a text for people: the dates between which prices were read, and the models whose prices no
+    list has named since."""
     sources = table()["sources"]
     old = {name: str(each["date"]) for name, each in sources.items() if each.get("is_unchecked")}
     dates = sorted(str(each["date"]) for name, each in sources.items() if name not in old)

@@ -45,7 +45,7 @@ class ComparedPrompt:
     written: tuple[bytes, ...]
     """Hashes of each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
-    """Of Penumbra's edits to each message, empty where there are none; last, of those outside of messages."""
+    """Hashes of Penumbra's edits to each message (empty for none), and at last of its edits elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
         """Return the index of the first message of `earlier` that is edited differently here."""
@@ -79,13 +79,13 @@ class Prompt:
     is_automatic: bool = True
     """The provider caches without being asked."""
     rewrote: str = ""
-    """The name of the rewriting of the whole conversation."""
+    """The name of the step that rewrote the whole conversation; empty for none."""
     tokens: int = 0
     """Tokens by the provider's count; 0: unknown."""
     compared: ComparedPrompt | None = None
     """None if the client asks for no comparison."""
     cold_turn: ColdTurn | None = None
-    """None if nothing was changed for that reason."""
+    """None if nothing was changed because of a cold cache."""
 
     def counted(self, tokens: int) -> Prompt:
         """The prompt with the provider's count."""
@@ -123,7 +123,7 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
 
 
 def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
-    """Return `COLD`, `WARM` or `UNSEEN`: what the bill of a response says of the cache before its request."""
+    """Return the state of the cache before a request, by the response's usage: `COLD`, `WARM` or `UNSEEN`."""
     if billed.cached > max(now.least, turn.head * (1 + _TOLERANCE)):
         return WARM
     says = billed.cached or billed.written or now.is_automatic
@@ -135,8 +135,8 @@ def diagnosed(
 ) -> Miss | None:
     """Return the miss that the provider's diagnosis states, or the guessed one where it states nothing.
 
-    `earlier`: the prompt that the client names, None if it is not remembered. Where the client's own part has
-    only grown, the difference is Penumbra's: `REWRITTEN` if it was decided, `BROKEN` otherwise.
+    `earlier`: the prompt that the client names, None if it is not remembered. Where the client has only
+    added messages, Penumbra made the difference: `REWRITTEN` if on purpose, `BROKEN` otherwise.
     """
     cause = _BY_DIAGNOSIS.get(diagnosis.cause)
     if cause is None:

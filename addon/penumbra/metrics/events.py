@@ -153,7 +153,7 @@ class Summary:
         if self.tokens_after < self.tokens_before:
             share = (self.tokens_before - self.tokens_after) / self.tokens_before
             parts.append(f"about {self.tokens_before:,} -> {self.tokens_after:,} tokens (-{share:.0%})")
-        # Of secrets it is said below.
+        # Redactions are counted by rule below.
         if stages := Counter({name: count for name, count in named.stages.items() if name != "redaction"}):
             parts.append(f"by {_counted(stages)}")
         if self.secrets:
@@ -294,7 +294,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
         "characters": facts.characters_before,
         "lines": facts.lines_before,
         "token_mark": facts.token_mark,
-        # As the logs of compression gateways name them.
+        # These names are common in the logs of compression gateways.
         "tool_name": entry.tool,
         "shadow_id": facts.ref,
         "original_bytes": facts.bytes_before,
@@ -305,7 +305,8 @@ def _result(entry: ShownResult) -> dict[str, Any]:
 
 
 def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
-    """The event of a request that was refused as too large, and then taken in its `level`-th form."""
+    """The event of a request that the provider refused as too large and accepted after it was made smaller
+    for the `level`-th time."""
     return {
         "event": "recovery",
         "time": round(time.time(), 3),

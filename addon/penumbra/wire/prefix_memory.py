@@ -2,13 +2,13 @@
 
 Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
 A request whose array begins with the bytes of a remembered prefix continues from its states: neither its
-text nor what was computed from it is read again. Every remembered value is a function of the bytes alone:
-without the memory every result is the same, and slower.
+text nor what was computed from it is read again. Every remembered value is a function of the bytes alone, so
+the memory changes the speed of a computation and never its result.
 
 Each array is remembered with two prefixes: the one that its last request has shown to stay, and a longer one
 that the next request is expected to share, since clients change the last items (they move cache breakpoints).
-No scope meets arrays of another. Arrays unused for the longest time are dropped first, and no scope takes
-more than half of the memory.
+A scope never sees the arrays of another. Arrays unused for the longest time are dropped first, and no scope
+takes more than half of the memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_ARRAYS = 16
 _LAST = 3
 """Items at the end of an array that is seen first which may differ in the next request."""
 _MOST_STATES = 2
-"""States of one fold at one prefix, with different inputs."""
+"""States of one computation at one prefix, with different inputs."""
 _IDLE_SECONDS = 1_800.0
 """Seconds without use after which an array is dropped."""
 _MOST_DROPPED = 4
@@ -65,9 +65,9 @@ class Fold(NamedTuple, Generic[S]):
     key: Hashable
     """Identifies the computation; there are few."""
     given: Hashable = None
-    """Further inputs. Folds with equal keys and inputs have equal results for equal bytes."""
+    """Further inputs. Computations with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
-    """True if the fold can continue from a state of another document."""
+    """True if the computation can continue from a state of another document."""
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
@@ -81,14 +81,14 @@ class Segment(NamedTuple):
     """Items that one request has added to a prefix."""
 
     data: bytes
-    """Their text, after the last item of the segment before."""
+    """Text of the items, from the end of the previous segment's last item."""
     address: int
     items: tuple[Raw, ...]
     """Views of `data`."""
 
 
 class KeptState(NamedTuple):
-    """The state of a fold after the last item of a prefix; it is never changed."""
+    """The state of a computation after the last item of a prefix; never changed."""
 
     given: Hashable
     state: Any
@@ -107,9 +107,9 @@ class Prefix:
     size: int = 0
     """Bytes from the first item to the end of the last one."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """By fold."""
+    """States by the key of their computation."""
     state_sizes: dict[Hashable, int] = field(default_factory=dict)
-    """Bytes of the states of each fold."""
+    """Bytes of the states, by the key of their computation."""
     contained: dict[bytes, bool] = field(default_factory=dict)
     """Results of searches for a few texts."""
     _places: list[tuple[int, int, int]] | None = None
@@ -166,7 +166,7 @@ class _Array:
     sure: Prefix = field(default_factory=Prefix)
     """Items that a later request had as well."""
     likely: Prefix = field(default_factory=Prefix)
-    """With those that the next request is expected to have."""
+    """Items of `sure`, and those after them that the next request is expected to have."""
     head: bytes = b""
     """Text before the first item; empty if it is long."""
     count: int = 0
@@ -180,7 +180,7 @@ class _Array:
         # Readings of an item may be as large as its text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
-            # A state shares with the one that it continued from.
+            # A state shares objects with the state that it continues, so only the larger one counts.
             size += VALUE_BYTES + max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
         return size
 
@@ -192,13 +192,13 @@ class Known(NamedTuple):
     start: int
     """Offset of the first item."""
     end: int
-    """Offset of the first byte after the prefix that has to be read: after its comma, if it has one."""
+    """Offset at which reading continues: after the prefix and the comma that may follow it."""
     is_followed: bool
-    """A comma follows the prefix, and so has another item to."""
+    """True if a comma follows the prefix, so that another item is due."""
 
 
 def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
-    """The prefix, whose bytes lie from `start` to `end`, unless its last item goes on there."""
+    """The prefix at `start` to `end` of a text; None if its last item goes on after `end`."""
     separator = _SEPARATOR.match(data, end)
     if separator is None or not prefix.items:
         return None
@@ -233,8 +233,8 @@ class PrefixMemory:
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """The longest prefix in a text that begins like an earlier one, before the text is parsed; None:
-        there is none, or it is short."""
+        """The longest remembered prefix in a text that is not parsed yet; None if there is none, or only a
+        short one."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)
@@ -289,7 +289,7 @@ class PrefixMemory:
             return likely
 
     def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
-        """The array whose prefix was found, and whether it is a new one."""
+        """The array of a prefix that was found, or a new array; True with a new one."""
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
@@ -299,7 +299,7 @@ class PrefixMemory:
         return _Array(scope, prefix, prefix), not prefix.items
 
     def _use(self, array: _Array) -> None:
-        """Note a use of an array, and drop what is too much."""
+        """Note a use of an array, and drop arrays beyond the limits."""
         array.used = self._clock()
         listed = self._scopes.setdefault(array.scope, OrderedDict())
         for order in (self._arrays, listed):
@@ -333,7 +333,7 @@ class PrefixMemory:
         array.weight = 0
 
     def keep(self, scope: bytes, prefix: Prefix, fold: Fold[S], state: S) -> None:
-        """Remember a fold's state at a prefix, in place of its oldest one."""
+        """Remember a computation's state at a prefix, in place of its oldest one there."""
         kept = KeptState(fold.given, state, state_size(state))
         with self._lock:
             before = prefix.states.get(fold.key, ())
@@ -383,8 +383,8 @@ class Remembered(NamedTuple):
         return None if offset is None else self.starts[0] + offset
 
     def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
-        """The result of a fold over all items, continued after those of a prefix. `step` takes in the item
-        at an index."""
+        """The result of a computation over all items, continued from a prefix. `step` adds the item at an
+        index."""
         at, state, end = 0, None, len(self.likely.items)
         for prefix in (self.likely, self.found):
             kept: S | None = prefix.state(fold.key, fold.given)
@@ -398,7 +398,7 @@ class Remembered(NamedTuple):
         return stepped(state, step, max(at, end), len(self.starts))
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """True if a text occurs in the document with these bytes; for a few texts only."""
+        """True if a text occurs in the document. Answers are remembered, so there should be few texts."""
         start = self.starts[0]
         return (
             self.likely.contains(text, self.found)
