@@ -25,7 +25,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""Bytes of JSON to which the messages are cut where no lower limit is known."""
+"""Bytes of JSON that messages may have in any case; a large context window allows more."""
 MESSAGE_BYTES = 8_000
 """Bytes that the texts of one message may have together."""
 _SHORTENED = 2_900

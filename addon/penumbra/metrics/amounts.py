@@ -157,7 +157,7 @@ class ExternalMetrics:
     misses: int = 0
     """Texts that were sent."""
     shared: int = 0
-    """Texts that another request had sent already, and whose answer was awaited."""
+    """Texts that another request was sending already, so that one call served both."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     """All calls, with any outcome."""
