@@ -175,7 +175,7 @@ def _parts(document: Document, members: Mapping[str, Raw]) -> Iterator[Part]:
 
 
 def inner(document: Document) -> dict[str, Raw]:
-    """The members of the request itself, without what some services put around it."""
+    """The members of the request itself, without the object that some services wrap around it."""
     return document.members(inner_root(document))
 
 
@@ -188,7 +188,7 @@ def inner_root(document: Document) -> Raw:
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
-    """A member by its name in camel case, or by the same in snake case."""
+    """A member by its camel case name, which may be spelled in snake case in the request."""
     if name in members:
         return members[name]
     return members.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
@@ -254,7 +254,7 @@ _ERROR_STATUS = {
 
 
 class GeminiFraming(Framing):
-    """Server-sent events or an array: what stands before an item depends on what the client has got."""
+    """Server-sent events or an array, whose first item follows a bracket and whose others follow a comma."""
 
     def __init__(self) -> None:
         super().__init__(SseReader, self._piece)
@@ -277,13 +277,13 @@ class GeminiFraming(Framing):
         return raw if fits else item.opening() if first else item.following()
 
     def _piece(self, name: str, data: bytes) -> Piece:
-        """An event after which nothing comes."""
+        """A new event, in an array the last one."""
         if not self.is_array:
             return SSE.piece(name, data)
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
-        """The end of an array, which the client may or may not have got the beginning of."""
+        """The end of an array, and its beginning if the client has not received that."""
         opens = raw.lstrip()[:1] == b"["
         if self.is_begun:
             return b"]" if opens else raw
@@ -292,12 +292,12 @@ class GeminiFraming(Framing):
 
 @dataclass(slots=True)
 class GeminiReader:
-    """Reads what a stream turns out to be."""
+    """A reader of server-sent events or of an array, whichever a stream begins with."""
 
     framing: GeminiFraming
     _reader: Reader | None = None
     _blank: bytearray = field(default_factory=bytearray)
-    """White space at the beginning, before it is known what comes."""
+    """White space at the beginning, before the kind of the stream is known."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
         if self._reader is None:
@@ -442,7 +442,7 @@ class GeminiTurns(PieceTurns):
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
     def _visible(self, document: Document) -> list[bytes]:
-        """The parts that the client gets, their text apart from that of earlier turns."""
+        """Parts for the client, in which text is separated from the text of earlier turns."""
         joined = Document(document.data)
         self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())
@@ -458,7 +458,7 @@ class GeminiArguments(WholeArguments):
 
 
 def _answer(document: Document) -> Raw:
-    """The response itself, without what Code Assist puts around it."""
+    """The response itself, without the object that Code Assist wraps around it."""
     top = document.top
     wrapped = top.get("response")
     return wrapped if wrapped and document.members(wrapped) and "candidates" not in top else document.root
@@ -495,7 +495,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Parts of a turn as a request would carry them; text that was cut for the stream is one again."""
+    """Parts of a turn as a request carries them, with the pieces of a streamed text joined."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:

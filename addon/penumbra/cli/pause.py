@@ -42,7 +42,7 @@ def main(given: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # The signal would end what is wished for.
+            # The proxy is in the wanted state already.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)

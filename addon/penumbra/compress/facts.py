@@ -1,7 +1,7 @@
 """The facts of lines, rows and hits that no earlier text has: paths, names, ids and numbers.
 
-A fact that stands once in a text costs its line; any line shows a frequent one. So a unit is
-worth what of its facts is not told yet.
+A rare fact is lost with its line; a frequent one is likely to stand in another line that is kept. So the
+worth of a unit is that of its facts which no kept unit shows yet.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from penumbra.compress.size import encode
 from penumbra.short_texts import forgettable
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
-"""A name that a conversation uses: short words are everywhere."""
+"""A name that a conversation uses. Short words are too frequent to count."""
 LONGEST = 200_000
 """Bytes of a text above which its lines are not compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""The signs of a word that is more than a word of a language."""
+"""Signs of a path, a name of a program or a number, and not of a word of a language."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""Translation table: a blank for what stands in no fact, so that each is whole in what is cut at the blanks;
-line ends stay."""
+"""Translation table: characters that stand in no fact become blanks, and line ends stay. A text cut at its
+blanks has each fact in one piece."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""Characters of a fact; of one that is told less often than others; of the longest one."""
+"""Characters of the shortest fact, of one that weighs less since it is long, and of the longest."""
 # The weights are chosen by hand: on one half of a set of recorded conversations they kept most of what was
 # used later for the same bytes, and on the other half they did as well. `scripts/bench quality` shows what a
 # change does.
 _WORDS = 5
-"""The value of words: so many times the root of a unit's bytes."""
+"""Factor of the value of a unit's words, which grows with the square root of its bytes."""
 _WEIGHT = 100
 """The weight of a new fact that stands once."""
 _SAID = 30
-"""Per cent that a fact weighs whose names were all said before."""
+"""Per cent of its weight that a fact keeps if the conversation has all its names already."""
 _TOLD = 20
 """The weight of a fact that an earlier result shows."""
 _RARE = 20
-"""Lines in which a name that was said may stand for its lines to be near what is looked for."""
+"""Lines with a name of the conversation up to which these lines count as near the wanted ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Facts:
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]
-    """By fact, how much it is worth to have it told."""
+    """The worth of each fact."""
     worth: Sequence[int]
-    """By unit, what it is worth besides its facts: how near it is to what was said, and its words."""
+    """The worth of each unit apart from its facts: of its words, and of names of the conversation near it."""
 
     @classmethod
     def of(
@@ -65,8 +65,8 @@ class Facts:
         told: Container[bytes] = (),
     ) -> Facts:
         """The facts of units. `mentioned`: the names used in the conversation before, with their weights.
-        `asked`: those that the call itself looks for: where they stand is what it was made to tell. `told`:
-        the facts that earlier results show."""
+        `asked`: the names that the call itself searches for, whose places are the answer. `told`: the facts
+        that earlier results show."""
         units = _facts_in(texts)
         counts = Counter(chain.from_iterable(units))
         said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
@@ -98,8 +98,8 @@ def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
 
 
 def share_new(text: str, told: Told, enough: float = 1.0) -> float:
-    """The part of a text, by its characters, in lines that tell something that nobody said before; the first
-    lines that do so are counted until they are enough."""
+    """The share of a text's characters that stand in lines with something new to the conversation; counting
+    ends as soon as the share is `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
@@ -109,7 +109,7 @@ def share_new(text: str, told: Told, enough: float = 1.0) -> float:
     untold = {words for words in telling if not all(map(is_told, facts_of_words[words]))}
     new = 0
     for line, line_words in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
-        # A line is looked for last: that takes more than to look for its facts.
+        # Looking a line up takes longer than looking up its facts, and so comes last.
         tells_told = untold.isdisjoint(line_words) and not telling.isdisjoint(line_words)
         if not (tells_told or told.is_line(line)):
             new += len(line)
@@ -119,7 +119,7 @@ def share_new(text: str, told: Told, enough: float = 1.0) -> float:
 
 
 def facts_of(text: bytes) -> set[bytes]:
-    """The facts that a text tells."""
+    """The facts in a text."""
     return set().union(*_facts_by_words(set(text.translate(_APART).split())).values())
 
 
@@ -129,17 +129,17 @@ def _facts_by_words(cut: set[bytes]) -> dict[bytes, tuple[bytes, ...]]:
 
 
 def _facts_of(words: bytes) -> tuple[bytes, ...]:
-    # A list takes no call for each of them.
+    # A list comprehension is faster here than a generator, which is called for each word.
     long = [word for word in _FACT.findall(words) if _SHORTEST <= len(word) <= _LONGEST]
     return tuple(filter(_TELLING.search, long))
 
 
 _remembered = forgettable(16_384)(_facts_of)
-"""Equal words recur in line after line, and result after result."""
+"""`_facts_of` with a cache, since words recur in many lines and results."""
 
 
 def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
-    """More for what the text says often, less for what is long or was said before."""
+    """The weight of a fact: more if frequent in the text, less if long or in the conversation already."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10
@@ -156,7 +156,7 @@ def _near(names: Iterable[bytes], said: Mapping[bytes, float], lines: Mapping[by
 
 
 _FEW = 6
-"""Lines of a text in which a name may stand for its lines to tell of it."""
+"""Most lines with a name in a text where passages around that name are looked for."""
 _ABOVE, _BELOW = 6, 14
 """Lines of a passage around the one with the name."""
 _LONGEST_FILE = 4_000_000

@@ -59,7 +59,8 @@ _STORE_WORDS = {
 }
 _OF_ALL = ("db", "username", "password", "client_name")
 _OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
-"""Other parameters change the form of replies or the time to wait, or are unknown to the client."""
+"""Parameters of `rediss://` beside `_OF_ALL`. Others change replies or time limits, or are unknown to the
+client."""
 
 
 def store_problem(text: str) -> str:
@@ -301,7 +302,7 @@ def read_duration(value: Any) -> float:
 
 
 def _with_unit(value: float, units: Mapping[str, float]) -> str:
-    """In the largest unit of which it is a whole number."""
+    """A size or time in its largest unit that gives a whole number."""
     name, unit = max(
         ((name, unit) for name, unit in units.items() if value % unit == 0),
         key=lambda entry: entry[1],
@@ -336,7 +337,7 @@ _MODE_ALIASES = {
 
 
 def parse_mode(text: str) -> Mode | None:
-    """The mode that a word stands for, aliases included; None if it is none."""
+    """The mode of a name or an alias; None for other words."""
     return _MODE_ALIASES.get(text.strip().lower())
 
 
@@ -348,7 +349,7 @@ def read_mode(value: Any) -> Mode:
 
 MODE = Parser(read_mode, tuple(map(str, Mode)))
 STRATEGY_ASKED = ("simple", "api", "external_provider")
-"""The strategies that ask others, or cut without a look at the content."""
+"""Strategies that call another program or service, or cut whatever the content is."""
 _STRATEGY = choice(
     "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
 )
@@ -409,7 +410,7 @@ def read_secrets_allow(value: Any) -> tuple[str, ...]:
 
 
 def read_tool_compaction(value: Any) -> ToolCompaction:
-    """Return what is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
+    """Read a `ToolCompaction` from a mapping, or from the JSON of one, under the names of `NAMES`."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -431,4 +432,4 @@ PAGE_PLACE = Parser(read_page_place)
 HOSTS = Parser(read_hosts, write=_write_names)
 SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
-"""Their defaults stand in `ToolCompaction`."""
+"""The option that holds a `ToolCompaction`, where the defaults of its fields stand."""

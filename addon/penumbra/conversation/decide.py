@@ -1,7 +1,10 @@
-"""The form of one tool result, decided in this order: the plan for the whole request; a decision of the past
-(the first forwarded form is final); a form that the provider has already seen without us stays; the pipeline
-or an external compressor shortens it; if the same text stands earlier in the request, a reference replaces
-it.
+"""Decides the form of each tool result. The first of these that applies counts:
+
+- a decision of the plan for the whole request
+- an earlier decision (the first forwarded form is final)
+- the form that the provider has already seen without Penumbra
+- a reference, if the same text stands earlier in the request
+- a text that the pipeline or an external compressor has shortened
 """
 
 from __future__ import annotations
@@ -39,10 +42,10 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.store.stores import Gaps
 
 _HEAD = 2_000
-"""Characters in which a result says how large it is."""
+"""Characters at the beginning of a result in which its size is looked for."""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _WRITERS = ("write", "edit", "bash")
-"""Categories of calls that may write what they are given into a file."""
+"""Categories of calls that may write their arguments into a file."""
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +76,7 @@ class Inputs:
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
     is_heavy: bool = False
-    """Deciding takes long, and is done away from the event loop."""
+    """Deciding takes long, and is done outside of the event loop."""
     cold: float = 0.0
     """Seconds without a request after which nothing of it is in the provider's cache."""
     is_cold: bool = False
@@ -87,11 +90,11 @@ class Inputs:
     is_withdrawn: bool = False
     """The provider has just refused the injected tool, and with it the forms of unread results."""
     is_ours: Callable[[str], bool] | None = None
-    """True if a placeholder was made for the caller before; None: results get no note about any."""
+    """True if a placeholder was made for the caller before; None: results get no note about placeholders."""
 
     @property
     def stays_bound(self) -> bool:
-        """True if forms without an `expand_context` are final, followed by a response or not."""
+        """True if forms without an `expand_context` are final even before a response follows."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
@@ -121,7 +124,7 @@ class Decider:
     _is_late: time_budget.IsLate = field(init=False)
     """True if undecided results are only redacted, so that one request does not delay the others."""
     _refers: bool = field(init=False)
-    """True if results may be said by reference: to what stays where it is, or can be asked for."""
+    """True if references may replace results: referents stay in place, or the model can ask for them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -153,7 +156,7 @@ class Decider:
         return not (self._adopts(item) if past is None else self._holds(item, past))
 
     def _holds(self, item: Item, past: Decision) -> bool:
-        """True if the form of the past is still the form."""
+        """True if an earlier decision is still valid."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
             # The model could not ask for the omitted part; before an assistant turn follows, nothing binds
@@ -172,7 +175,7 @@ class Decider:
             if item.key in gaps.elsewhere:
                 return self._decided(item), True
             if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
-                # The form that any proxy gives without the store, whatever it knows.
+                # Every proxy that can't reach the store arrives at this form.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
             turn, settings = item.result.turn, self.inputs.request.settings
@@ -182,8 +185,11 @@ class Decider:
         return self._decided(item), True
 
     def _is_noted(self, item: Item) -> bool:
-        """Return whether a text says at its end that its call was given placeholders: what said so before,
-        and the last text of a new result whose call may have written them into a file."""
+        """Return whether a text ends with the note that its call has placeholders in its arguments.
+
+        The note is part of texts that had it before, and of the last text of a new result whose call may
+        have written placeholders into a file.
+        """
         past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
         if past is not None:
             return PLACEHOLDER_NOTE in past.facts.stages
@@ -204,7 +210,7 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """The form of the past, or a smaller one where a change costs nothing; and whether that is new."""
+        """The earlier decision, or a smaller form where a change costs nothing; and whether that is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -217,8 +223,8 @@ class Decider:
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # Had the provider seen this text in this place, we would have decided about it when we
-        # decided about the results after it: the client has changed it since.
+        # Later results have a decision and this text has none, so the client has changed the text since:
+        # the provider has not seen it in this place.
         if turn < self.last_decided:
             return False
         return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
@@ -288,8 +294,8 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """The whole text stands earlier in the request. Failures, and reports of failures, are repeated each
-        time."""
+        """A reference to an earlier text that equals the whole text; None if there is none. Failures, and
+        reports of failures, are always sent whole."""
         earlier = self.earlier.same(item)
         # A shortened earlier text may stand for a later one only where the same call would have
         # shortened it in the same way.
@@ -310,7 +316,7 @@ class Decider:
         text, ref = self._with_reference(shortened, dedup.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        # The first one is what it is a duplicate of.
+        # The text itself is the first referent; texts that its name refers to follow.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = _facts("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)
@@ -318,10 +324,10 @@ class Decider:
     def _by_reference(
         self, item: Item, output: ToolOutput, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
-        """The text with what stands earlier by reference, and the keys of what is referred to."""
+        """The text with references in place of parts that stand earlier, and the keys of the referents."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
-        # A wish for results up to some size to stay as they are holds for this, too.
+        # `min_bytes` applies to references, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
             return shortened, ()
         made = self.earlier.by_reference(shortened, item, lossy=policy.lossy and not output.is_error)
@@ -334,7 +340,7 @@ class Decider:
         return replace(shortened, text=made.text, loss=loss, stages=stages), referents
 
     def _with_reference(self, shortened: Shortened, text: str) -> tuple[str, str]:
-        """A form of a text as it is forwarded, and the reference to its original."""
+        """The forwarded form of a text, and the reference to its original."""
         references = self.inputs.references
         if references is None:
             return text, ""
@@ -344,8 +350,8 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether something can be said after a text that belongs to its whole result: it is the last
-    one, and where a result is no text but JSON, the only one."""
+    """Return whether a note after a text belongs to its whole result: the text is the last one, and the only
+    one in a result that is JSON."""
     result = item.result
     texts = [
         other
@@ -391,7 +397,7 @@ def _saves(text: str, than: str) -> bool:
 
 
 def _token_mark(text: str) -> int:
-    """The token count that a result gives of its original; 0 without one."""
+    """The token count of its original that a result states; 0 if it states none."""
     if text.find(" token count: ", 0, _HEAD) < 0:
         return 0
     mark = _TOKEN_MARK.search(text, 0, _HEAD)

@@ -56,14 +56,15 @@ def caller_of(incoming: Incoming, request: Request) -> Caller:
 
 
 class RestoredValues:
-    """State: what is remembered of them in one process."""
+    """Values that one process has put back into responses."""
 
     def __init__(self, stores: Stores, rules: CompiledRules) -> None:
         self._stores, self._rules = stores, rules
         self._made: Restoring | None = None
 
     async def conceal(self, incoming: Incoming, request: Request) -> bool:
-        """Put placeholders where values were put back into earlier responses; whether there were any."""
+        """Replace values that were put back into earlier responses by their placeholders; return True if any
+        were replaced."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
@@ -72,7 +73,7 @@ class RestoredValues:
         return await self._restoring().conceal(request, conversation, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
-        """`redact`, after which values that are put back are gone everywhere else."""
+        """Return a `redact` that also takes out, wherever they stand, the values that are put back."""
         if not request.settings.restores_secrets:
             return redact
         return self._restoring().redacting(request, request.caller.possessed, redact)
@@ -130,7 +131,7 @@ class Stored(NamedTuple):
 
 
 class RequestReader:
-    """State: what was read of messages before."""
+    """Reads requests, and remembers the messages that were read."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class RequestReader:
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """The request in a body; None: it is no request of its API. `is_recorded`: decisions can be
+        """The request in a body; None if the body is no request of its API. `is_recorded`: decisions can be
         remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
@@ -163,8 +164,8 @@ class RequestReader:
         if await self._restored.conceal(incoming, request):
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
-        # Nothing is remembered for those whom no credential tells apart, and nothing that depends on it is
-        # done where it can't be recorded.
+        # Callers without a credential can't be told apart, so nothing is remembered for them; and nothing
+        # that depends on memory is done where decisions can't be recorded.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
@@ -209,18 +210,17 @@ class RequestReader:
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """The beginning of a body that is known already."""
+        """The prefix of a body that was read before."""
         return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
-        """The body, of which only what is new is read."""
+        """The document of a body, of which only the new part is parsed."""
         if known is None or self.values is None:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """What the store knows of a request, all that can be asked for in advance; `texts` stand outside of
-        its results."""
+        """Everything in the store about a request, read at once; `texts` stand outside of its results."""
         caller = caller_of(incoming, request)
         state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)
@@ -269,7 +269,7 @@ class RequestReader:
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
-            # Some turns went another way: the time of the last request is unstored.
+            # Some turns did not pass through Penumbra, so the time of the last request is unknown.
             state = replace(state, idle=0.0)
         is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
         return Inputs(

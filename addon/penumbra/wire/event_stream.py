@@ -78,7 +78,7 @@ class MessageReader:
         return messages + self.close() if self._broken else messages
 
     def close(self) -> list[StreamMessage]:
-        """The rest at the end of the stream."""
+        """Return the incomplete message at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [StreamMessage(rest, None)] if rest else []

@@ -26,7 +26,7 @@ class _Allowed:
 
     @classmethod
     def of(cls, alternatives: Sequence[str]) -> _Allowed:
-        """From words and globs."""
+        """Return the operands that words and globs stand for."""
         globs = tuple(word for word in alternatives if _is_glob(word))
         return cls(frozenset(alternatives).difference(globs), globs)
 
@@ -57,9 +57,9 @@ class _Match:
         return any(fnmatchcase(name, program) for program in self.programs)
 
     def fits(self, argv: Sequence[str], operands: Sequence[str]) -> bool:
-        """True if the command is one of those; the program is compared by the caller.
+        """True if options and operands of a command fit; the caller compares the program.
 
-        `operands`: its words that are no options.
+        `operands`: the command's words that are no options.
         """
         if len(operands) < len(self.operands):
             return False
@@ -72,7 +72,7 @@ class _Match:
 
 @rules.cached
 def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
-    """Matches by program name and first operand, and those whose program is a glob; most specific first."""
+    """Matches by program name and first operand, and matches whose program is a glob; most specific first."""
     named: dict[str, list[_Match]] = {}
     globs: list[_Match] = []
     for rule, _ in families().values():
@@ -90,7 +90,7 @@ def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
 
 
 def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
-    """The matches by each word that the first operand may be, in order; those of other words under `""`."""
+    """Matches by each possible first operand, in order; those for any other operand under `""`."""
     words = {word for match in matches for allowed in match.operands[:1] for word in allowed.words}
     return {
         word: [

@@ -43,7 +43,7 @@ _WRAPPER = (
     rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""Text that prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
+"""Text before a value in quotes: a call, a type, or another operand: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
     rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
@@ -73,7 +73,7 @@ _NEXT_LINE = late(
     rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}" + _BREAK + rb"{0,60}+" + _WRAPPER + rb"({QUOTE})"
 )
 _BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
-"""The rest of a line of YAML whose value is the block below it."""
+"""The end of a line of YAML whose value is the block below it."""
 _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
 _ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = late(
@@ -83,7 +83,7 @@ _ARGUMENT = late(
 _PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
 _IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
-"""Names of what holds the name of something: `SqlParameter(name: "password", "…")`."""
+"""Names of arguments that hold a name: `SqlParameter(name: "password", "…")`."""
 _LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
 _LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
 _IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
@@ -125,7 +125,7 @@ _TAGGED = late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""A value right after the quote that ends its name: what was between them was lost."""
+"""A value right after the quote that ends its name, in text that has lost the separator."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -135,7 +135,7 @@ _PUT = late(
 _BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
 _YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""Text that follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
+"""Text after a member of an object in a program's output: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
@@ -152,7 +152,7 @@ _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 _FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
 _SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
 _CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
-"""From the value that was to the one that is: `token: "old" -> "new"`."""
+"""Text between an old and a new value: `token: "old" -> "new"`."""
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
@@ -162,7 +162,7 @@ _END_OF_LINE = re.compile(
     rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""A fragment ends an address: where a parameter follows, it is still the value of the one before."""
+"""A `#` within a value: a fragment ends an address, so before another parameter it is no fragment."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -171,7 +171,7 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""An option of a command that takes a list of assignments without blanks, before one of them."""
+"""A command's option with a list of assignments, up to the name of one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """A name's end where nothing is assigned in its line."""
@@ -213,7 +213,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
     match = _FLAG.match(data, end)
     if match is None:
         return None
-    # Some are told where to take the password from: "-passin pass:value", "--root-password password:value".
+    # A word may name the password's source: "-passin pass:value", "--root-password password:value".
     source = _SOURCE.match(data, match.end())
     value = read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
     if value and match[1] and b" " in data[value.start : value.end]:
@@ -223,7 +223,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
-        return None  # As each line reads whose value was replaced, when it is read without.
+        return None  # A line whose value has been taken out reads like this.
     match = _ASSIGN.match(data, end)
     if match is None:
         return None
@@ -300,7 +300,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return Value(short.start, short.end, Style.CODE)
     is_closed = short and operator == b":" and data[short.end : short.end + 1] == b")"
     if short and is_closed and data[begin - 2 : begin] == b" (":
-        # What stands in brackets after a word: `ssh web1 (password: …)`.
+        # A remark in brackets after a word: `ssh web1 (password: …)`.
         return short._replace(style=Style.PROSE)
     return short
 
@@ -317,14 +317,17 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """The quote that ends a name, with the backslashes that escape it. Quotes at the end of the name come
-    first, of each 2, 4, 8 … by the depth at which 0, 1, 3 … escape the quote."""
+    """The quote that ends a name, with the backslashes that escape it.
+
+    Escaped quotes at the end of the name come before it: a quote behind 0, 1, 3 … backslashes is preceded by
+    quotes behind 2, 4, 8 … of them.
+    """
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
-    """Nothing but the line's end, or the quotes that opened before the name, follows."""
+    """True if nothing follows but the line's end, or the quotes that opened before the name."""
     if _END_OF_LINE.match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
@@ -356,7 +359,7 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
 
 
 def _is_called(value: bytes) -> bool:
-    """Return whether something of a program is called so, where something of a program may stand."""
+    """Return whether a value looks like a name in source code."""
     text = value.decode("utf-8", "replace")
     return is_program_name(text) or has_shape(text, "member")
 
@@ -397,8 +400,8 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match := _ARGUMENT.match(data, end):
         owner = _IS_VALUE.search(data, max(0, begin - 48), begin)
         if owner and owner[1].lower() not in _NAMING:
-            return None  # `check(kind="token", "…")`: it is the value of an argument itself.
-        # Between backticks, a list tells of things in a program.
+            return None  # `check(kind="token", "…")`: the word is the value of an argument itself.
+        # Between backticks, a list names parts of a program.
         style = Style.APART if match[1] == b"`" else Style.GIVEN
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
@@ -406,7 +409,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match and (match[2] or not match[1]):
         style = Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
         if match[2]:
-            # `hasattr(pwd, "getpwall")`: of a variable, a word is more likely to be a member than its value.
+            # `hasattr(pwd, "getpwall")`: a word after a variable is more likely a member than a value.
             style = Style.QUOTED if style is Style.ENV or match.group()[-1:] == b"\\" else Style.LISTED
         return _no_name(data, read(data, match.end(), match[2] or b"", style, RUN_CSV))
     match = _CALL.match(data, end)
@@ -437,7 +440,7 @@ def _is_declared(data: bytes, begin: int) -> bool:
 
 
 def _is_given_to(data: bytes, begin: int, end: int) -> bool:
-    """Return whether a call sets, or compares, what the name names: `.password("value")`,
+    """Return whether a call sets, or compares, a secret by this name: `.password("value")`,
     `pwd.equals("value")`."""
     name = data[begin:end]
     if _COMPARED.search(name):
@@ -449,7 +452,7 @@ def _is_given_to(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """Returns None for a name: `"verdict":"pass","assertions":`."""
+    """The value, or None if it is a name itself: `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
     # `passwd, is_authenticated=False`: an argument with its name.
