@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from mitmproxy.certs import DEFAULT_DHPARAM, create_ca
 
 from penumbra import rules
 from penumbra.cli import certificates
@@ -31,7 +31,6 @@ from penumbra.flow.certificate_names import constraints_of, is_permitted
 from penumbra.rule_schemas.providers import Providers
 
 _BITS = 2048
-_DAYS_BEFORE, _DAYS = 2, 3650
 _WILD = frozenset("*?[")
 _LEAST_LABELS = 2
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -85,8 +84,7 @@ def domain(glob: str) -> str:
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
     """Make a CA in mitmproxy's files. `hosts`: globs beside those of the rules; None: any host. Raises
     OSError."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
-    certificate = _certificate(key, _permitted(hosts))
+    key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = certificate.public_bytes(serialization.Encoding.PEM)
     secret = key.private_bytes(
@@ -97,9 +95,6 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
     package = pkcs12.serialize_key_and_certificates(
         NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
-    # mitmproxy takes a moment to load.
-    from mitmproxy.certs import DEFAULT_DHPARAM
-
     for path, content in (
         # The first start would write the file, where the folder may be read-only by then.
         (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
@@ -152,35 +147,25 @@ def _is_within_another(name: x509.GeneralName, names: Iterable[x509.GeneralName]
     return is_permitted(name, [other for other in names if other != name])
 
 
-def _certificate(key: rsa.RSAPrivateKey, names: list[x509.GeneralName] | None) -> x509.Certificate:
+def _key_and_certificate(
+    names: list[x509.GeneralName] | None,
+) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
+    """A CA as mitmproxy makes it, with the names that it may sign for."""
     what = "LLM hosts" if names is not None else "any host"
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, f"Penumbra, for {what}"),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Penumbra on this machine"),
-        ]
+    key, plain = create_ca("Penumbra on this machine", f"Penumbra, for {what}", _BITS)
+    if names is None:
+        return key, plain
+    builder = x509.CertificateBuilder(
+        plain.issuer,
+        plain.subject,
+        plain.public_key(),
+        plain.serial_number,
+        plain.not_valid_before_utc,
+        plain.not_valid_after_utc,
+        list(plain.extensions),
     )
-    now = datetime.datetime.now(datetime.UTC)
-    usage = dict.fromkeys(
-        ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False
-    )
-    usage |= {"key_agreement": False, "encipher_only": False, "decipher_only": False}
-    builder = (
-        x509.CertificateBuilder()
-        .serial_number(x509.random_serial_number())
-        .subject_name(subject)
-        .issuer_name(subject)
-        .not_valid_before(now - datetime.timedelta(days=_DAYS_BEFORE))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .public_key(key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    if names is not None:
-        builder = builder.add_extension(x509.NameConstraints(names, None), critical=True)
-    return builder.sign(key, hashes.SHA256())
+    limited = builder.add_extension(x509.NameConstraints(names, None), critical=True)
+    return key, limited.sign(key, hashes.SHA256())
 
 
 USAGE = """\
@@ -218,7 +203,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _make(wish: Namespace) -> int:
-
     folder = own_folder()
     if ca_file(folder).exists() and not wish.again:
         raise Failure(f"there is one in {folder}: `penumbra ca make --again` makes another in its place")
@@ -233,7 +217,6 @@ def _make(wish: Namespace) -> int:
 
 
 def _show() -> int:
-
     folder = _there()
     ca = read(folder)
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"

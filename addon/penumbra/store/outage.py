@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +17,14 @@ from cachetools import LRUCache
 from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
+from redis.backoff import EqualJitterBackoff
 
 from penumbra.errors import one_line
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
-_LONGEST_HURRY = 0.1
+_BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
+_HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
 _LONGEST_REST = 0.5
 _HEARING = 1.5
 """Seconds after which every proxy hears the others again."""
@@ -70,10 +71,9 @@ class Outage:
 
     def pause(self, *, hurries: bool = False) -> float:
         """Seconds to the next try. `hurries`: other proxies may read rows there that are not valid."""
-        longest = _LONGEST_HURRY if hurries else _LONGEST_PAUSE
-        pause = min(longest, _FIRST_PAUSE * (1 << self._tries))
+        pause = (_HURRIED if hurries else _BACKOFF).compute(self._tries)
         self._tries = min(self._tries + 1, 10)
-        return pause * random.uniform(0.5, 1.0)
+        return pause
 
     @property
     def is_tried_out(self) -> bool:
@@ -299,7 +299,7 @@ _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
 """Bytes; our names are shorter."""
-_PAUSE = 1.0
+_BETWEEN_CONNECTIONS = EqualJitterBackoff(1.0, 1.0)
 QUIET_SECONDS = 10.0
 """Seconds without news after which a connection is tested."""
 _RETRACTED = b"-"
@@ -341,7 +341,7 @@ class StoreNews:
                     await channel.subscribe(self._channel)
                     await self._listen(channel)
             except (exceptions.RedisError, OSError, EOFError):
-                await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
+                await asyncio.sleep(_BETWEEN_CONNECTIONS.compute(0))
 
     async def _listen(self, channel: PubSub) -> None:
         """Raises the error of a broken connection, and OSError for a silent one, because a listener learns of
