@@ -1,8 +1,8 @@
 """The arguments of a client's tool calls within a response, read and changed on their way to the client.
 
-`Open` gives an editor for each call or none. A filter hands the arguments to the editor, and puts its output
-in their place. Output that the editor has kept back travels in a copy of the call's last event, as soon as
-the editor gives it. Calls that the provider runs itself are left alone. Each API says where its calls stand.
+`Open` returns an editor for a call, or None. A filter passes the arguments to the editor, and puts its output
+in their place. Output that the editor delays travels in a copy of the call's last event. Calls that the
+provider runs itself are left alone. Each API says where its calls stand.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from penumbra.wire.document import Document
 
 
 class Arguments(Protocol):
-    """Takes the arguments of one call."""
+    """An editor of one call's arguments."""
 
     def feed(self, fragment: str) -> str:
-        """Some of them in, what can be passed on out."""
+        """Take a fragment of the arguments; return the text that can be passed on."""
         ...
 
     def finish(self) -> str:
-        """The call is complete: what was held back."""
+        """Return the text that was not passed on yet, after the last fragment."""
         ...
 
 
 class Open(Protocol):
-    """Says what becomes of a call's arguments."""
+    """Opens an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Returns None if they stay as they are. `freeform`: they are text, else JSON."""
+        """Returns None if the arguments stay unchanged. `freeform`: they are text, else JSON."""
         ...
 
 
 Rewrite = Callable[[Document, str], None]
-"""Puts a fragment of arguments into a copy of the event that its call had last."""
+"""Puts a fragment of arguments into a copy of its call's last event."""
 
 
 @dataclass(slots=True)
@@ -52,9 +52,9 @@ class Call:
     is_text: bool = False
     """The arguments are text, else JSON."""
     arguments: Arguments | None = None
-    """None if they stay as they are, or have ended."""
+    """The editor; None if the arguments stay unchanged, or have ended."""
     opened: bool = False
-    """True once the fate of the arguments was asked for."""
+    """True after `Open` was asked for an editor."""
     last: Event | None = None
     """The event with its last fragment, without edits."""
     rewrite: Rewrite | None = None
@@ -67,12 +67,12 @@ class Call:
         return self.arguments.feed(fragment)
 
     def finish(self) -> str:
-        """Return what was held back of the arguments, which have ended."""
+        """Return the text that was not passed on before the arguments ended."""
         arguments, self.arguments = self.arguments, None
         return arguments.finish() if arguments is not None else ""
 
     def flush(self) -> list[Event]:
-        """Return an event with what was held back; none if that is nothing."""
+        """Return an event with the text that was not passed on yet; no event if there is none."""
         held = self.finish()
         if not held or self.last is None or self.rewrite is None:
             return []
@@ -98,7 +98,7 @@ class CallArguments(ABC):
     def __init__(self, open_: Open) -> None:
         self._open = open_
         self._calls: dict[Hashable, Call] = {}
-        """Calls of a stream that have not ended, by what their events name them by."""
+        """Calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is None:
@@ -109,7 +109,7 @@ class CallArguments(ABC):
         return self._flush(list(self._calls))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Forget calls that have ended; return what was held back of them."""
+        """Forget calls that have ended; return events with the text of theirs that was not passed on yet."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 
@@ -122,12 +122,12 @@ class CallArguments(ABC):
         return self._open(made.name, freeform=made.is_text)
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """The events to pass on for one that has no JSON."""
+        """The events to pass on in place of an event without JSON."""
         return (event,)
 
     @abstractmethod
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
-        """Edit an event of a stream; the events that have to go before it."""
+        """Edit an event of a stream; return the events to send before it."""
 
     @abstractmethod
     def made(self, document: Document) -> Iterator[Made]:
@@ -245,7 +245,7 @@ class ChatArguments(CallArguments):
                     yield Made(document.text_of(made.get("name")), made.get(member), shape == "custom")
 
     def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
-        """Edits one choice of a chunk; gives what must come before it."""
+        """Edit one choice of a chunk; return the events to send before the chunk."""
         ends = document.plain(choice.get("finish_reason")) is not None
         fragments: dict[tuple[int, int], list[Raw]] = {}
         for at, item in enumerate(document.items(document.members(choice.get("delta")).get("tool_calls"))):
@@ -298,7 +298,7 @@ class ChatArguments(CallArguments):
 
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
-    """Make a copy of a chunk say nothing but some arguments of one call."""
+    """Reduce a copy of a chunk to some arguments of one call."""
     members = document.top
     call = {"index": key[1], shape: {_SHAPES[shape]: text}}
     choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}

@@ -64,10 +64,10 @@ class Piece:
 
 @dataclass(slots=True)
 class Links:
-    """A chain in the making: of the messages so far."""
+    """The chain of the messages added so far."""
 
     referable: bool
-    """Responses may be named by their ids: then what the client says counts."""
+    """Ids may stand for responses, so only the client's messages are hashed."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
@@ -82,11 +82,11 @@ class Links:
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
-        """The next message; what calls stand before it."""
+        """Add the next message; return the hash of the calls before it."""
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
-            # The number of messages that a response is cut into means nothing.
+            # Clients cut a response into any number of messages.
             self._text += piece.text
             self._made += piece.calls
         elif piece.digest and not piece.is_response:
@@ -102,14 +102,14 @@ class Links:
 
 
 def links(document: Document, start: bytes = START) -> Links:
-    """The chain of a request before its messages; `start`: of what the provider has of it already."""
-    # Where the provider stores items, their ids may stand for responses: then what the client says counts.
+    """The chain of a request before its messages; `start`: the hash of history that the provider stores."""
+    # Where the provider stores items, their ids may stand for responses.
     top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
 
 def read(document: Document, messages: Raw | None, start: bytes = START) -> Chain:
-    """The chain of a request's messages; `start`: of what the provider has of it already."""
+    """The chain of a request's messages; `start`: the hash of the history that the provider stores."""
     if messages is None:
         return Chain((start,), (START,))
     made = links(document, start)
@@ -129,7 +129,7 @@ def of(document: Document, start: bytes = START) -> Chain:
 
 
 def said(history: bytes, digest: bytes) -> bytes:
-    """The chain after something that the client said."""
+    """The history's hash after a message of the client."""
     return _link(history, b"said", digest)
 
 
@@ -146,7 +146,7 @@ def plain(text: str) -> bytes:
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """Pieces of a text without white space, so small that others go on between them."""
+    """Pieces of a text without white space, so small that other threads run between them."""
     for begin in range(0, len(text), _PIECE):
         piece = text[begin : begin + _PIECE]
         if piece.isascii():
@@ -156,7 +156,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """The hashed content of a call: not the order of its arguments, nor null ones."""
+    """The hash of a call, for which the order of arguments, and null arguments, don't count."""
     if isinstance(arguments, str):
         try:
             said = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -170,7 +170,7 @@ def call(name: str, arguments: Any) -> bytes:
 
 
 def said_by(document: Document, arguments: Raw) -> bytes:
-    """A hash of what a call is called with."""
+    """A hash of a call's arguments."""
     return document.about(arguments, _said_by)
 
 
@@ -333,12 +333,12 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""Hashes of texts without what changes, by the hashes of the texts: those are long, and come every turn."""
+"""Hashes of texts without their changing parts, by the hashes of the whole texts, which come every turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptHead:
-    """Hashes; of the system text, what changes with every request (times, billing headers) does not count."""
+    """Hashes of tools and system text; parts that change every turn (times, billing headers) don't count."""
 
     tools: bytes = b""
     system: bytes = b""

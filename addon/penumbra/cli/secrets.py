@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _key(settings: Settings) -> bytes | None:
-    """The proxy's key, if it exists; a trial leaves no new one behind."""
+    """The proxy's key; None if there is none, since a trial makes none."""
     shared = shared_place(settings)
     path = database_path(settings)
     return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Rule files by id; of two, the first, which counts."""
+    """Rule files by rule id; the first file counts for a rule that two files have."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)

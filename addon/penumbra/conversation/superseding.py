@@ -42,7 +42,7 @@ class Newer:
 
     call_id: str
     category: str
-    """The older call's."""
+    """The category of the older call."""
     repeats: bool
     """The call was made again; False: it wrote the file that was read."""
     writes: bool
@@ -83,7 +83,7 @@ def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[i
 
 
 def group(result: Result, parameters: ToolCompaction) -> str:
-    """The key that calls share which supersede each other."""
+    """The key of the group of calls in which later results supersede earlier ones."""
     given = _spelled_alike(result.arguments)
     fields = parameters.tool_identifier_fields.get(result.tool)
     if fields is not None:

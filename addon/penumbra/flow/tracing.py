@@ -1,6 +1,6 @@
-"""Spans of LLM calls for OpenTelemetry, whose packages are imported once somebody wants them.
+"""Spans of LLM calls for OpenTelemetry, whose packages are imported when the setting is switched on.
 
-Where spans go, and how many of them, is said by OpenTelemetry's own variables of the environment.
+OpenTelemetry's own environment variables say where spans are sent, and how many of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _log = logging.getLogger(__name__)
 
 
 class Tracing(Step):
-    """State: what sends the spans, while they are wanted."""
+    """Sends spans while the setting is on."""
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
         """`is_on` is the setting in force."""
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """True if the start failed; the next try is after tracing was switched off."""
+        """True if the start failed; tracing has to be switched off before the next try."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)
@@ -46,8 +46,8 @@ class Tracing(Step):
             self.ended(state.turn, flow.request.headers)
 
     def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
-        """A request of the client, with all its hidden ones, has come to its end. Nothing waits for its span,
-        and what fails here fails alone."""
+        """Record the span of a client's request that has ended, hidden requests included. Errors are logged,
+        and nothing waits for the span."""
         self.follow()
         if self._provider is None or turn.is_observed:
             return
@@ -57,7 +57,7 @@ class Tracing(Step):
             _log.error("penumbra: a span could not be made: %s", errors.place(error))
 
     def follow(self) -> None:
-        """Begin or end what sends the spans, as the setting says."""
+        """Start or stop sending spans, as the setting says."""
         if not self._is_on():
             self.close()
             self._is_broken = False
@@ -71,7 +71,7 @@ class Tracing(Step):
                 )
 
     def close(self) -> None:
-        """Send what is waiting; a collector that takes nothing is waited for a moment."""
+        """Send the waiting spans; give up after a moment if the collector does not take them."""
         provider, self._provider = self._provider, None
         if provider is not None:
             ending = threading.Thread(target=provider.shutdown, name="penumbra-traces", daemon=True)

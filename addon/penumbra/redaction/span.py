@@ -72,7 +72,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
     if len(values) == 1:
         yield from _others(data, *values.items())
         return
-    # Few values begin alike where others stand between them: a tree of sorted ones is made in less time.
+    # Sorted values share their beginnings with their neighbours, so the automaton is built faster.
     for some in _batches(sorted(values)):
         automaton = ahocorasick_rs.BytesAhoCorasick(
             some,
@@ -85,7 +85,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """The values, so many at a time that others wait for no tree of them."""
+    """The values in batches, so small that building an automaton delays no other work."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -114,7 +114,7 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """All places of one value: to build what looks for many would take longer than to look."""
+    """All places of one value, without an automaton, which takes longer to build than one search."""
     value, span = found
     start = data.find(value)
     while start >= 0:

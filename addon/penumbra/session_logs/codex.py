@@ -128,14 +128,14 @@ class _Rollout:
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Usage of the last response, which results of its calls may have closed."""
+        """Add its usage to the last response, which may be closed already by results of its calls."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
         usage = LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
-            # The model's next words belong to another request.
+            # Further text of the model belongs to another request.
             self._close()
             return
         for position in range(len(self.entries) - 1, -1, -1):

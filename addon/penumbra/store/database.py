@@ -63,7 +63,7 @@ class Database:
         self.patience = _LONGEST_WRITE
         """Longest seconds that a caller waits for a write."""
         self.last_patience = _LONGEST_HANG
-        """Longest seconds that a request waits for a hanging disk, where it can't go on well without."""
+        """Longest seconds that a request which needs the database waits for a hanging disk."""
         self.failures = 0
         """Look-ups without an answer."""
         self.forgotten = 0
@@ -73,10 +73,10 @@ class Database:
         self._waiting: list[Work[object]] = []
         """Background writes that are not begun."""
         self._writing: Future[None] | None = None
-        """The latest that were begun."""
+        """The latest background writes that were begun."""
         self._added = self._done = 0
-        """Approximate bytes of all such writes so far, changed on the event loop only, and of those that are
-        done, changed in the database's thread only."""
+        """Approximate bytes of all background writes so far (changed on the event loop only), and of the
+        finished ones (changed in the database's thread only)."""
 
     def share(self, max_bytes: int) -> None:
         """Count another user, which will call `close`, too. Both are called on the event loop.
@@ -132,7 +132,7 @@ class Database:
             asyncio.get_running_loop().call_later(_PAUSE, self._begin_waiting)
 
     async def written(self) -> None:
-        """Return when all `later` work so far is done, or the disk takes too long."""
+        """Wait until all `later` work so far is done, or the disk takes too long."""
         writing = self._begin_waiting()
         if writing is None or writing.done() or self.hangs:
             return
@@ -167,7 +167,7 @@ class Database:
         return not self.hangs
 
     def _wait_no_longer(self, overdue: Future[None]) -> None:
-        """Have nothing wait before this work is done."""
+        """Let later work fail at once until a piece of work is done."""
         if self.hangs:
             return
         self._overdue = overdue
@@ -221,7 +221,7 @@ class Database:
         self.file.forget(names)
         self._run(lambda connection: connection.execute("PRAGMA secure_delete = ON"))
         self._run(delete)
-        # Somebody else may be reading: what is deleted is overwritten all the same.
+        # VACUUM fails while another process reads; deleted rows are overwritten even so.
         with suppress(sqlite3.DatabaseError):
             self.file.connected().execute("VACUUM")
             self.file.connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -272,7 +272,7 @@ class Database:
             with connection:
                 more = self._evicted(connection)
         except (sqlite3.DatabaseError, OSError):
-            # The next piece of work will meet it, and knows what to do.
+            # The next piece of work meets the same error, and handles it.
             return
         if more:
             self._evict_later()
@@ -284,5 +284,5 @@ class Database:
     def _evict_later(self) -> None:
         if not self._is_closing:
             with suppress(RuntimeError):
-                # The database is being closed at this very moment.
+                # The thread takes no work while the database is being closed.
                 self._thread.submit(self._evict)

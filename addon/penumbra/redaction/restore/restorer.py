@@ -27,13 +27,12 @@ from penumbra.compress.calls.classify import classify
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.short_texts import remembered
 
-# Files: where a value was read and where a call edits, only as far as there is no doubt. Paths are compared
-# as text: nothing here looks at a disk, since it is the client's. So only a path in its simplest spelling
-# names a file at all. A relative path starts from the folder that the call names, or that the conversation
-# says it works in; without either it equals only the same relative path, and after a change of folder
-# nothing.
+# A value is put back only into the file that it was read from. Paths are compared as text, since the files
+# are on the client's disk, so only a path in its simplest spelling names a file at all. A relative path
+# starts from the folder that the call names, or that the conversation says it works in. Without either it
+# equals only the same relative path; after a change of folder it equals no path.
 Kind = Literal["path", "patch", ""]
-"""Way in which a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
+"""Place where a call names the file that it edits: a member or a patch; empty if the call is no edit."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -148,8 +147,8 @@ def _is_absolute(path: str) -> bool:
 def _plain(path: str) -> str:
     """The path, with slashes, if it means one file to every reader; empty for any other.
 
-    A path that normalising changes may cross a link on its way; one that begins with a sign of a shell's, or
-    has parts that some systems cut off, may name another file.
+    A path that normalising changes may cross a link. A path that begins with a special character of the
+    shell, or has parts that some systems cut off, may name another file.
     """
     drive = _DRIVE.match(path)
     if drive:
@@ -235,7 +234,7 @@ class Values:
     """Placeholder -> value for each file: what may be put back into the edits of one response."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
-        """Two values with one fingerprint: neither may be written in the other's place."""
+        """Values of `reads`, without those that share a placeholder with another value."""
         self._by_path: dict[str, dict[str, str]] = {}
         every: dict[str, str] = {}
         clashing: set[str] = set()
@@ -251,14 +250,14 @@ class Values:
         self._known = frozenset(mark for values in self._by_path.values() for mark in values)
 
     def __contains__(self, mark: str) -> bool:
-        """Some file has a value for this placeholder."""
+        """True if some file has a value for a placeholder."""
         return mark in self._known
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def of(self, path: str) -> Mapping[str, str]:
-        """Placeholder -> value, of the values that were read from this very file."""
+        """Placeholder -> value, of the values that were read from a file."""
         return self._by_path.get(path, {})
 
     def every(self) -> dict[str, str]:
@@ -352,16 +351,15 @@ class Edited:
     """Way in which a tool's calls name the file that they edit."""
 
     member: str = ""
-    """The one member of its arguments that does; empty: a patch within them does."""
+    """The only member of the arguments that names a file; empty if a patch in the arguments does."""
     in_lines: bool = False
-    """The text follows the signs of a patch's lines."""
+    """True if the text stands after the signs that begin a patch's lines."""
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """Returns None if the tool is no edit, or if the file of its calls is uncertain.
+    """Return how calls of a tool name their file; None if the tool is no edit, or the file is uncertain.
 
-    `declared`: by name of tool, the one property of its declared schema that names a file; empty for a
-    schema that has none.
+    `declared`: by name of tool, the only property of its schema that names a file; empty if there is none.
     """
     kind = edit_kind(tool)
     if not kind:
@@ -374,7 +372,7 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 
 @dataclass(slots=True)
 class Restorer:
-    """The arguments of one call, as text. `freeform`: they are a patch, else JSON."""
+    """Puts values back into one call's arguments, a text. `freeform`: the text is a patch, else JSON."""
 
     values: Values
     folder: Folder
@@ -400,7 +398,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return what was held back, at the end of the call."""
+        """Return the arguments that were not passed on yet, at the end of the call."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -440,7 +438,7 @@ class Restorer:
             places = patch_marks(text, self.folder, None)
         else:
             places = json_marks(text, self.folder, self.how)
-        # Text in a key, or spelt with escapes, makes the two differ.
+        # Placeholders in keys, or spelt with escapes, are in one of the two lists only.
         if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
         yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
@@ -449,9 +447,9 @@ class Restorer:
 def restorer_of(
     tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
 ) -> Restorer | None:
-    """For the arguments of a call; None if nothing may be put back into them.
+    """A restorer for a call's arguments; None if nothing may be put back into them.
 
-    `freeform`: they are text, else JSON.
+    `freeform`: the arguments are text, else JSON.
     """
     how = edited(tool, declared) if values else None
     if how is None or (freeform and how.member):
@@ -534,7 +532,7 @@ class _Doubled(ValueError):
 def _object(text: str) -> dict[str, Any] | None:
     """The arguments; None if they are no object, or if two readers may see different members.
 
-    Some readers take names in any case for the same.
+    Names that differ only in case count as one name, as they do for some readers.
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
