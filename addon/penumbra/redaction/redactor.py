@@ -85,6 +85,8 @@ _DEEPEST = 2
 """Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
 _CHECKED = 256
 """Places of anchors that are looked at before the time is."""
+_AROUND = 4 * FAR
+"""Bytes around a new placeholder that are searched again: more than the longest private keys have."""
 _EDGE = 2_048
 """Bytes at the end of a part of a text in which nothing counts: the text around may decide about it."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
@@ -227,7 +229,8 @@ class Redactor:
         """The secrets of a text. `again`: it was searched before, but for the placeholders in it."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
-        for start, end in _near(data, taken):
+        # A text may bring placeholders that cut a secret of any length, or the only name of a column.
+        for start, end in _near(data, taken) if again else [(0, len(data))]:
             part = data[start:end]
             beside = self._shown(part, hint) if again else []
             beside += self._hidden(part, hint)
@@ -346,7 +349,7 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the parts of a text in which a placeholder may change what is found."""
     parts: list[tuple[int, int]] = []
     for start, end in taken:
-        low, high = max(0, start - FAR), min(len(data), end + FAR)
+        low, high = max(0, start - _AROUND), min(len(data), end + _AROUND)
         if parts and low <= parts[-1][1]:
             low = parts.pop()[0]
         parts.append((low, high))

@@ -44,6 +44,35 @@ def test_placeholder_beside_a_secret_protects_nothing(text: str) -> None:
     assert redact(once) == once
 
 
+_LONG = "".join(lines_of_key(5, 600))
+_COLUMN = "id,user,password\n" + "".join(f"{i},user{i},\n" for i in range(3000))
+_FAR_APART = {
+    "a value": (f'DB_PASS⟦⟧WORD="{_LONG}"', _LONG[-40:]),
+    "a key's lines": (
+        armour("RSA PRIVATE KEY", [*lines_of_key(7, 200), "⟦⟧", *lines_of_key(8, 200)]),
+        lines_of_key(7, 200)[3],
+    ),
+    "a cell and its column": (
+        _COLUMN + f"9,bob,{_PASSWORD[:6]}⟦⟧{_PASSWORD[6:]}\n",
+        _PASSWORD[6:],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "secret"), _FAR_APART.values(), ids=_FAR_APART)
+def test_placeholder_protects_nothing_that_reaches_far(text: str, secret: str) -> None:
+    assert secret in text
+    once = redact(text.replace("⟦⟧", FORGED))
+    assert secret not in once
+    assert redact(once) == once
+
+
+def test_token_in_a_private_key_protects_none_of_its_lines() -> None:
+    before, after = lines_of_key(7, 130), lines_of_key(8, 130)
+    once = redact(armour("RSA PRIVATE KEY", [*before, _TOKEN, *after]))
+    assert not [line for line in (*before, *after) if line in once]
+
+
 @pytest.mark.parametrize("form", ["{0}{1}⟦⟧", "⟦⟧{0}{1}", "⟦⟧\n{0}{1}", "{0}⟦⟧{1}", "+{0}{1}⟦⟧"])
 @pytest.mark.parametrize("at", [1, 2, 9, 24, 25])
 def test_placeholder_in_a_private_key_protects_none_of_its_lines(form: str, at: int) -> None:
