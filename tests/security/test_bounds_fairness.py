@@ -36,7 +36,7 @@ class Log:
     async def all_wait(self, workers: Workers) -> None:
         """Until each piece is handed over, and those whose turn it is have begun."""
         await asyncio.sleep(0)
-        while self._now < sum(peer.busy for peer in workers._peers.values()):
+        while self._now < sum(peer.busy for peer in workers.peers.values()):
             await asyncio.sleep(0.001)
 
 
@@ -102,7 +102,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
     asyncio.run(some())
     workers.close()
     assert log.order == ["first", "last"]
-    assert not workers._peers
+    assert not workers.peers
 
 
 def test_an_error_comes_back_to_its_caller_and_others_go_on():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from zlib import crc32
 
 import pytest
 
+from penumbra.apis import gemini
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, Piece, SseReader
@@ -33,7 +35,7 @@ def test_an_event_without_an_end_goes_on_as_it_arrives(reader, size):
     out: list[Piece] = []
     for at in range(0, len(stream), size):
         out += cut.feed(stream[at : at + size])
-        assert len(cut._buffer) <= 100
+        assert len(stream[: at + size]) - sum(len(one.raw) for one in out) <= 100
     assert out[0].data
     # All of it has gone on, and what comes then goes on at once, in one piece, unread.
     assert b"".join(one.raw for one in out) == stream
@@ -69,13 +71,12 @@ def test_a_stream_of_white_space_is_not_gathered():
         assert b"".join(out) + line == b" " * 10_000 + b"\n\n"
 
 
-def test_a_part_of_a_long_item_is_not_taken_for_the_end_of_its_array():
+def test_a_part_of_a_long_item_is_not_taken_for_the_end_of_its_array(monkeypatch):
+    monkeypatch.setattr(gemini, "ArrayReader", partial(ArrayReader, limit=20))
     answer = FORMATS["gemini"].stream("expand_context")
     answer.feed(b'[{"candidates":[]}')
-    reader = answer._reader._reader
-    assert isinstance(reader, ArrayReader)
-    reader.limit = 20
     out = answer.feed(b',{"a":"' + b"z" * 30)
+    assert out, "the item is given up"
     for piece in (b"]", b"a]b", b'"}]'):
         out += answer.feed(piece)
     answer.end_turn()

@@ -118,7 +118,7 @@ class Workers:
     def __init__(self, threads: int = _THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
         self._most = threads
-        self._peers: OrderedDict[str, _Peer] = OrderedDict()
+        self.peers: OrderedDict[str, _Peer] = OrderedDict()
         """Callers with work; the next one first."""
         self._turns = 0
         self._is_large = False
@@ -133,12 +133,12 @@ class Workers:
         """Do a caller's work when it is its turn. `size`: what it costs, in bytes; `begun`: it is the rest of
         a request that had its turn."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        peer = self._peers.setdefault(caller.peer, _Peer())
+        peer = self.peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
         if begun:
             queue.appendleft(_Piece(work, _BEGUN, size >= _LARGE, done))
             peer.waiting.move_to_end(caller.credential, last=False)
-            self._peers.move_to_end(caller.peer, last=False)
+            self.peers.move_to_end(caller.peer, last=False)
         else:
             queue.append(_Piece(work, size, size >= _LARGE, done))
         self._begin()
@@ -155,7 +155,7 @@ class Workers:
             queue = peer.waiting[caller.credential]
             piece = queue.popleft()
             # After all others.
-            self._peers.move_to_end(caller.peer)
+            self.peers.move_to_end(caller.peer)
             peer.waiting.move_to_end(caller.credential)
             if not queue:
                 del peer.waiting[caller.credential]
@@ -171,11 +171,11 @@ class Workers:
             begun.add_done_callback(partial(self._end, caller, peer, piece))
 
     def _next(self) -> tuple[WorkOwner, _Peer] | None:
-        if sum(peer.busy for peer in self._peers.values()) >= self._most:
+        if sum(peer.busy for peer in self.peers.values()) >= self._most:
             return None
         eldest = not self._turns % _ELDEST
         best: tuple[WorkOwner, _Peer] | None = None
-        for address, peer in islice(self._peers.items(), _MOST_COMPARED):
+        for address, peer in islice(self.peers.items(), _MOST_COMPARED):
             if peer.busy >= self._most - 1:
                 continue
             if (credential := peer.next(eldest=eldest, only_small=self._is_large)) is None:
@@ -202,7 +202,7 @@ class Workers:
 
     def _forget(self, address: str, peer: _Peer) -> None:
         if not peer.busy and not peer.waiting:
-            self._peers.pop(address, None)
+            self.peers.pop(address, None)
 
 
 class Turn:

@@ -48,7 +48,8 @@ class Outage:
     reach: Reach = Reach.WHOLE
     count: int = 0
     """Failures after a time without any."""
-    _tries: int = 0
+    tries: int = 0
+    """Tries since the store was whole; from 10 on they are not counted."""
     _began: float = 0.0
     _tried: float = 0.0
     _ended: float = field(default=float("-inf"))
@@ -71,8 +72,8 @@ class Outage:
 
     def pause(self, *, hurries: bool = False) -> float:
         """Seconds to the next try. `hurries`: other proxies may read rows there that are not valid."""
-        pause = (_HURRIED if hurries else _BACKOFF).compute(self._tries)
-        self._tries = min(self._tries + 1, 10)
+        pause = (_HURRIED if hurries else _BACKOFF).compute(self.tries)
+        self.tries = min(self.tries + 1, 10)
         return pause
 
     @property
@@ -87,7 +88,7 @@ class Outage:
         self.reach = reach
         self._tried = self.clock()
         if reach is Reach.WHOLE:
-            self._tries = 0
+            self.tries = 0
             self._ended = self.clock()
             self._length = self._ended - self._began
 

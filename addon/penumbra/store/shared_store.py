@@ -516,10 +516,10 @@ class SharedTable(KeyedValues[V]):
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
         """Keys of values that may or may not be written; the valid ones must replace them."""
-        self._unwritten: set[bytes] = set()
+        self.unwritten: set[bytes] = set()
         """Keys of what is in memory and was not written at once: another proxy may be first. Keys evicted
         from memory leave this set too, in time."""
-        store.on_return(self._return)
+        store.on_return(self.forget_unwritten)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
         """See `KeyedValues.get`. While the store can't be reached, what memory has."""
@@ -648,15 +648,15 @@ class SharedTable(KeyedValues[V]):
 
     def _late(self, keys: Iterable[bytes]) -> None:
         """Keys in memory that are not written yet."""
-        self._unwritten.update(keys)
-        if len(self._unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
+        self.unwritten.update(keys)
+        if len(self.unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
             # Missing rows are read from the store, whichever proxy put them.
-            self._unwritten = {key for key in self._unwritten if key in self._memory}
+            self.unwritten = {key for key in self.unwritten if key in self._memory}
 
-    def _return(self) -> None:
+    def forget_unwritten(self) -> None:
         """After an outage, keep the store's values, whichever proxy was first."""
-        self.forget(self._unwritten)
-        self._unwritten.clear()
+        self.forget(self.unwritten)
+        self.unwritten.clear()
         self._doubtful.clear()
 
     def _told(self, key: bytes) -> bytes | None:

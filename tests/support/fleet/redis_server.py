@@ -49,6 +49,9 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is not None:
+            return
         options = {
             "port": str(self.port),
             "bind": "127.0.0.1",

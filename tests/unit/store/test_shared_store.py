@@ -48,8 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture
 def redis(server: RedisServer) -> Iterator[RedisServer]:
     yield server
-    if server._process is None:
-        server.start()
+    server.start()
     server.unfill()
     server.client.flushall()
 
@@ -138,9 +137,11 @@ async def test_a_value_of_another_kind_takes_nothing_else_away(redis: RedisServe
 async def test_what_others_tell_under_names_that_are_none_is_not_kept(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         name = store.name("decisions", b"a")
-        store.news._take(msgspec.msgpack.encode([(b"x" * 1_000_000, b""), (name, b"")]))
-        assert store.news.record(name) == b""
-        assert sum(map(len, store.news._rows)) == len(name)
+        (channel,) = redis.client.pubsub_channels()
+        long = b"x" * 1_000_000
+        redis.client.publish(channel, msgspec.msgpack.encode([(long, b""), (name, b"")]))
+        await until(lambda: store.news.record(name) == b"")
+        assert store.news.record(long) is None
 
 
 async def test_rows_stay_for_their_time_since_the_last_use(redis: RedisServer) -> None:
@@ -309,8 +310,8 @@ async def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis:
         assert not await first.settle({b"x": ONE})
         for _ in range(8):
             far.outage.pause()
-        tries = far.outage._tries
-        await until(lambda: far.outage._tries > tries)
+        tries = far.outage.tries
+        await until(lambda: far.outage.tries > tries)
         relay.mend()
         far.patience = PATIENCE
         assert await second.settle({b"a": ONE})
@@ -374,8 +375,8 @@ async def test_a_full_store_reads_and_tells(redis: RedisServer) -> None:
 
 def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with proxies(redis, 1) as (store,):
-            await until(lambda: not [task for task in store._tasks if "_look" in repr(task)])
+        async with proxies(redis, 1):
+            await until(lambda: EVICTION_ID in caplog.text)
 
     redis.client.config_set("maxmemory-policy", "allkeys-lru")
     try:
@@ -383,7 +384,6 @@ def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptu
             run(test)
     finally:
         redis.client.config_set("maxmemory-policy", "noeviction")
-    assert EVICTION_ID in caplog.text
 
 
 async def test_another_key_is_said_and_changes_nothing(
@@ -416,7 +416,7 @@ def test_a_user_who_may_not_ask_all_of_it_has_no_store(
         store = SharedStore(SharedPlace(redis.url.replace("//", "//unfit:pw@"), KEY))
         store.begin()
         await until(lambda: WARNING_ID in caplog.text)
-        await until(lambda: store.outage._tries > 2)
+        await until(lambda: store.outage.tries > 2)
         assert store.outage.reach is Reach.AWAY, "it does not come and go"
         store.close()
         await asyncio.sleep(0.01)
@@ -593,12 +593,13 @@ async def test_an_outage_of_any_length_is_remembered_within_bounds() -> None:
             await table.put(values)
         else:
             assert await table.settle(values, unasked=True)
-        most = max(most, len(table._unwritten))
-        assert set(table._memory) <= table._unwritten, "none passes for one that was first"
+        most = max(most, len(table.unwritten))
+        recent = [b"%d" % each for each in range(max(0, number - 100), number + 20)]
+        assert set(await table.get(recent)) <= table.unwritten, "none passes for one that was first"
     assert most < 1_500
     latest = [b"%d" % each for each in range(5_900, 6_000)]
     assert len(await table.get(latest)) == 100
-    table._return()
+    table.forget_unwritten()
     assert not await table.get(latest), "the store is asked what holds"
-    assert not table._unwritten
+    assert not table.unwritten
     store.close()
