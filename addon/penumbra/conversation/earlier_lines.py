@@ -142,3 +142,5 @@ class LinePlaces(Generic[T]):
             for position in text.positions(line)[::-1][: _MOST - count]:
                 count += 1
                 yield text.text, position
+            if count == _MOST:
+                return
