@@ -195,7 +195,7 @@ class Penumbra(Guarded):
         }
 
     def _stats(self) -> dict[str, Any]:
-        """For `penumbra stats`."""
+        """Figures for `penumbra stats`."""
         return {
             **self._process(),
             "proxy": listening.proxy(),

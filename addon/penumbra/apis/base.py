@@ -29,7 +29,7 @@ class Event:
 
     piece: Piece
     document: Document | None
-    """None for comments, blanks, and all else that is no JSON."""
+    """The event's JSON; None for comments, blanks, and all else that is no JSON."""
     is_changed: bool = False
     """The document is no longer what the piece says."""
 
@@ -102,7 +102,7 @@ class MadeCall:
     id: str
     name: str
     arguments: str
-    """As the model wrote them: JSON, or free text."""
+    """The arguments as the model wrote them: JSON, or free text."""
     by_program: bool = False
     """A program made it and reads its result."""
 
@@ -174,7 +174,7 @@ class Turn:
     ending: Ending = field(default_factory=Ending)
     """The model that wrote it, and the reason for its end."""
     diagnosis: CacheDiagnosis | None = None
-    """None if the provider compared no prompts, or has not finished."""
+    """The provider's comparison of prompts; None if there is none, or it has not finished."""
 
     @property
     def is_refusal(self) -> bool:
@@ -245,7 +245,7 @@ class Visible:
     signed: bool = False
     """The message has reasoning that the provider would recognise."""
     signature: str = ""
-    """By what the provider recognises the last of it."""
+    """Signature of the last block of reasoning, by which the provider recognises it."""
     response_id: str = ""
     """Id of a response that the request only names; all other fields are empty then."""
     tokens: tuple[str, ...] = ()

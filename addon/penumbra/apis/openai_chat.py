@@ -537,7 +537,7 @@ class _Call:
     """One tool call of a stream."""
 
     real: bool | None = None
-    """None as long as its name may still become the injected tool's."""
+    """False for the injected tool; None as long as the name may still become that tool's."""
     name: str = ""
     id: str = ""
     shown: int | None = None

@@ -42,7 +42,7 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
-        """By identity. Ordered, since the first of a plain dict is not found at once after removed ones."""
+        """Calls by identity. In an ordered dict, the first member is found at once even after removals."""
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
@@ -80,7 +80,7 @@ class ResultText:
 
     value: Raw
     call_id: str
-    """As the result spells it; empty if it names none."""
+    """The call's id as the result spells it; empty if the result has none."""
     call: ToolCall | None
     is_error: bool
     turn: int

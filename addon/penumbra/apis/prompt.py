@@ -48,7 +48,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """Where a result is no text but JSON: all of it."""
     is_error: bool = False
     signature: str | None = None
-    """By what the provider recognises reasoning, empty if by nothing; None: it does not ask for that."""
+    """Signature by which the provider recognises reasoning, empty if it has none; None if it needs none."""
     counts: bool = True
     """Hidden exchanges are recognised by the call's id."""
     checked: bool = False
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     turn: int
     """Index among all messages."""
     role: str
-    """As the request has it; empty if it has none."""
+    """The message's role as spelled in the request; empty for none."""
     by_model: bool
     """The model or its provider wrote it."""
     parts: tuple[Part, ...]

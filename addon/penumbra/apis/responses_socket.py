@@ -134,7 +134,7 @@ class History:
     def __init__(self) -> None:
         self._response_id = ""
         self._items: list[bytes] | None = None
-        """None if not all of them are known."""
+        """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
         """Return the items before a request that goes on from this response, or from none; None if they are

@@ -102,7 +102,7 @@ _LONGEST_TEXT = 200_000
 _LONGEST = 1_000
 """Characters of a folder that count."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""By hashes of texts: those are long, and come every turn."""
+"""Folders that texts state, by hashes of the texts, which are long and come every turn."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:

@@ -209,7 +209,7 @@ class Ending:
 
     model: str = ""
     reasons: tuple[str, ...] = ()
-    """By the provider's names, one for each choice."""
+    """Reasons under the provider's names, one for each choice."""
 
 
 NOT_READ = Ending()
@@ -235,7 +235,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """Takes in an object; of one choice, the last reason counts."""
+        """Add the figures of an object; the last reason of a choice counts."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):

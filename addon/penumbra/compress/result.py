@@ -40,7 +40,7 @@ class Redacted:
 
 
 Redact = Callable[[str], Redacted]
-"""Takes the secrets out of a text. Idempotent. Raises `RedactionError` if it can't."""
+"""A function that takes the secrets out of a text. Idempotent. Raises RedactionError on failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,4 +117,4 @@ class Asked:
     how: str
     """`hit` (the answer was known), `miss` (it was asked for), or why there is none."""
     form: Shortened | None = None
-    """None if the text is shortened as without an external compressor."""
+    """The form of the external compressor; None if the pipeline shortens the text."""

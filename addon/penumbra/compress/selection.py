@@ -44,7 +44,7 @@ _BEFORE, _AFTER = 230, 1_400
 _MOST = 16
 """The most such places."""
 Needs = Mapping[int, Collection[int]]
-"""By unit, those that it is not shown without."""
+"""Units that are shown with another one, by that unit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Trial:
     stage: str
     before: str
     after: str | None
-    """None if the stage changed nothing, or did not run."""
+    """The text after the stage; None if the stage changed nothing, or did not run."""
     reason: str
     """Why it was not kept, or did not run; empty: it was kept."""
 
@@ -87,6 +87,6 @@ class Stage:
     trusted: bool = False
     """Keeps the critical lines by its own rules: it is not asked whether it does."""
     deletes: bool = False
-    """Takes text away and adds no more than a few markers: fewer bytes are fewer tokens."""
+    """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
     bares: bool = False
-    """Takes off what the text was wrapped in: headings count what it makes."""
+    """True if the stage unwraps the text, so that headings count the unwrapped lines."""

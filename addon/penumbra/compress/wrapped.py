@@ -12,11 +12,11 @@ from penumbra.compress.result import Policy, Shortened, ToolOutput
 from penumbra.compress.size import size
 
 _ESCAPES = 2
-"""Into so many parts the limit of a result is cut for each of its outputs: escapes need room."""
+"""Divisor of a result's limit for each of its outputs, whose escapes take space."""
 
 
 _ASKED = {"bash": "command", "other": "query"}
-"""By category, the argument that says what was asked; of all others it is a path."""
+"""Argument that says what a call asks for, by category; a path for all other categories."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Option(Generic[T]):
 
     @property
     def full_name(self) -> str:
-        """As mitmproxy knows it."""
+        """The option's name in mitmproxy."""
         return f"{PREFIX}{self.name}"
 
     @property

@@ -111,7 +111,7 @@ _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 
 
 Clean = Callable[[str], str]
-"""Gives a text without its secrets. Raises RedactionError."""
+"""A function that returns a text without its secrets. Raises RedactionError."""
 
 
 class ShownTexts:

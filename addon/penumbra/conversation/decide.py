@@ -57,9 +57,9 @@ class Inputs:
     past: Mapping[bytes, Decision]
     """Decisions of the past, by key."""
     redact: Callable[[str, str], Redacted]
-    """Takes a text and a hint (path or command of the call)."""
+    """A function that redacts a text, with a hint (path or command of the call)."""
     references: References | None
-    """None if the model can't ask for originals."""
+    """The references of the conversation; None if the model can't ask for originals."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
     """Forms by external compressors for new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))

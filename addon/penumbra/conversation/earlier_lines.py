@@ -111,7 +111,7 @@ class LinePlaces(Generic[T]):
     """The places of the telling lines of some texts."""
 
     first: dict[str, int] = field(default_factory=dict)
-    """By line, the number of the first text that it stands in."""
+    """The number of the first text that has a line, by line."""
     _others: dict[str, list[int]] = field(default_factory=dict)
     """The numbers of the texts after that one."""
     _texts: list[_Placed[T]] = field(default_factory=list)

@@ -40,9 +40,9 @@ class _Text(NamedTuple):
     size: int
     """Characters or bytes, roughly."""
     text: str | None
-    """None for the arguments of the result's call, or a result that can't be referred to."""
+    """The text; None for arguments of the result's call, or for a result that can't be referred to."""
     result: ResultText | None
-    """None if the provider has it."""
+    """The result; None if it is stored at the provider."""
     is_call: bool = False
     original: str | None = None
     """The result as it came, where the text has other lines."""
@@ -92,7 +92,7 @@ class EarlierTexts:
     provider_results: tuple[ProviderResult, ...] = ()
     """Results that the provider has before the request, in order."""
     clean: Clean = str
-    """Takes the secrets out of what references name calls by."""
+    """Takes secrets out of the names of calls in references."""
     show: Callable[[str], str] = str
     """Returns the part of a tool's name that may be shown."""
     shown: ShownTexts | None = None
@@ -112,7 +112,7 @@ class EarlierTexts:
     _calls: dict[int, Call] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
     """A text as it came, its call and the output in it: of that which was asked for last."""
-    """By the identity of their results, which the request holds."""
+    """Earlier texts, by the identity of their results, which the request keeps alive."""
     _names: dict[int, str] = field(default_factory=dict)
     """Names of calls, by their position."""
     _clean_texts: dict[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ class EngineSettings:
     """Sizes are bytes, times are seconds."""
 
     database: Path | None
-    """None for memory."""
+    """The file; None to keep everything in memory."""
     shared: SharedPlace | None
     """The store that several proxies share; None: there is none."""
     database_max_bytes: int

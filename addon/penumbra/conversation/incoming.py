@@ -39,7 +39,7 @@ class Incoming:
     host: str = ""
     """Where its connection leads to: name and port."""
     path: str = ""
-    """With its query."""
+    """The path with its query."""
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False

@@ -118,7 +118,7 @@ class Searched:
         return hint(parts.decoded_arguments(document, self.call)) if self.command is None else self.command
 
     def edit(self, document: Document, decision: Decision) -> None:
-        """Gives the value the form that was decided."""
+        """Replace the value by the form that was decided."""
         if decision.text is None:
             return
         if self.part is None:

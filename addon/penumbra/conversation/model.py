@@ -43,7 +43,7 @@ class Mentions:
     def __init__(self) -> None:
         self._said: list[tuple[int, Raw]] | None = None
         self._read: dict[int, tuple[list[str], int]] = {}
-        """By what was said: its names, and its characters."""
+        """Names and number of characters of each text, by the text's identity."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
         """The number of texts before the last requested result, and its names."""
 
@@ -168,7 +168,7 @@ class Shown:
 
     @property
     def call_id(self) -> str:
-        """As the result spells it and it may be shown; empty if it names none."""
+        """The call's id as the result spells it, safe to show; empty if the result has none."""
         return self.show(self.item.result.call_id)
 
 

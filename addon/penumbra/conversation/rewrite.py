@@ -148,7 +148,7 @@ def rewrite(
 
 
 def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]:
-    """Gives the next result its form."""
+    """Put the form of the next result into the request."""
     decider.earlier.note_call(item.result)
     decision, new = decider.decide(item)
     text = item.text if decision.text is None else decision.text
@@ -165,7 +165,8 @@ def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Gives the results of all messages their forms, from memory where a turn ago had them."""
+    """Put the forms of the results of all messages into the request, from memory where an earlier turn had
+    them."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:

@@ -381,7 +381,7 @@ class SaidLines:
     """The lines that the texts of a request have shown so far."""
 
     _keys: dict[str, tuple[bytes, str]] = field(default_factory=dict)
-    """By line, without its times: the key of the last text that shows it, and how that has it."""
+    """The key of the last text that shows a line, and the line in that text, by line without its times."""
     _waiting: list[tuple[bytes, Sequence[str | None]]] = field(default_factory=list)
     """Texts whose lines are not there yet: many requests never ask for them."""
 

@@ -35,7 +35,7 @@ _SWITCH_SECONDS = 0.0005
 """Seconds that a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
 long again and again, in every request of everybody."""
 _M_ARENA_MAX = -8
-"""As `malloc.h` has it."""
+"""The constant of `malloc.h`."""
 _ELDEST = 4
 """Turns that this number divides belong to the caller that has waited longest."""
 _MOST_COMPARED = 64
@@ -93,7 +93,7 @@ class _Peer:
 
     busy: int = 0
     waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
-    """By credential; the next one in front."""
+    """Waiting pieces of work by credential; the first credential is next."""
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:

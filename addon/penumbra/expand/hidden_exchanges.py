@@ -181,7 +181,7 @@ Find = Callable[[str], Awaitable[Original | None]]
 
 
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""Takes over redacted originals by reference, and other state."""
+"""A function that takes over redacted originals, by reference, and other state."""
 
 
 @dataclass(frozen=True, slots=True)

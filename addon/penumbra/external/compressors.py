@@ -119,7 +119,7 @@ class OpenResult:
     key: bytes
     output: ToolOutput
     clean: Redact
-    """Takes the secrets out of a text of its call."""
+    """A function that takes the secrets out of a text of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class _Selector:
 
 
 class ExternalCompressors:
-    """Asks for all requests of one process."""
+    """Calls external compressors for all requests of one process."""
 
     def __init__(self, dispatcher: Dispatcher, http: Http) -> None:
         self._dispatcher = dispatcher

@@ -239,7 +239,7 @@ class Ask:
     reader: Reader = field(default_factory=Reader)
     """Reader of the result."""
     redact: Callable[[str], str] = str
-    """Takes secrets out of the response. Raises RedactionError."""
+    """A function that takes secrets out of the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
     """Runs that work."""
 

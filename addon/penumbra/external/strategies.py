@@ -433,7 +433,7 @@ class Strategy:
     identity: str
     """Everything but the task that a service's responses depend on."""
     contract: Contract | None = None
-    """None if no service is asked."""
+    """The form of requests to a service; None if no service is called."""
     address: str = ""
     model: str = ""
     """Name of the model, by which it has a price; empty: it costs nothing."""

@@ -73,5 +73,5 @@ def _hosts(flow: Flow) -> list[str]:
 
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
-    """By names in lower case."""
+    """Headers by their names in lower case."""
     return {name.lower(): value for name, value in request.headers.items()}

@@ -246,7 +246,7 @@ _STYLES = {
     Mark.REMOVED: "error",
     Mark.ADDED: "Token_Name_Tag",
 }
-"""By names that mitmproxy 11 has colours for."""
+"""Names of colours in mitmproxy 11, by kind of text."""
 
 
 class TextView:

@@ -154,7 +154,7 @@ class FlowState:
 
 # Kept by the process, not by the addon: a reload of the script makes a new addon while flows go on.
 _STATES: dict[str, FlowState] = {}
-"""By id of the flow, the oldest first."""
+"""States by the id of their flow, the oldest first."""
 
 
 def begin(flow: Flow, lease: Lease) -> FlowState:

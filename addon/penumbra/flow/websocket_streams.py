@@ -143,9 +143,9 @@ class Waiting:
     """A lease of the stream's own: the connection outlives the first one."""
     loop: ToolLoop
     looped: LoopedResponse | None
-    """None if the model can't ask for originals, and frames only pass by."""
+    """The response of a tool loop; None if the model can't ask for originals, and frames are only read."""
     sending: Sending | None = None
-    """None if the provider sends without having been asked."""
+    """The request that is answered; None if the provider sends unasked."""
     begun: bool = False
     shown: bool = False
     """The client has got something of the turn that is under way."""

@@ -83,7 +83,7 @@ class Prompt:
     tokens: int = 0
     """Tokens by the provider's count; 0: unknown."""
     compared: ComparedPrompt | None = None
-    """None if the client asks for no comparison."""
+    """Digests for the comparison that the client asks for; None if it asks for none."""
     cold_turn: ColdTurn | None = None
     """None if nothing was changed because of a cold cache."""
 

@@ -229,7 +229,7 @@ class SentRequest:
     prompt: Prompt
     rates: Rates
     dollars_saved: float | None
-    """None if the price is not known."""
+    """Saved dollars; None if the price is not known."""
     declared: int
     """Tokens of the injected tool's declaration."""
     put_back: int
@@ -245,7 +245,7 @@ class SentRequest:
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""Takes a function that makes an event; it is called where events are written."""
+"""A function that writes the event which its argument makes; only where events are written is one made."""
 _log = logging.getLogger(__name__)
 
 

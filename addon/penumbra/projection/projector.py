@@ -66,7 +66,7 @@ class Form:
     """The command or path, as logged."""
     original: str
     text: str | None
-    """None if unchanged."""
+    """The forwarded text; None if unchanged."""
 
     @property
     def values(self) -> set[str]:

@@ -42,7 +42,7 @@ _LONG_NAME = 16
 _OUTPUTS = frozenset(("output", "outputs", "result", "results"))
 
 Search = Callable[[str, str], Redacted]
-"""Takes a text and a hint. Raises RedactionError."""
+"""A function that redacts a text, with a hint. Raises RedactionError."""
 
 
 @cache

@@ -17,7 +17,7 @@ from penumbra.redaction import RedactionError, TooLarge
 from penumbra.short_texts import LONGEST, remembered
 
 Redact = Callable[[str, str], Redacted]
-"""Takes a text and a hint (path or command). Raises RedactionError."""
+"""A function that redacts a text, with a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
 """Processor time for the texts of one request: as much as several megabytes take that are full of secrets."""
 RULE = "unscanned"

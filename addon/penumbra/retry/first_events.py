@@ -16,7 +16,7 @@ from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
 
 _MOST_HELD = 65_536
-"""Bytes that are held back at most."""
+"""Most bytes of a stream that wait."""
 _ANNOUNCEMENTS = (
     "message_start",
     "ping",

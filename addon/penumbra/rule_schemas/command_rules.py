@@ -121,7 +121,7 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     nested: bool = False
     """Not the lines below which others stay that are indented deeper."""
     ended: AnyRegex | None = None
-    """As in `drop`; lines without the group `of` stand for themselves."""
+    """A pattern like those of `drop`; lines without the group `of` stand for themselves."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
@@ -143,9 +143,9 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     scattered: bool = False
     """One marker for all blocks of the text, where the first one stood; what fails stands where it stood."""
     warnings: bool = False
-    """With `safe`: what warns stands there, too."""
+    """With `safe`, warnings also stand below the marker."""
     tells: AnyRegex | None = None
-    """With `safe`: lines after which the next one stands there, too, each kind once."""
+    """With `safe`, lines after a match also stand below the marker, each kind of line once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
     """Names, and the omitted lines that each counts; with `scattered`, in all blocks with omitted lines."""
     places: dict[str, AnyRegex] = field(default_factory=dict)

@@ -40,9 +40,9 @@ class RequestExample(Strict, frozen=True):
     host: str
     """Where it goes."""
     path: str
-    """With its query."""
+    """The path with its query."""
     body: str
-    """As it is sent."""
+    """The body as sent."""
     api: str | None = field(name="is")
     """The API, or null."""
     method: str = "POST"
@@ -55,7 +55,7 @@ class Providers(Strict, frozen=True):
     apis: dict[str, ApiRule] = field(default_factory=dict)
     """The calls, recognised once their host counts as an LLM host; the first that fits counts."""
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By provider, the hosts (globs) of LLM APIs."""
+    """Hosts of LLM APIs (globs), by provider."""
     local: tuple[str, ...] = ()
     """Hosts that are LLM hosts when path and body say so."""
     errors: dict[str, str] = field(default_factory=dict)

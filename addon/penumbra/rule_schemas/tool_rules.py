@@ -26,7 +26,7 @@ class VerbRule(Strict, frozen=True):
     """Tools that do several things, told apart by one argument."""
 
     tools: tuple[str, ...]
-    """Their names."""
+    """Names of the tools."""
     argument: str
     """The argument."""
     values: dict[str, Category]
@@ -39,7 +39,7 @@ class UnknownToolRule(Strict, frozen=True):
     category: Category
     """The category."""
     given: dict[str, Regex]
-    """By kind of argument (a key of `kinds`), what one that is given must hold; empty: anything."""
+    """Pattern that must match an argument if the call has it, by kind (a key of `kinds`); empty: any text."""
     only: tuple[str, ...] = ()
     """Kinds of all other arguments that may be given; empty: any may."""
     named: Regex = ""
@@ -200,7 +200,7 @@ class Tools(Strict, frozen=True):
     """`tools.yaml`."""
 
     agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)
-    """By agent and category, the names of tools. A name means the same for every agent that uses it."""
+    """Names of tools, by agent and category. A name means the same for every agent that uses it."""
     mcp_prefixes: tuple[str, ...] = ()
     """Beginnings of names of MCP tools; only those are looked up in `mcp`."""
     mcp: tuple[GlobRule, ...] = ()
@@ -212,7 +212,7 @@ class Tools(Strict, frozen=True):
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where no command line tells."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By mark after line numbers that files may contain, too, the tools that write it."""
+    """Tools that write a mark after line numbers, by marks that may also stand in files."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other words for a category in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)

@@ -99,7 +99,7 @@ class SharedStore:
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
         self.key = place.installation_key()
-        """Takes the place of an installation's key: all proxies hash alike."""
+        """Replaces an installation's key, so that all proxies make the same hashes."""
         self.figures = StoreFigures()
         self.outage = Outage()
         self.patience = SECONDS

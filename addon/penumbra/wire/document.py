@@ -128,7 +128,7 @@ class Document:
     """The array of which a memory has a prefix."""
     _about: dict[tuple[Any, int], tuple[Raw, Any]] = field(init=False, repr=False, default_factory=dict)
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
-    """By the place where a value begins: its end, and its new reading."""
+    """End and new document of each replaced value, by the place where the value begins."""
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:

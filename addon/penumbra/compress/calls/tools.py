@@ -87,7 +87,7 @@ def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
 
 @rules.cached
 def _verbs() -> dict[str, VerbRule]:
-    """By name of the tool; the first rule of each holds."""
+    """Rules by the name of the tool; the first rule for a name counts."""
     return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 

@@ -1,4 +1,4 @@
-"""Takes off what only runs another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
+"""Removes words that only run another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class Same:
 
 
 def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable[[list[str]], list[str]]:
-    """Takes out lines that are decoration, or that a later line overtakes."""
+    """Remove lines that are decoration, or that a later line replaces."""
 
     def run(lines: list[str]) -> list[str]:
         matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}

@@ -37,7 +37,7 @@ class Step:
 
     loss: Loss
     run: Run
-    """Gives the lines themselves back, unchanged, where it has nothing to do."""
+    """The function of the step, which returns the same list of lines where nothing changes."""
     span: Span | None = None
     unless: Pattern | None = None
     """A line that keeps the step from running, wherever in the text it stands."""

@@ -96,11 +96,11 @@ class Headings:
     """The headings of the lines of a text. Lines are called by their numbers, from 0."""
 
     needs: Mapping[int, list[int]]
-    """By line, those that it is not read without."""
+    """Lines without which a line can't be understood, by that line."""
     first: Sequence[int]
     """Lines that are shown before what stands below them: files with hits or changes, titles of a page."""
     named: Mapping[int, int]
-    """By line, the one that must be told with it to say what it is of."""
+    """Line that names the subject of a line, and so is shown with it, by that line."""
 
     @classmethod
     def of(

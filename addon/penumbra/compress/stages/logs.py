@@ -55,7 +55,7 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """For each value: how many characters of its beginning and end are in the pattern; None if all."""
+    """Numbers of characters at each value's beginning and end that are in the pattern; None for all."""
 
 
 def factor(text: str) -> str | None:

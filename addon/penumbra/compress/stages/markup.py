@@ -68,7 +68,7 @@ class _Table:
     columns: int = 1
     has_heads: bool = False
     spans: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """By column, what stands there in rows that follow, too, and in how many."""
+    """Cells that span the next rows, by column: the text, and the number of these rows."""
 
     def spanning(self) -> str | None:
         """The cell in this column that a row above spans."""

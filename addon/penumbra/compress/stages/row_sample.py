@@ -23,7 +23,7 @@ _SHORTEST = 20
 _NOTE = 29
 """Bytes of what is said about what is cut out of a cell."""
 _HEADS = 3
-"""Part of the room, as a divisor, that what stands above rows may have."""
+"""Largest part of the size, as a divisor, for the lines above rows."""
 _LOOKED_AT = 50
 """Lines whose separators are counted."""
 _COLUMNS = 30

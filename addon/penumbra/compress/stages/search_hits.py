@@ -53,7 +53,7 @@ def heading(line: str, before: str, following: str) -> str:
 
 
 def headings(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a line that was found in a file, that of the line that names the file."""
+    """Numbers of the lines that name a file, by the numbers of the lines found in that file."""
     above: dict[int, int] = {}
     named = -1
     hits = [bool(_HIT.match(line)) for line in lines]

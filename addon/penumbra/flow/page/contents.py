@@ -151,7 +151,7 @@ class Contents:
         return record
 
     async def everything(self) -> bytes:
-        """For export, as JSON."""
+        """Everything that the page shows, for export as JSON."""
         # Each in a step of its own: while one is written, no other thread has a turn.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))

@@ -52,7 +52,7 @@ _LONG = 16
 """Characters: from here on a value is known even where one of its ends runs into a word."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""As often a value may have been escaped."""
+"""Most times that a value may have been escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ class Restoring:
         self._decisions = decisions
         self._vault = Vault()
         self._edits: OrderedDict[bytes, tuple[Edit, ...]] = OrderedDict()
-        """By conversation and arguments: what puts placeholders into them, relative to their begin."""
+        """Edits that put placeholders into arguments, by conversation and arguments; places are relative."""
 
     # Requests
 
