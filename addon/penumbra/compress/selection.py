@@ -1,14 +1,14 @@
-"""The units of a text that are shown where not all of them fit, and the marks for the others.
+"""Chooses the units of a text that are shown where not all of them fit, and writes marks for the others.
 
     src/a.py:
     12:import os
     [41 lines left out]
     90:def total(cart):
 
-A text is cut into units: its lines, and pieces of long ones. Units are shown wish after wish, each wish
-within its share of the room (the beginning, the end, what failed, what differs), and then the one after the
-other that tells most of what is new for its size. A unit never stands without those that say what it is of. A
-unit beside one that is shown costs no mark, and no mark stands where it would take as much as what it counts.
+A text is cut into units: its lines, and pieces of long lines. Each wish (the beginning, the end, failures,
+differences) is met within its share of the size; then units are added by the most new facts for their size. A
+unit is never shown without the units that name its subject. A unit beside a shown one costs no mark, and
+units no larger than a mark are shown.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import LEAST_CUT, counted
 
 LEAST = 240
-"""Bytes of room below which nothing is chosen."""
+"""Bytes to fill below which nothing is chosen."""
 _ASIDE = 120
-"""Bytes of the room that are left for marks at both ends."""
+"""Bytes that are reserved for marks at both ends."""
 _MARK = 34
 """Bytes that a mark costs, roughly."""
 _LINE, _PIECE = 400, 240
 """Bytes of a line that is one unit; of the pieces that a longer one is cut into."""
 _GAP, _FOR_GAPS = 160, 4
-"""Bytes of a gap in code that is closed if there is room; per cent of the room that is left for such gaps."""
+"""Bytes of a gap in code that is closed if possible; per cent of the size reserved for such gaps."""
 _BASE = 30
-"""Bytes that are added to those of each unit: very short ones are taken for what they tell, too."""
+"""Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
 _MISSES = 40
 """Units that may not fit before no more are tried."""
 _BEFORE, _AFTER = 230, 1_400
@@ -209,7 +209,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # The unit's facts may have been stated since.
+            # Units chosen meanwhile may have shown this unit's facts.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
                 continue
@@ -225,7 +225,7 @@ class Selection:
                     heapq.heappush(heap, (-self._value(beside), beside))
 
     def _value(self, unit: int) -> float:
-        """Return what a unit is worth for its bytes where some facts are told already."""
+        """Return the worth of a unit for its bytes, without the facts that are shown already."""
         facts, stated = self.facts, self._stated
         assert facts is not None
         weights = facts.weights

@@ -1,8 +1,8 @@
 """The settings in force (mitmproxy's options, the environment, the YAML file, which is watched) and the
 engine made from them.
 
-A request begins with a lease: the settings and the engine of that moment, which stay its own until it has
-ended, whatever is reloaded meanwhile. An engine that is no longer in force closes with its last lease.
+A request begins with a lease: the settings and the engine of that moment, which it uses until its end,
+whatever is reloaded meanwhile. A replaced engine closes with its last lease.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ _STYLES = {
 
 
 class TextView:
-    """For mitmproxy 12. State: who makes its texts."""
+    """The view of mitmproxy 12."""
 
     name = NAME
     syntax_highlight = "none"
@@ -272,7 +272,7 @@ class TextView:
 
 
 class LinesView:
-    """For mitmproxy 11. State: who makes its texts."""
+    """The view of mitmproxy 11."""
 
     name = NAME
 

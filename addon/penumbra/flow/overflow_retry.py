@@ -1,9 +1,8 @@
-"""Responses that say that the request was too large, or can't be taken as it is.
+"""Sends another request in place of one that the provider refuses as too large or unacceptable.
 
-Nothing of such a response has gone to the client when it is looked at: other responses than streams are
-complete by then, and of streams the first events are held back (`retry/first_events.py`). Another request
-takes the place of the refused one; when none is left that could work, the client gets the very first
-response, byte for byte.
+Such a response is read before any byte of it reaches the client: streams are delayed until their first events
+(`retry/first_events.py`), other responses until they are complete. When no other request could work, the
+client gets the first response, byte for byte.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Seconds that the beginning of a response's stream may be held back: none if the request is small."""
+    """Seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
     body = accepted.rewritten.body
     if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -56,7 +55,7 @@ class WatchedRequest:
     incoming: Incoming
     accepted: Accepted
     patience: float
-    """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
+    """Seconds by which the beginning of a stream may be delayed; 0 for no delay."""
     count: int = 0
     """Number of times that a request was sent again."""
     refusal: Refusal | None = None
@@ -175,7 +174,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Retry where responses can't be held back: by requests of their own, answered in one piece."""
+        """Retry where responses can't be delayed, by separate requests that are answered in one piece."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

@@ -1,5 +1,5 @@
-"""Lines that say what others are of: titles in texts that people write, files above what was found in them. A
-detail is not read without its title, and a title not without the place that it is about.
+"""Lines that name the subject of other lines: titles in prose, and files above the hits in them. A detail
+can't be understood without its title, nor a title without the place that it is about.
 
 **Zero the key when navigation fails.**
 
@@ -48,10 +48,10 @@ _OF_COMMIT = re.compile(
     r"|(?:diff|index|new|old|deleted|rename|copy|similarity|dissimilarity|Binary|encoding|committer) "
     rf"|{_COMMIT_HEADER.pattern}"
 )
-"""Lines of a commit below that: headers, its message, what it changed."""
+"""Lines of a commit below its first line: headers, message and changes."""
 _COLUMN = re.compile(r" *[^\s|:][^|:]{0,80}(?:\||:(?: |$))| +\|")
 _INDENT = re.compile(r"[ \t\xa0│├└─]*")
-"""Blanks, and what trees are drawn with."""
+"""Blanks, and the characters that trees are drawn with."""
 _BRANCH = re.compile(r"[│├└]")
 _NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)\"?: *[^\s{\[]")
 """The name of an item in a list."""
@@ -128,8 +128,7 @@ class Headings:
 
 
 def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
-    """By number of a line of a hunk, that of the hunk's head; by that, those of the lines that name its file
-    and its commit."""
+    """Return the hunk's head for each line of a hunk, and for the head the lines with its file and commit."""
     above: dict[int, list[int]] = {}
     commit: list[int] = []
     file: list[int] = []
@@ -153,7 +152,7 @@ def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
 
 
 def above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a line, that of the title that it stands below."""
+    """Return the title above each line."""
     titles: dict[int, int] = {}
     title = -_BELOW - 1
     for number, line in enumerate(lines):
@@ -167,8 +166,8 @@ def above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def places(lines: Sequence[str], above: Mapping[int, int]) -> dict[int, int]:
-    """By number of a title, that of the first line below it, if that names a line of a file; by that of a
-    commit's head, that of its subject; by that of an item of a list, that of the line with its name."""
+    """Return the line that completes a heading: below a title its first line, if that names a line of a file;
+    the subject below a commit's head; the line with the name below the first line of a list's item."""
     found: dict[int, int] = {}
     seen: set[int] = set()
     for number, title in sorted(above.items()):
@@ -194,8 +193,8 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
 
 
 def files_above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of an indented line that begins with its place in a file, and of those after it, that of the
-    line that names the file."""
+    """Return the line that names the file, for indented lines that begin with a place in a file and for the
+    lines after them."""
     files: dict[int, int] = {}
     file = -1
     for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
@@ -208,9 +207,8 @@ def files_above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def opened_above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a line, that of the one that it stands indented below, where that opens something (a key,
-    a bracket, a branch of a tree); of a line that says where in a file something is, that of what is there;
-    of what a record or a commit has, that of its head."""
+    """Return the line that opens a block (a key, a bracket, a tree's branch) for lines indented below; the
+    line above for lines that only give its place in a file; the head of a record or commit for its lines."""
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message = -1, False, -1
@@ -247,13 +245,13 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def located_below(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a line, that of the next one, if that says where in a file it is."""
+    """Return the next line of each line, if that gives the line's place in a file."""
     return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
 
 
 def said_once_above(lines: Sequence[str]) -> dict[int, int]:
-    """By number of a line, that of the one with what it has in common with others: with its beginning, where
-    they are indented by one more blank, or with its columns, where that says of how many."""
+    """Return the line with the beginning that a group of lines shares (where these are indented by one more
+    blank), or with their columns (where it states how many lines have them)."""
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False
     for number, line in enumerate(lines):
