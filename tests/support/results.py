@@ -11,7 +11,7 @@ PREFIX = f"<<<SHADOW:{SHADOW}>>>\n"
 
 
 def shortened(text: str, tool: str = "Bash", arguments: object = None, **policy: object) -> Shortened:
-    """What becomes of a result, by default of a command nobody knows, where lines may be left out."""
+    """Return the shortened form of a result, by default of a command nobody knows, where lines may be left out."""
     settings = Policy(**{"lossy": True, **policy})
     call = {"command": "./run"} if arguments is None else arguments
     return shorten(ToolOutput(text, tool, call, "call_1"), settings, Redacted, lambda _: SHADOW)

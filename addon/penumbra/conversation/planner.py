@@ -204,7 +204,7 @@ class Planner:
         """The planner of a request that is read, with the decisions of its past."""
         return cls(inputs.request, inputs.past, inputs.redact, inputs.references, inputs.state.idle)
 
-    # What a request says of its texts
+    # Texts of a request
 
     @cached_property
     def _newer(self) -> Mapping[int, Newer]:
@@ -266,7 +266,7 @@ class Planner:
     def _skips(self, item: Item) -> bool:
         return tools.skips(item.tool, self.request.settings.skip_tools)
 
-    # What pays
+    # Changes that pay
 
     def superseded(self) -> tuple[Plan, Plan]:
         """Smaller forms of results, and of arguments, that pay, with the reason; empty where there is nothing
@@ -448,7 +448,7 @@ class Planner:
         message = document.data[slice(*places[at])] if at >= 0 else b""
         return not any(mark in message for mark in _SIGNED) and not self._is_bound(at - 1)
 
-    # What fits
+    # Changes that make a request fit
 
     def needs(self, body: bytes, limits: LearnedLimits) -> list[Need]:
         """The savings that a body needs before it is sent, by learned limits and the operator's budget."""

@@ -339,7 +339,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     room = size
     if not summary.shares_cache:
         room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    # What is known for sure, in estimated tokens.
+    # Only savings that are certain count, in estimated tokens.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
         # A token has more than one byte: most requests need no counting.

@@ -85,7 +85,7 @@ class Prompt:
     compared: ComparedPrompt | None = None
     """Digests for the comparison that the client asks for; None if it asks for none."""
     cold_turn: ColdTurn | None = None
-    """None if nothing was changed because of a cold cache."""
+    """The cold turn; None if no cold cache led to a change."""
 
     def counted(self, tokens: int) -> Prompt:
         """The prompt with the provider's count."""

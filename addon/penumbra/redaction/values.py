@@ -91,7 +91,7 @@ def entropy(value: str) -> float:
 
 @lru_cache(maxsize=_SHORT + 1)
 def _bits_by_count(total: int) -> tuple[float, ...]:
-    """What a character that is so many of all adds to their entropy, below zero, by its number."""
+    """Terms of the entropy, negative, by the number of times that a character stands in a value."""
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 

@@ -166,7 +166,7 @@ class _Array:
     sure: Prefix = field(default_factory=Prefix)
     """Items that a later request had as well."""
     likely: Prefix = field(default_factory=Prefix)
-    """Items of `sure`, and those after them that the next request is expected to have."""
+    """Values of `sure`, and later values that the next request is expected to have."""
     head: bytes = b""
     """Text before the first item; empty if it is long."""
     count: int = 0

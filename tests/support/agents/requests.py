@@ -1,4 +1,4 @@
-"""What requests of any API hold: tools, results, and what the one before them held."""
+"""Readers of requests of any API: tools, results, and differences from the request before."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def free_port() -> int:
 
 @dataclass
 class Mitmweb(Mitmdump):
-    """As a user starts it, without a browser."""
+    """Start mitmweb as a user does, without a browser."""
 
     web_port: int = 0
 
@@ -55,7 +55,7 @@ class Mitmweb(Mitmdump):
         return re.compile(r"proxy listening at [^\n]*?:(\d{2,5})\b").search(self.log(), earlier)
 
     def address(self, path: str = "/") -> str:
-        """Of its page."""
+        """Address of its page."""
         token = "" if IS_11 else f"?token={PASSWORD}"
         return f"http://127.0.0.1:{self.web_port}{path}{token}"
 

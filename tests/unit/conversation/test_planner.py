@@ -1,4 +1,4 @@
-"""What is sent smaller, when, and that it stays that way; and the order in which results are shortened."""
+"""Texts that are sent smaller: when, in which order, and that they stay so."""
 
 from __future__ import annotations
 

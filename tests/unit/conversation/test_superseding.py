@@ -1,4 +1,4 @@
-"""Which results, and which calls' arguments, a later call has made useless."""
+"""Results, and arguments of calls, that a later call has made useless."""
 
 from __future__ import annotations
 

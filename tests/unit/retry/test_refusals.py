@@ -176,7 +176,7 @@ def test_other_apis_and_other_wishes_are_left_alone() -> None:
     assert not adoption.may_drop("anthropic", body(thinking=wish))
 
 
-# What a refusal asks for
+# Limits that a refusal names
 
 
 def test_numbers_of_a_refusal_are_measured_in_our_tokens():
