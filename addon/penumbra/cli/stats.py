@@ -23,15 +23,14 @@ HISTORY_DAYS = 30
 USAGE = """\
 usage: penumbra stats [--tools | --report FILE] [--json]
 
-What the proxies that run here have done since their start, and, from the store, what was done on each of the
-last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
-A proxy says when its latest change was, and what it has not added to the days yet.
+Prints the figures of the proxies that run here since their start, and those of the last seven days from the
+store: tokens and money saved less the costs, cache misses, originals asked for, secrets.
 
-  --tools  instead, tools that stood in at least ten requests of a project in the last 30 days and that no
-           model called there: what their declarations took, and the setting that takes them out
-  --report FILE  instead, write the last 30 days as one HTML file to show: what was saved, with intervals,
-           whether a prefix was broken, what was asked for again, secrets, time; counts only, no content
-  --json  the same for programs: proxies that run, and days
+  --tools        print instead the tools of MCP servers that at least ten requests of a project declared in
+                 the last 30 days and no model called: their tokens, and the setting that removes them
+  --report FILE  write instead the last 30 days as one HTML file: savings with intervals, broken prefixes,
+                 originals asked for, secrets, time; counts only, no content
+  --json         print the figures for programs
 
 Exit code 0, or 1 if no proxy runs here.
 """
@@ -76,14 +75,14 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
         print_json(found)
         return 0
     if not found:
-        print("Penumbra: no tool was declared in ten requests of a project without being called.")
+        print("Penumbra: no MCP tool was declared in ten requests of a project without being called.")
     for row in found:
-        names = f"{row['server']}: {counted(len(row['names']), 'tool')}" if row["server"] else row["names"][0]
+        several = len(row["names"]) > 1
+        names = f"{row['server']}: {counted(len(row['names']), 'tool')}" if several else row["names"][0]
         money = f", about ${row['dollars']:,.2f} as cached input" if row["dollars"] else ""
         print(one_line(f"{names} ({row['agent'] or 'unknown agent'}, project {row['project'] or 'unknown'})"))
         print(f"  {counted(row['requests'], 'request')}, {row['tokens']:,} tokens of declarations{money}")
-        if row["setting"]:
-            print(one_line(f"  {row['file']}: {row['setting']}"))
+        print(one_line(f"  {row['file']}: {row['setting']}"))
     return 0
 
 

@@ -259,13 +259,11 @@ def _listed(prices: Mapping[str, float]) -> Rates:
 
 
 def as_of() -> str:
-    """Return a text for people: the dates between which prices were read, and the models whose prices no
-    list has named since."""
+    """Return a text for people: the dates between which prices were read, and how many models have older
+    prices."""
     sources = table()["sources"]
     old = {name: str(each["date"]) for name, each in sources.items() if each.get("is_unchecked")}
     dates = sorted(str(each["date"]) for name, each in sources.items() if name not in old)
-    said = f"prices of {dates[0]} to {dates[-1]}"
-    names = [
-        each["glob"].replace("*", " ").strip(" -_") for each in table()["models"] if each["source"] in old
-    ]
-    return f"{said}; not checked since {max(old.values())}: {', '.join(names)}" if names else said
+    count = sum(each["source"] in old for each in table()["models"])
+    older = f"; those of {count} older models are of {max(old.values())}" if count else ""
+    return f"prices of {dates[0]} to {dates[-1]}{older}"

@@ -218,11 +218,11 @@ def past(days: Mapping[str, Record]) -> list[Record]:
 
 
 def unused_tools(days: Mapping[str, Record]) -> list[Record]:
-    """Return the tools that were declared and never called on some days of the history."""
+    """Return the tools of MCP servers that some days of the history show as declared and never called."""
     together: Record = {}
     for record in days.values():
         together = added_up(together, record.get("tools", {}))
-    return [each.record() for each in tool_use.unused(together)]
+    return [asdict(each) for each in tool_use.unused(together)]
 
 
 def seconds(journal: Journal) -> Record:

@@ -1,7 +1,7 @@
-"""Declarations of the client's tools, and whether a model ever calls them: by project and agent.
+"""Counts of the client's declared tools and of their calls, by project and agent.
 
-Declarations stand in every request. Penumbra changes none; the count of their tokens lets people remove
-unused tools from a client's configuration.
+Every request carries all declarations. Penumbra changes none of them; the count of their tokens shows users
+which MCP servers to take out of a client's configuration.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True)
 class UnusedTools:
-    """A tool, or all tools of an MCP server, that no counted conversation called."""
+    """Tools of one MCP server that no counted conversation called.
+
+    The agent's own tools are left out: a client that loses one of them works worse, and saves little.
+    """
 
     project: str
     agent: str
     names: tuple[str, ...]
     server: str
-    """The MCP server, if all of its tools are unused; empty for one tool."""
     requests: int
     """The largest number of requests that declared one of them."""
     tokens: int
@@ -48,12 +50,9 @@ class UnusedTools:
     dollars: float
     """Cost as cached input; 0 if no price is known."""
     file: str
+    """The client's configuration file."""
     setting: str
-    """The setting that takes them out of the client's configuration; empty if unknown."""
-
-    def record(self) -> Tree:
-        """Return the fields for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    """The setting in it that takes the tools out."""
 
 
 class ToolUses:
@@ -97,57 +96,50 @@ class ToolUses:
 
 
 def unused(tree: Mapping[str, Any]) -> list[UnusedTools]:
-    """Return what a tree of sums says was never called, the most tokens first."""
+    """Return the tools of MCP servers that a tree of sums shows as never called, the most tokens first."""
     found = [
         each
         for project, agents in tree.items()
         for agent, tools in agents.items()
-        for each in _of_agent(project, agent, tools)
+        if (rule := _rule(agent)) is not None
+        for each in _of_agent(project, agent, tools, rule)
     ]
     return sorted(found, key=lambda each: -each.tokens)
 
 
-def _of_agent(project: str, agent: str, tools: Mapping[str, Any]) -> Iterator[UnusedTools]:
+def _of_agent(project: str, agent: str, tools: Tree, rule: Mapping[str, Any]) -> Iterator[UnusedTools]:
     servers = defaultdict[str, list[str]](list)
     for name in tools:
-        servers[server_of(agent, name)].append(name)
+        if server := server_of(agent, name):
+            servers[server].append(name)
     for server, names in servers.items():
-        idle = [name for name in names if not tools[name]["called"]]
-        idle = [name for name in idle if tools[name]["requests"] >= LEAST_REQUESTS]
-        if server and len(idle) == len(names):
-            yield _made(project, agent, idle, server, tools)
-        else:
-            yield from (_made(project, agent, [name], "", tools) for name in idle)
-
-
-def _made(project: str, agent: str, names: list[str], server: str, tools: Mapping[str, Any]) -> UnusedTools:
-    place = _place(agent)
-    setting = ""
-    if place is not None:
-        template = place["all"] if server else place["one"]
-        setting = template.replace("{server}", server).replace("{tool}", names[0])
-    return UnusedTools(
-        project=project,
-        agent=agent,
-        names=tuple(sorted(names)),
-        server=server,
-        requests=max(int(tools[name]["requests"]) for name in names),
-        tokens=int(sum(tools[name]["tokens"] for name in names)),
-        dollars=sum(tools[name]["dollars"] for name in names),
-        file=place["file"] if place is not None else "",
-        setting=setting,
-    )
+        idle = [
+            name for name in names if not tools[name]["called"] and tools[name]["requests"] >= LEAST_REQUESTS
+        ]
+        is_whole = idle == names
+        for group in [idle] if is_whole else [[name] for name in idle]:
+            template = rule["all" if is_whole else "one"]
+            yield UnusedTools(
+                project=project,
+                agent=agent,
+                names=tuple(sorted(group)),
+                server=server,
+                requests=max(int(tools[name]["requests"]) for name in group),
+                tokens=int(sum(tools[name]["tokens"] for name in group)),
+                dollars=sum(tools[name]["dollars"] for name in group),
+                file=rule["file"],
+                setting=template.replace("{server}", server).replace("{tool}", group[0]),
+            )
 
 
 def server_of(agent: str, tool: str) -> str:
-    """Return the MCP server that a tool's name states, empty if it states none."""
-    place = _place(agent)
-    found = re2.match(place["server"], tool) if place is not None else None
+    """Return the MCP server that a tool's name states; empty if it states none."""
+    rule = _rule(agent)
+    found = re2.match(rule["server"], tool) if rule is not None else None
     return str(found[1]) if found is not None else ""
 
 
 @cache
-def _place(agent: str) -> Mapping[str, Any] | None:
-    """Return the rule for an agent."""
+def _rule(agent: str) -> Mapping[str, Any] | None:
     rows = rules.load("unused_tools.yaml")["agents"]
     return next((row for row in rows if agent.lower().startswith(row["agent"].lower())), None)
