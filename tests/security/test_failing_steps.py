@@ -29,15 +29,8 @@ TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TL
 WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "mitm.py", "_is_at_ours")
 """If these fail, nobody knows whether a request is ours."""
 NOT_WHOSE = (
-    "_providers",
-    "Other",
-    "SocketKind",
-    "others",
-    "sockets",
-    "by_path",
-    "socket_by_path",
-    "error_body",
-)
+    "_providers", "Other", "SocketKind", "others", "sockets", "by_path", "socket_by_path", "error_body",
+)  # fmt: skip
 """Of what recognises requests, what says how others are treated."""
 CONNECTION = ("splice.py", "next_layer")
 """If these fail, a connection ends."""

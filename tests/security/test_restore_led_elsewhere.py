@@ -67,30 +67,11 @@ SECOND = [
     {"file_path": ENV, "workdir": "/tmp", "cwd": "/repo", "new_string": MARK},
 ]
 PATHS = [
-    "/repo/link/../.env",
-    "/repo/./.env",
-    "/repo//.env",
-    "//repo/.env",
-    "/repo/.env/",
-    "/repo/.env ",
-    " /repo/.env",
-    "/repo/.env\n",
-    "/repo/.env\t",
-    "/repo/.env\0",
-    "/repo/.env.",
-    "/repo/.env\u200b",
-    "\u202e/repo/.env",
-    "/repo/.env\u00a0",
-    "./.env",
-    ".env ",
-    ".env\n",
-    "../repo/.env",
-    "~/.env",
-    "$PWD/.env",
-    "file:///repo/.env",
-    "/Repo/.env",
-    "\\repo\\.env",
-]
+    "/repo/link/../.env", "/repo/./.env", "/repo//.env", "//repo/.env", "/repo/.env/", "/repo/.env ",
+    " /repo/.env", "/repo/.env\n", "/repo/.env\t", "/repo/.env\0", "/repo/.env.", "/repo/.env\u200b",
+    "\u202e/repo/.env", "/repo/.env\u00a0", "./.env", ".env ", ".env\n", "../repo/.env", "~/.env",
+    "$PWD/.env", "file:///repo/.env", "/Repo/.env", "\\repo\\.env",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [*DOUBLED, *map(json.dumps, SECOND)])

@@ -19,15 +19,9 @@ PATHS = {
     "ollama-chat": "/api/chat",
 }
 SHOWN = [
-    "anthropic document",
-    "anthropic web search",
-    "anthropic without a model",
-    "chat object",
-    "responses mcp",
-    "gemini one content",
-    "gemini code",
-    "ollama object",
-]
+    "anthropic document", "anthropic web search", "anthropic without a model", "chat object",
+    "responses mcp", "gemini one content", "gemini code", "ollama object",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)

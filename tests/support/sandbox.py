@@ -7,13 +7,5 @@ from support.mitm import Mitmdump, NotStarted
 from support.upstream import Received, Response, Text, ToolCall, Turn, Upstream, tls
 
 __all__ = [
-    "Mitmdump",
-    "NotStarted",
-    "Received",
-    "Response",
-    "Text",
-    "ToolCall",
-    "Turn",
-    "Upstream",
-    "tls",
-]
+    "Mitmdump", "NotStarted", "Received", "Response", "Text", "ToolCall", "Turn", "Upstream", "tls",
+]  # fmt: skip

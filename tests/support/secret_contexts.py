@@ -31,23 +31,10 @@ LOOK_ALIKE: list[str] = [
 """Texts that look like those of a kind and hold no secret."""
 
 NAMES = [
-    "db_password",
-    "auth_token",
-    "client_secret",
-    "api_key",
-    "secret_key",
-    "encryption_key",
-    "session_secret",
-    "refresh_token",
-    "passwd",
-    "deploy_token",
-    "service_account_key",
-    "consumer_secret",
-    "license_key",
-    "private_key",
-    "passphrase",
-    "root_pwd",
-]
+    "db_password", "auth_token", "client_secret", "api_key", "secret_key", "encryption_key",
+    "session_secret", "refresh_token", "passwd", "deploy_token", "service_account_key", "consumer_secret",
+    "license_key", "private_key", "passphrase", "root_pwd",
+]  # fmt: skip
 
 
 def values(seed: int) -> dict[str, str]:

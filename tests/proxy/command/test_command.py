@@ -152,17 +152,10 @@ def test_who_only_looks_leaves_nothing_behind(tmp_path):
             "rules check",
         ),
         *(
-            "ca",
-            "page",
-            "forget",
-            "service",
-            "pause",
-            "wrap --print-env",
-            "--help",
-            "proxy --help",
+            "ca", "page", "forget", "service", "pause", "wrap --print-env", "--help", "proxy --help",
             "--version",
         ),
-    )
+    )  # fmt: skip
     many(tmp_path, [(line.split(), {}) for line in looks], PYTHONDONTWRITEBYTECODE="1")
     assert list(tmp_path.iterdir()) == []
 

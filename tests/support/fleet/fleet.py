@@ -203,15 +203,9 @@ class Fleet:
         self.settled()
 
     FAULTS: ClassVar = (
-        "kill_a_proxy",
-        "restart_the_store",
-        "cut_off_a_proxy",
-        "hold_replies_to_a_proxy",
-        "stop_the_store_for_a_while",
-        "let_the_store_stutter",
-        "part_the_store_from_all",
-        "fill_the_store",
-    )
+        "kill_a_proxy", "restart_the_store", "cut_off_a_proxy", "hold_replies_to_a_proxy",
+        "stop_the_store_for_a_while", "let_the_store_stutter", "part_the_store_from_all", "fill_the_store",
+    )  # fmt: skip
 
     def _let_all_hear(self) -> None:
         """Have the store take nothing more, until what it has confirmed to one proxy is known to the others: that

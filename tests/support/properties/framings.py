@@ -12,34 +12,14 @@ from support.properties.source import Source
 
 _FRAMES = (
     *(
-        b"data: ",
-        b"event: x\n",
-        b'{"a":1}',
-        b"\n",
-        b"\n\n",
-        b"\r\n\r\n",
-        b"\r",
-        b"\r\r",
-        b": c\n",
-        b"data",
-        b"\xef\xbb\xbf",
+        b"data: ", b"event: x\n", b'{"a":1}', b"\n", b"\n\n", b"\r\n\r\n", b"\r", b"\r\r", b": c\n",
+        b"data", b"\xef\xbb\xbf",
     ),
     *(
-        b"[",
-        b"]",
-        b",",
-        b"{",
-        b"}",
-        b'"',
-        b"\\",
-        b'\\"',
-        b'{"a":"]}"}',
-        b" ",
-        b"\n{}\n",
-        b'{"b":[[{}]]}',
+        b"[", b"]", b",", b"{", b"}", b'"', b"\\", b'\\"', b'{"a":"]}"}', b" ", b"\n{}\n", b'{"b":[[{}]]}',
         b"data:x\ndata: y\n",
     ),
-)
+)  # fmt: skip
 
 
 def framings(data: bytes) -> None:

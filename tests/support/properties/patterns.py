@@ -45,27 +45,9 @@ def rule_patterns(data: bytes) -> None:
     source = Source(data)
     name, pattern = source.one(_patterns())
     pieces = (
-        "a",
-        " ",
-        "0",
-        "/",
-        ":",
-        ".",
-        "-",
-        "_",
-        "=",
-        "(",
-        '"',
-        "aa ",
-        "0.0",
-        "./",
-        " ->",
-        "\t",
-        "[",
-        "error",
-        "ok ",
-        ",",
-    )
+        "a", " ", "0", "/", ":", ".", "-", "_", "=", "(", '"', "aa ", "0.0", "./", " ->", "\t", "[",
+        "error", "ok ", ",",
+    )  # fmt: skip
     unit = "".join(source.some(pieces, as_text, 6)) or " "
     head = "".join(source.some(pieces, as_text, 8))
     line = (head + unit * 2_000)[:1_999] + source.one(("", "!", "\x00"))

@@ -55,7 +55,7 @@ _EVENTS: dict[str, tuple[bytes, ...]] = {
         b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","eval_count":3}\n',
         b'{"error":"x"}\n',
     ),
-}
+}  # fmt: skip
 
 
 def _own(taken: bytes) -> bytes:
@@ -104,28 +104,16 @@ def _driven(name: str, parts: Iterable[bytes]) -> tuple[bytes, str]:
 
 _SOCKET = (
     *(
-        b'{"type":"response.create"',
-        b',"input":[]',
-        b',"previous_response_id":"r"',
-        b',"stream_id":"s"',
-        b'{"type":1',
-        b"}",
-        b"{",
-        b"]",
+        b'{"type":"response.create"', b',"input":[]', b',"previous_response_id":"r"', b',"stream_id":"s"',
+        b'{"type":1', b"}", b"{", b"]",
     ),
     *(
-        b'{"type":"response.created","response":{"id":"r"}}',
-        b'{"type":"error"}',
-        b'"type"',
-        b":",
-        b",",
-        b"null",
-        b"\xff",
-        b"\xef\xbb\xbf",
+        b'{"type":"response.created","response":{"id":"r"}}', b'{"type":"error"}', b'"type"', b":", b",",
+        b"null", b"\xff", b"\xef\xbb\xbf",
     ),
     b'{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"expand_context"}}',
     b'{"type":"response.completed","response":{"id":"r","output":[]}}',
-)
+)  # fmt: skip
 
 
 def sockets(data: bytes) -> None:

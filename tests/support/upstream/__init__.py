@@ -26,20 +26,6 @@ from support.upstream.script import (
 from support.upstream.server import Upstream
 
 __all__ = [
-    "Cut",
-    "Delivery",
-    "Fault",
-    "Hangup",
-    "Raw",
-    "Received",
-    "RedactedThinking",
-    "Response",
-    "Text",
-    "Thinking",
-    "ToolCall",
-    "Turn",
-    "Upstream",
-    "decode",
-    "encode",
-    "turn",
-]
+    "Cut", "Delivery", "Fault", "Hangup", "Raw", "Received", "RedactedThinking", "Response", "Text",
+    "Thinking", "ToolCall", "Turn", "Upstream", "decode", "encode", "turn",
+]  # fmt: skip

@@ -13,18 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 HOSTS = (
-    "localhost",
-    "api.anthropic.com",
-    "api.openai.com",
-    "chatgpt.com",
-    "openrouter.ai",
-    "api.cerebras.ai",
-    "generativelanguage.googleapis.com",
-    "ollama.com",
-    "bedrock-runtime.us-east-1.amazonaws.com",
-    "llm.example.org",
-    "elsewhere.example.org",
-)
+    "localhost", "api.anthropic.com", "api.openai.com", "chatgpt.com", "openrouter.ai", "api.cerebras.ai",
+    "generativelanguage.googleapis.com", "ollama.com", "bedrock-runtime.us-east-1.amazonaws.com",
+    "llm.example.org", "elsewhere.example.org",
+)  # fmt: skip
 
 
 def _name(text: str) -> x509.Name:

@@ -153,19 +153,9 @@ def test_what_is_new_is_counted_as_far_as_needed() -> None:
 
 
 WORDS = [
-    "ledger",
-    "cart",
-    "order",
-    "stock",
-    "user",
-    "tax",
-    "price",
-    "report",
-    "mail",
-    "queue",
-    "invoice",
+    "ledger", "cart", "order", "stock", "user", "tax", "price", "report", "mail", "queue", "invoice",
     "batch",
-]
+]  # fmt: skip
 
 
 def tables(seed: int) -> Iterator[tuple[str, str, str]]:

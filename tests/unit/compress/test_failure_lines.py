@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from penumbra import rules
 from penumbra.compress import failure_lines
 from penumbra.compress.calls.log_files import is_log, is_unedited
-from penumbra.compress.critical_lines import Severity, is_critical, severity
+from penumbra.compress.critical_lines import (
+    Severity,
+    all_passed,
+    critical_lines,
+    is_critical,
+    is_stated,
+    severity,
+)
 from penumbra.compress.failure_lines import HEADING, FailureLines
 from penumbra.compress.result import Mode
 from penumbra.compress.size import encode, size
@@ -25,34 +32,24 @@ from support.results import PREFIX, shortened
 
 FAILURES = [
     "FAILED tests/test_pay.py::test_refund - AssertionError: assert 3 == 4",
-    "--- FAIL: TestOrders/refund (0.01s)",
-    "test ledger::tests::rounds ... FAILED",
-    "  ● Cart › adds an item",
-    "not ok 17 - closes the socket",
+    "--- FAIL: TestOrders/refund (0.01s)", "test ledger::tests::rounds ... FAILED",
+    "  ● Cart › adds an item", "not ok 17 - closes the socket",
     "src/app/main.ts(41,7): error TS2322: Type 'string' is not assignable to type 'number'.",
-    "error[E0308]: mismatched types in crate ledger",
-    "./pkg/store/store.go:88:14: undefined: rowCount",
+    "error[E0308]: mismatched types in crate ledger", "./pkg/store/store.go:88:14: undefined: rowCount",
     "src/pay/refund.c:120:9: error: expected ';' before 'return'",
-    "make: *** [Makefile:31: build/refund.o] Error 1",
-    "> Task :orders:compileKotlin FAILED",
+    "make: *** [Makefile:31: build/refund.o] Error 1", "> Task :orders:compileKotlin FAILED",
     "FAILURE: Build failed with an exception.",
     "[ERROR] Failed to execute goal on project orders: could not resolve dependencies",
     "npm ERR! code ERESOLVE unable to resolve dependency tree",
     "ERROR: Could not find a version that satisfies the requirement fastpay==9",
-    "E: Unable to locate package libpay-dev",
-    "panic: runtime error: index out of range [5] with length 3",
-    "thread 'main' panicked at src/ledger.rs:52:9:",
-    "java.lang.IllegalStateException: pool is closed",
-    "KeyError: 'refund_total'",
-    "fatal: unable to access 'https://git.example.com/pay.git/'",
-    "Killed",
-    "Segmentation fault (core dumped)",
-    "│ Error: Invalid index in module payments",
-    "bash: frobnicate: command not found",
-    "cp: cannot stat 'dist/pay.tgz': No such file or directory",
+    "E: Unable to locate package libpay-dev", "panic: runtime error: index out of range [5] with length 3",
+    "thread 'main' panicked at src/ledger.rs:52:9:", "java.lang.IllegalStateException: pool is closed",
+    "KeyError: 'refund_total'", "fatal: unable to access 'https://git.example.com/pay.git/'", "Killed",
+    "Segmentation fault (core dumped)", "│ Error: Invalid index in module payments",
+    "bash: frobnicate: command not found", "cp: cannot stat 'dist/pay.tgz': No such file or directory",
     "##[error]Process completed with exit code 2.",
     "CrashLoopBackOff: back-off restarting failed container pay in pod pay-7d9f8b6c5",
-]
+]  # fmt: skip
 LEVELS = [
     "ERROR payment gateway refused the card of order 4711",
     "FATAL cannot open the ledger: disk is full",
@@ -391,16 +388,11 @@ def test_of_likes_one_is_said_that_does_not_stand_above() -> None:
 
 
 QUOTED = [
-    "-          throw new Error('no failed ledger');",
-    "+\t\tif (error) throw failure;",
+    "-          throw new Error('no failed ledger');", "+\t\tif (error) throw failure;",
     "  -  15 [chromium] › tests/a.spec.ts:419:3 › Sharing › an invalid key shows error",
-    '            data-testid="bucket-failed"',
-    "                Failed",
-    "        <Label kind={failure}>",
-    "\t\t{/* Errors Tab */}",
-    "    // can't be reached unless it failed",
-    " 0 fail",
-]
+    '            data-testid="bucket-failed"', "                Failed", "        <Label kind={failure}>",
+    "\t\t{/* Errors Tab */}", "    // can't be reached unless it failed", " 0 fail",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("quoted", QUOTED)
@@ -426,3 +418,112 @@ def test_where_a_command_tells_how_things_are_only_statements_are_failures(comma
     text = shown("\n".join(lines), "Bash", {"command": command}, Mode.STANDARD)
     assert "the caller asserts" not in text.partition(HEADING)[2]
     assert command.startswith("git") or "ERROR: the ledger is closed" in text
+
+
+LINES = (
+    "",
+    "   ",
+    "import os",
+    "error: no such file",
+    "tests/test_a.py::test_error_of_login PASSED [ 10%]",
+    "ok 3 - reports an error",
+    "ok 4 - 2 failed",
+    "    at run (src/a.ts:10:2)",
+    "\tat java.lang.Thread.run(Thread.java:10)",
+    "3 passed, 1 failed in 2.1s",
+    "--- PASS: TestFail (0.00s)",
+    "  \u2713 handles errors (3 ms)",
+    "exit code",
+    "1",
+    "E   assert 1 == 2",
+    "x" * 5_000 + " error",
+)
+
+
+def test_all_critical_lines_are_those_of_each_line() -> None:
+    drawn = random.Random(5)
+    for _ in range(400):
+        lines = drawn.choices(LINES, k=drawn.randint(1, 9))
+        wanted = [position for position, line in enumerate(lines) if is_critical(line)]
+        assert list(critical_lines(lines)) == wanted, lines
+
+
+@pytest.mark.parametrize(
+    "example", rules.load("failures.yaml")["examples"], ids=lambda example: example["line"]
+)
+def test_an_example_is_what_it_says(example: dict[str, Any]) -> None:
+    line = example["line"]
+    assert is_critical(line) is example["critical"]
+    assert list(critical_lines([line] * 3)) == [0, 1, 2] * example["critical"]
+    if "severity" in example:
+        assert severity(line.encode()).name.lower() == example["severity"]
+    if "stated" in example:
+        assert is_stated(line.encode()) is example["stated"]
+
+
+SPOKEN = [
+    example["line"] for example in rules.load("failures.yaml")["examples"] if example.get("stated") is False
+]
+
+
+def shown_by(command: str, text: str) -> str:
+    return shortened(text, "Bash", {"command": command}).text
+
+
+def test_prose_of_an_unknown_tool_is_no_failure() -> None:
+    lines = [f"Paragraph {n} of {n * 7919 % 1009} tells how nothing is done here." for n in range(400)]
+    lines[100:100] = SPOKEN
+    assert HEADING not in shown_by("./manual", "\n".join(lines))
+    lines[200] = "fatal: the ledger is gone"
+    assert "fatal: the ledger is gone" in shown_by("./manual", "\n".join(lines))
+
+
+RUN = "src/{n}.test.ts:\n[Queue] Task {n} failed: 101 | throw\nerror: item {n} is meant to fail\n    at x (src/{n}.ts:1:2)"
+
+
+@pytest.mark.parametrize(
+    "end", [" 400 pass\n 0 fail", "Tests: 400 passed, 400 total", "=== 400 passed in 0.12s ==="]
+)
+def test_errors_that_passing_tests_print_are_none(end: str) -> None:
+    text = "\n".join(RUN.format(n=n) for n in range(400))
+    assert all_passed(f"{text}\n{end}".encode())
+    assert not all_passed(f"{text}\n(fail) Queue > stops\n{end}".encode())
+    assert not all_passed(f"{text}\n{end}\nexited with code 1".encode())
+    assert not all_passed(f"{text}\n{end}\n 2 fail".encode())
+    assert not all_passed(text.encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "     Errors  1 error", "=== 400 passed, 1 error in 0.12s ===", "⎯⎯⎯ Unhandled Rejection ⎯⎯⎯",
+        "src/a.ts(12,5): error TS2345: Argument of type 'string' is not assignable.",
+        "src/a.c:12:5: error: expected ';'", "error[E0308]: mismatched types",
+        "error: could not compile `ledger` (lib) due to 1 previous error", "npm error code ELIFECYCLE",
+    ],
+)  # fmt: skip
+def test_what_failed_besides_the_tests_is_listed(line: str) -> None:
+    text = "\n".join(RUN.format(n=n) for n in range(40))
+    assert not all_passed(f"{text}\n{line}\nTests: 40 passed, 40 total".encode())
+
+
+def test_a_passing_run_lists_no_failures() -> None:
+    text = "bun test v1.3.5\n" + "\n".join(RUN.format(n=n) for n in range(400))
+    assert HEADING not in shown_by("bun test", text + "\n 400 pass\n 0 fail\nRan 400 tests across 9 files.")
+    assert HEADING in shown_by("bun test", text + "\n 399 pass\n 1 fail\nRan 400 tests across 9 files.")
+
+
+@pytest.mark.parametrize("command", ["go test -v ./...", "./ci"])
+def test_what_a_go_test_says_before_its_verdict_is_not_lost(command: str) -> None:
+    lines = [
+        line
+        for n in range(150)
+        for line in (
+            f"=== RUN   TestCart{n}",
+            f"    cart{n}_test.go:{n}: priced {n * 7919 % 1009}",
+            f"--- PASS: TestCart{n} (0.00s)",
+        )
+    ]
+    failed = ["=== RUN   TestTotal", "    total_test.go:14: want 3, got 4", "--- FAIL: TestTotal (0.00s)"]
+    text = "\n".join([*lines[:240], *failed, *lines[240:], "FAIL", "FAIL\texample.com/shop\t0.2s", "FAIL"])
+    assert "    total_test.go:14: want 3, got 4\n" in shown_by(command, text)

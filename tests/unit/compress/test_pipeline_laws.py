@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penumbra import rules
+from penumbra import redact, rules
 from penumbra.compress.calls.tools import category
 from penumbra.compress.critical_lines import is_critical, keeps_critical
 from penumbra.compress.pipeline import shorten
@@ -19,6 +20,7 @@ from penumbra.compress.size import size
 from penumbra.compress.stages.line_numbers import LEGEND
 from support import markers
 from support.examples import examples, some
+from support.outputs import NAMES, missing, read
 from support.results import PREFIX, shortened
 from support.work_counts import lines
 
@@ -318,23 +320,14 @@ def test_the_guard_sees_what_is_missing() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "error: disk full",
-        "ERROR in ./src/a.ts",
-        'thread "main" panicked at src/main.rs:4',
-        "AssertionError: 1 != 2",
-        "E   assert 1 == 2",
-        '  File "/a/b.py", line 3, in f',
-        "    at Object.<anonymous> (/a/b.js:3:9)",
-        "Process exited with code 1",
-        "5 failed, 3 passed in 0.2s",
-        "Tests:       1 failed, 5 passed, 6 total",
-        "test result: FAILED. 3 passed; 1 failed",
-        "npm ERR! code E404 not found",
-        "fatal: not a git repository",
-        "✗ renders the list",
-        "Permission denied (publickey).",
+        "error: disk full", "ERROR in ./src/a.ts", 'thread "main" panicked at src/main.rs:4',
+        "AssertionError: 1 != 2", "E   assert 1 == 2", '  File "/a/b.py", line 3, in f',
+        "    at Object.<anonymous> (/a/b.js:3:9)", "Process exited with code 1",
+        "5 failed, 3 passed in 0.2s", "Tests:       1 failed, 5 passed, 6 total",
+        "test result: FAILED. 3 passed; 1 failed", "npm ERR! code E404 not found",
+        "fatal: not a git repository", "✗ renders the list", "Permission denied (publickey).",
     ],
-)
+)  # fmt: skip
 def test_critical(line: str) -> None:
     assert is_critical(line)
 
@@ -377,26 +370,11 @@ def test_a_heading_counts_the_text_that_is_told_of(call: tuple[str, object], tex
 
 
 UNITS = [
-    "a\n",
-    "error: x\n",
-    "\n",
-    "- a: b\n",
-    "  - a: 1\n    b: 2\n",
-    "src/a.py:1:x\n",
-    "@@ -1 +1 @@\n+a\n",
-    '  File "a.py", line 1\n',
-    "\tat a.b(C.java:1)\n",
-    "[1. [a](http://b)\n",
-    "Title: a\n",
-    "| a | b |\n",
-    '{"a": 1}\n',
-    "1\tx\n",
-    "a,b,c\n",
-    "\x1b[1mx\x1b[0m\r",
-    "tests/a.py::b PASSED [ 1%]\n",
-    "a\nb\n",
+    "a\n", "error: x\n", "\n", "- a: b\n", "  - a: 1\n    b: 2\n", "src/a.py:1:x\n", "@@ -1 +1 @@\n+a\n",
+    '  File "a.py", line 1\n', "\tat a.b(C.java:1)\n", "[1. [a](http://b)\n", "Title: a\n", "| a | b |\n",
+    '{"a": 1}\n', "1\tx\n", "a,b,c\n", "\x1b[1mx\x1b[0m\r", "tests/a.py::b PASSED [ 1%]\n", "a\nb\n",
     "a\na\nb\n",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
@@ -406,3 +384,47 @@ def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
     few, many = (lines(run, unit * (length // len(unit)), call, Mode.STANDARD) for length in (12_000, 48_000))
     assert few > 0
     assert many <= 4.4 * few + 2_000
+
+
+WAYS = {
+    "safe": Policy(mode=Mode.SAFE),
+    "lossless": Policy(),
+    "standard": Policy(lossy=True),
+}
+
+
+@cache
+def sent(name: str, way: str) -> str:
+    output = read(name)
+    call = ToolOutput(output.text, "Bash", {"command": output.call}, "call_1")
+    return shorten(call, WAYS[way], lambda text: Redacted(redact(text)), lambda _: "shadow_1").text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_facts_are_in_the_output_itself(name: str) -> None:
+    output = read(name)
+    assert output.keep
+    assert missing(output.text, output.keep + output.may_go) == []
+    assert not set(output.keep) & set(output.may_go)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NAMES)
+def test_facts_stay(name: str, way: str) -> None:
+    assert missing(sent(name, way), read(name).keep) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_grows(name: str, way: str) -> None:
+    assert len(sent(name, way).encode()) <= len(read(name).text.encode())
+
+
+def test_of_all_that_may_go_most_goes() -> None:
+    """A third of the text and half of the lines that say nothing."""
+    outputs = {name: read(name) for name in NAMES}
+    texts = {name: sent(name, "standard") for name in NAMES}
+    may_go = sum(len(output.may_go) for output in outputs.values())
+    gone = sum(len(missing(texts[name], output.may_go)) for name, output in outputs.items())
+    assert gone > 0.5 * may_go
+    assert sum(map(len, texts.values())) < 0.7 * sum(len(output.text) for output in outputs.values())

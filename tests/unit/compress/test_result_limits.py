@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from penumbra.compress import facts
+from penumbra.compress import facts, stage
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import excerpt
+from support import examples
+from support.hostile_texts import HOSTILE, MCP, SHELL
+from support.hostile_texts import shorten as shorten_hostile
 from support.results import PREFIX, shortened
+from support.work_counts import lines
 
 WORDS = [
-    "sail",
-    "mast",
-    "wind",
-    "cloth",
-    "lift",
-    "drag",
-    "keel",
-    "rope",
-    "knot",
-    "hull",
-    "bow",
-    "stern",
-    "tide",
-]
+    "sail", "mast", "wind", "cloth", "lift", "drag", "keel", "rope", "knot", "hull", "bow", "stern", "tide",
+]  # fmt: skip
 
 
 def words(seed: int, count: int = 12) -> str:
@@ -165,8 +159,8 @@ def test_a_text_that_its_account_would_shorten_by_less_than_a_seventh_stays_whol
     policy = Policy(lossy=True, overhead=PREFIX)
     whole: list[int] = []
     chance = random.Random(1)
-    for lines in range(60, 300, 4):
-        text = "\n".join(f"{chance.getrandbits(180):x}" for _ in range(lines))
+    for count in range(60, 300, 4):
+        text = "\n".join(f"{chance.getrandbits(180):x}" for _ in range(count))
         shown = shorten(ToolOutput(text, "Bash", {"command": "./x"}, "c1"), policy, Redacted, str).text
         if " in part; " not in shown:
             whole.append(size(shown))
@@ -183,12 +177,84 @@ def test_what_may_be_asked_for_in_any_part_is_told_in_part_only_where_that_halve
 ) -> None:
     chance = random.Random(2)
     told: list[int] = []
-    for lines in range(40, 420, 20):
-        body = "".join(f"+{chance.getrandbits(180):x}\n" for _ in range(lines))
-        text = f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n" if tool == "Bash" else ""
+    for count in range(40, 420, 20):
+        body = "".join(f"+{chance.getrandbits(180):x}\n" for _ in range(count))
+        text = f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{count} @@\n" if tool == "Bash" else ""
         output = ToolOutput(text + body, tool, arguments, "c1")
         shown = shorten(output, Policy(lossy=True, overhead=PREFIX), Redacted, str).text
         if " in part; " in shown:
             told.append(len(text + body))
             assert 2 * size(shown) <= size(text + body)
     assert 9_000 < min(told) < 12_000
+
+
+LIMITED = """
+import resource, sys
+from support.hostile_texts import HOSTILE, shorten
+resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
+for name in sys.argv[2:]:
+    call, text = HOSTILE[name]
+    shorten(text(int(sys.argv[1])), call)
+# Unlike ru_maxrss, this does not begin with what the parent process had.
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def test_memory_grows_with_the_text_and_not_faster() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, "100000", *examples.some(list(HOSTILE))],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    # In KB: an interpreter with all rules has 80 MB, and no text took more than 200 bytes for each of its own.
+    assert int(ran.stdout) < 200_000
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
+    call, text = HOSTILE[name]
+    few, many = (lines(shorten_hostile, text(length), call) for length in (12_000, 48_000))
+    assert many <= 5 * few + 20_000
+
+
+def test_a_text_of_too_many_lines_is_not_looked_at_line_by_line() -> None:
+    text = "\n" * (stage.MOST_LINES // 2) + "error: here\n" + "\n" * stage.MOST_LINES
+    found = shorten_hostile(text, SHELL, mode=Mode.STANDARD)
+    assert found.stages == ("excerpt",)
+    assert {"fold_repeated", "command_family", "whitespace"} <= set(found.skipped)
+    assert "error: here" in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "stopped"),
+    [
+        ("nothing but errors", "excerpt"),
+        ("cells in a row", "web_page"),
+        ("newlines", "fold_repeated"),
+        ("like rows", "json_table"),
+    ],
+)
+def test_a_stage_that_overruns_gives_up(name: str, stopped: str) -> None:
+    texts = {
+        "newlines": (SHELL, "same\n" * 90_000),
+        "like rows": (MCP, "[" + ",".join(['{"a":1,"b":2}'] * 20_000) + "]"),
+    }
+    call, text = texts[name] if name in texts else (HOSTILE[name][0], HOSTILE[name][1](150_000))
+    running: list[str] = []
+    asked = {"outside": 0}
+
+    def is_late() -> bool:
+        caller = sys._getframe(1).f_code.co_name
+        if caller == "check":
+            running.append("in a stage")
+            return True
+        asked["outside"] += 1
+        return False
+
+    found = shorten_hostile(text, call, is_late, Mode.STANDARD)
+    assert running
+    assert stopped in found.skipped
+    assert stopped not in found.stages

@@ -10,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
-from penumbra.compress.stages import binary, encoded_data, folding, tables, traces, whitespace
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
+from penumbra.compress.stages import binary, encoded_data, folding, line_numbers, tables, traces, whitespace
 from penumbra.compress.stages.headings import Headings
 from penumbra.compress.stages.json_minify import minify
+from penumbra.compress.stages.line_numbers import LEGEND, restore, split, thin, unpad
 from penumbra.compress.stages.truncate import truncate
 from support.examples import examples
+from support.results import shortened
 
 anything = st.text(st.characters(), max_size=200)
 
@@ -355,3 +359,240 @@ def test_frames_of_rust_without_their_places_are_folded(called: str, end: str) -
         "   [6 lines of library frames left out]",
         "   7: shop::main",
     ]
+
+
+def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:
+    numbers = (
+        f"{line_numbers.prefix(first + i, separator):>{width + len(separator)}}" for i in range(len(lines))
+    )
+    return "\n".join(map(str.__add__, numbers, lines))
+
+
+def test_every_twentieth_and_both_ends_keep_their_numbers() -> None:
+    text = numbered([f"    code {n}" for n in range(1, 44)])
+    thinned = thin(text)
+    assert thinned is not None
+    lines = thinned.split("\n")
+    assert lines[0] == LEGEND
+    assert lines[1] == "1→    code 1"
+    assert lines[2] == "    code 2"
+    assert lines[20] == "20→    code 20"
+    assert lines[43] == "43→    code 43"
+    assert sum("→" in line for line in lines) == 4
+
+
+def test_behind_a_bare_colon_every_blank_is_of_the_code() -> None:
+    code = ["    {", "        return x", "", "}", *["    y"] * 20]
+    window = "[File: /src/a.c (90 lines total)]\n" + numbered(code, 36, ":", 0) + "\n(31 more lines below)"
+    thinned = thin(window)
+    assert thinned is not None
+    assert thinned.split("\n")[2:7] == ["36:     {", "        return x", "", "}", "40:     y"]
+    assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
+
+
+def test_behind_a_bare_colon_all_of_the_code_may_be_indented() -> None:
+    for code in (
+        ["    {", "        return x", "", "    }"] * 5,
+        ["    y", "      z"] * 10,
+        ["  y", "", "    z"] * 8,
+    ):
+        window = "(35 more lines above)\n" + numbered(code, 36, ":", 0) + "\n(31 more lines below)"
+        thinned = thin(window)
+        assert thinned is not None
+        assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
+    # One blank of the reader's: in front of code that is indented, of comments, and of nothing.
+    for code in (["    {", "        return x", "", "    }"] * 5, [" * a", "", " * b"] * 8):
+        text = numbered(code, 36, ": ", 0)
+        assert split(text)[1] == code
+        assert split(text.replace(": \n", ":\n"))[1][0] == code[0]
+    assert split(numbered(["   y", "", "   z"] * 8, 36, ": ", 0))[1] == ["   y", "", "   z"] * 8
+
+
+def test_stripped_empty_lines_are_no_bare_colons() -> None:
+    text = numbered(["", "", *["a"] * 20], 1, ": ", 0).replace(": \n", ":\n")
+    assert line_numbers.separator_of(text.split("\n")) == ": "
+
+
+def test_text_around_the_code_does_not_join_it() -> None:
+    text = "<file>\n" + numbered(["a"] * 12, 7) + "\n</file>\nmore"
+    thinned = thin(text)
+    assert thinned is not None
+    assert thinned.endswith("18→a\n</file>\nmore")
+    assert restore(thinned) == "<file>\n" + numbered(["a"] * 12, 7, width=0) + "\n</file>\nmore"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no numbers\n" * 20,
+        "\n".join(f"{n}: x" for n in range(1, 6)),
+        numbered([f"{n}→inner" for n in range(20)]),
+        "\n".join(f"{n * 7}: hit" for n in range(30)),
+        "12:30: tick\n12:31: tock\n" * 9,
+    ],
+)
+def test_numbers_left_alone(text: str) -> None:
+    assert thin(text) is None
+
+
+def test_grep_hits_with_numbers_are_not_a_file() -> None:
+    assert thin("\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000))) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "kept"), [("L{}: {}", "L{}: {}"), ("{:>4} | {}", "{}| {}"), ("{} | {}", "{}| {}")]
+)
+def test_numbers_behind_a_letter_or_in_front_of_a_bar_with_blanks(row: str, kept: str) -> None:
+    code = [f"    code {n} | 7" for n in range(1, 44)]
+    text = "\n".join(row.format(n, line) for n, line in enumerate(code, 1))
+    thinned = thin(text)
+    assert thinned is not None
+    lines = thinned.split("\n")
+    assert (lines[1], lines[2], lines[20]) == (kept.format(1, code[0]), code[1], kept.format(20, code[19]))
+    assert split(text) == ([*range(1, 44)], code)
+    assert split(thinned)[1][1:] == code
+    assert split(restore(thinned)) == split(text)
+    assert thin(thinned) is None
+
+
+def test_ids_of_a_table_are_no_line_numbers() -> None:
+    rows = "\n".join(f" {n:>2} | ann{n}" for n in range(1, 40))
+    assert thin(f" id | name\n----+------\n{rows}\n(39 rows)") is None
+
+
+def test_thinned_text_is_not_thinned_again() -> None:
+    thinned = thin(numbered(["x = 1"] * 40))
+    assert thinned is not None
+    assert thin(thinned) is None
+
+
+def test_unpad_keeps_every_number() -> None:
+    assert unpad(numbered(["a"] * 9) + "\nend") == numbered(["a"] * 9, width=0) + "\nend"
+    assert unpad("a\n b\n") is None
+
+
+def test_split_counts_through_thinned_text() -> None:
+    full = numbered([f"line {n}" for n in range(30)], 95)
+    thinned = thin(full)
+    assert thinned is not None
+    numbers, contents = split(thinned)
+    assert numbers == [0, *range(95, 125)]
+    assert contents[1:] == [f"line {n}" for n in range(30)]
+    assert split(full)[0] == list(range(95, 125))
+
+
+lines = st.lists(st.text(st.sampled_from("ab 12→:\t|{}"), max_size=9), min_size=8, max_size=60)
+
+
+@settings(max_examples=examples(150))
+@given(
+    lines,
+    st.integers(0, 2000),
+    st.sampled_from(["→", "\t", ": ", "| ", "L: "]),
+    st.lists(st.integers(0, 59), max_size=4),
+)
+def test_what_is_thinned_can_be_restored(
+    contents: list[str], first: int, separator: str, strangers: list[int]
+) -> None:
+    rows = numbered(contents, first, separator).split("\n")
+    for position in strangers:
+        rows.insert(position, "stranger")
+    text = "\n".join(rows)
+    thinned = thin(text)
+    if thinned is not None:
+        plain = [line_numbers.parse(row, separator) for row in rows]
+        expected = [
+            line_numbers.prefix(p.number, separator) + p.content if p else row
+            for row, p in zip(rows, plain, strict=True)
+        ]
+        assert restore(thinned) == "\n".join(expected)
+        for content in contents:
+            assert content in thinned
+
+
+CODE = [f"    total_{n} = compute({n})" for n in range(60)]
+AROUND = [f"    before_{n}()" for n in range(4)]
+
+
+def run(tool: str, arguments: dict[str, object], text: str, lossy: bool = True) -> str:
+    return shortened(text, tool, arguments, lossy=lossy).text
+
+
+def test_what_the_call_has_written_is_not_said_again() -> None:
+    echo = "\n".join(["The file a.py has been edited:", *AROUND, *CODE, *AROUND, "1 error in a.py:7"])
+    short = run("replace", {"path": "a.py", "new_string": "\n".join(CODE)}, echo)
+    expected = [
+        *("The file a.py has been edited:", *AROUND, *CODE[:6]),
+        "[48 lines: as the call has written them]",
+        *(*CODE[-6:], *AROUND, "1 error in a.py:7"),
+    ]
+    assert short.split("\n") == expected
+    assert run("replace", {"new_string": "\n".join(CODE)}, short) == short
+
+
+def test_of_a_whole_file_one_line_stays_at_each_end() -> None:
+    echo = "\n".join(["The file a.py was created:", *CODE, "1 error in a.py:7"])
+    short = run("Write", {"file_path": "a.py", "content": "\n".join(CODE)}, echo)
+    assert short.split("\n") == [
+        *("The file a.py was created:", CODE[0]),
+        "[58 lines: as the call has written them]",
+        *(CODE[-1], "1 error in a.py:7"),
+    ]
+
+
+def test_an_edited_file_is_told_by_its_name() -> None:
+    path = "/srv/app/src/reader.py"
+    for text, told in (
+        (f"The file {path} has been updated.", "The file reader.py has been updated."),
+        (f"Updated '{path}':\n1 {path} = 2", f"Updated 'reader.py':\n1 {path} = 2"),
+    ):
+        assert run("Edit", {"file_path": path}, text) == told
+    windows = "C:\\app\\src\\reader.py"
+    assert run("Write", {"file_path": windows}, f"Created: {windows}") == "Created: reader.py"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: /srv/app/src/reader.py was not found",
+        "The file /srv/app/src/reader.py.bak has been updated.",
+        "Copied /srv/app/src/reader.py over /srv/app/src/reader.py",
+        "Updated:\n/srv/app/src/reader.py",
+    ],
+)
+def test_other_paths_and_failures_stay_whole(text: str) -> None:
+    assert run("Edit", {"file_path": "/srv/app/src/reader.py"}, text) == text
+
+
+def test_numbers_in_front_make_no_difference() -> None:
+    echo = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(CODE, 31))
+    short = run("Edit", {"edits": [{"new_string": "\n".join(CODE)}]}, echo)
+    assert "[48 lines: as the call has written them]" in short
+    assert CODE[53] not in short
+    assert all(line in short for line in (*CODE[:6], *CODE[54:]))
+
+
+def test_other_code_and_other_tools_stay() -> None:
+    echo = "\n".join(["edited:", *CODE])
+    other = "\n".join(line.replace("total", "sum") for line in CODE)
+    assert run("Edit", {"new_string": other}, echo) == echo
+    assert run("Read", {"note": "\n".join(CODE)}, echo) == echo
+    assert run("Edit", {"new_string": "\n".join(CODE)}, echo, lossy=False) == echo
+
+
+def test_old_text_is_not_what_the_call_has_written() -> None:
+    code = "\n".join(CODE)
+    echo = f"not found, nothing was edited:\n{code}"
+    for old in ({"old_string": code, "new_string": "x"}, {"edits": [{"old_str": code}]}, {"path": code}):
+        assert run("Edit", old, echo) == echo
+    patch = "*** Update File: a.py\n@@\n" + "\n".join(f"-{line}" for line in CODE)
+    output = ToolOutput(text=echo, tool="apply_patch", arguments=patch)
+    assert shorten(output, Policy(lossy=True), Redacted, lambda text: "").text == echo
+
+
+def test_something_is_said_to_be_missing() -> None:
+    echo = "\n".join(["edited:", *CODE])
+    output = ToolOutput(text=echo, tool="Write", arguments={"content": "\n".join(CODE)})
+    made = shorten(output, Policy(lossy=True), Redacted, lambda text: "")
+    assert made.loss is Loss.LOSSY
+    assert made.stages == ("own_code",)

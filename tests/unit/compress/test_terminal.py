@@ -45,16 +45,10 @@ def test_shown(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "plain\ttext\n",
-        "crlf\r\nlines\r\n",
-        "form\x0cfeed",
-        "nul\x00separated\x00names\x00",
-        "mojibake â\x80\x9b quote é\x9b",
-        "next line \x85 here",
-        r"literal \x1b[31m in source",
-        "",
+        "plain\ttext\n", "crlf\r\nlines\r\n", "form\x0cfeed", "nul\x00separated\x00names\x00",
+        "mojibake â\x80\x9b quote é\x9b", "next line \x85 here", r"literal \x1b[31m in source", "",
     ],
-)
+)  # fmt: skip
 def test_nothing_to_show_is_the_same_object(text: str) -> None:
     assert render(text) is text
 
