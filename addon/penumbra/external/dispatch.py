@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import re
 import time
 from collections import Counter
@@ -18,6 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
+
+from cachetools import LRUCache
 
 from penumbra import errors
 from penumbra.compress import token_estimate
@@ -32,81 +35,30 @@ from penumbra.store.records import Compressed
 Clock = Callable[[], float]
 
 
-class Limits:
-    """`places` for calls at once; a bucket of `burst` calls that fills by `rate` a second."""
-
-    def __init__(
-        self, concurrency: int = 10, rate: float = 20.0, burst: int = 20, clock: Clock = time.monotonic
-    ) -> None:
-        self.places = asyncio.Semaphore(concurrency)
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._level = float(burst)
-        self._filled = clock()
-
-    async def token(self) -> None:
-        """Wait until the call may be made; to be asked for in a place."""
-        now = self._clock()
-        self._level = min(self._burst, self._level + (now - self._filled) * self._rate)
-        self._filled = now
-        # Taken at once, so that later calls wait the longer and no wake-up is needed.
-        self._level -= 1
-        if self._level < 0:
-            try:
-                await asyncio.sleep(-self._level / self._rate)
-            except asyncio.CancelledError:
-                self._level += 1
-                raise
-
-
 @dataclass(slots=True)
 class Breaker:
-    """Opens after `limit` failures in a row for `pause` seconds; then one call tries, and the rest waits
-    for its outcome: another failure opens the breaker again.
-
-    An admission names the period in which its call began: a stretch of being closed, or one trial. The
-    outcome of a call from an earlier period says nothing of the service as it is now, and changes nothing.
+    """Lets no call to a service through for `pause` seconds after `limit` failures in a row. The next failure
+    begins another pause; a response ends the row.
     """
 
     limit: int = 5
     pause: float = 30.0
     clock: Clock = time.monotonic
-    times: int = 0
-    """Number of times that it has opened."""
     _failures: int = 0
-    _opened: float | None = None
-    _period: int = 0
-    _trying: bool = False
+    _until: float = -math.inf
 
-    def admit(self) -> int | None:
-        """An admission, with which the call's outcome is reported; None: no call may be made now."""
-        if self._opened is not None:
-            if self._trying or self.clock() - self._opened < self.pause:
-                return None
-            self._trying = True
-            self._period += 1
-        return self._period
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls are held back now."""
+        return self.clock() < self._until
 
-    def succeeded(self, admission: int) -> None:
-        """A call got its response."""
-        if admission == self._period:
-            self._failures, self._opened, self._trying = 0, None, False
+    def succeeded(self) -> None:
+        self._failures = 0
 
-    def failed(self, admission: int) -> None:
-        """A call failed by the service's fault."""
-        if admission != self._period:
-            return
+    def failed(self) -> None:
         self._failures += 1
-        if self._trying or self._failures >= self.limit:
-            self._opened, self._trying = self.clock(), False
-            self._period += 1
-            self.times += 1
-
-    def abandoned(self, admission: int) -> None:
-        """A call ended without a word on the service."""
-        if admission == self._period:
-            self._trying = False
+        if self._failures >= self.limit:
+            self._until = self.clock() + self.pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,20 +213,24 @@ class _Flight:
     waiters: int = 0
 
 
-@dataclass(slots=True)
 class Shared:
-    """State that all dispatchers of a process share."""
+    """State that all dispatchers of a process share: the breakers of services, and places for calls.
 
-    limits: Limits = field(default_factory=Limits)
-    breakers: dict[bytes, Breaker] = field(default_factory=dict)
+    A call holds its place for `seconds` at least, which bounds the calls in a second as well as those at once:
+    20 and 10 unless told otherwise.
+    """
+
+    def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
+        self.places = asyncio.Semaphore(places)
+        self.seconds = seconds
+        self._breakers: LRUCache[bytes, Breaker] = LRUCache(_MOST_BREAKERS)
 
     def breaker(self, strategy: Strategy, task: Task) -> Breaker:
-        """The breaker of a service; a client's own credential may fail without the others'."""
+        """Return the breaker of a service; a client's own credential may fail without the others'."""
         owner = task.credential.owner if task.credential else b""
         name = hashlib.blake2b(f"{strategy.name} {strategy.identity}".encode() + owner, digest_size=16)
-        while len(self.breakers) >= _MOST_BREAKERS and name.digest() not in self.breakers:
-            del self.breakers[next(iter(self.breakers))]
-        return self.breakers.setdefault(name.digest(), Breaker())
+        breaker: Breaker = self._breakers.setdefault(name.digest(), Breaker())
+        return breaker
 
 
 PROCESS = Shared()
@@ -392,27 +348,26 @@ class Dispatcher:
             del self._flights[name]
 
     async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Response:
-        breaker, limits = self._shared.breaker(strategy, task), self._shared.limits
-        async with limits.places:
-            # Asked for in the place, so that a queue before a service that is down empties at once.
-            if (admission := breaker.admit()) is None:
+        breaker, shared = self._shared.breaker(strategy, task), self._shared
+        await shared.places.acquire()
+        loop = asyncio.get_running_loop()
+        release = loop.time()
+        try:
+            # Asked in the place, so that a queue for a service that is down empties at once.
+            if breaker.is_open:
                 raise NoResponse("breaker open")
-            try:
-                await limits.token()
-                if flight.waiters == 0:
-                    raise NoResponse("nobody waits")
-                self.metrics.calls += 1
-                response = await strategy.shorten(task)
-            except NoResponse as failure:
-                (breaker.failed if failure.kind in _TELLING else breaker.abandoned)(admission)
-                raise
-            except asyncio.CancelledError:
-                breaker.abandoned(admission)
-                raise
-            except Exception:
-                breaker.failed(admission)
-                raise
-            breaker.succeeded(admission)
+            if flight.waiters == 0:
+                raise NoResponse("nobody waits")
+            release += shared.seconds
+            self.metrics.calls += 1
+            response = await strategy.shorten(task)
+        except Exception as failure:
+            if not isinstance(failure, NoResponse) or failure.kind in _TELLING:
+                breaker.failed()
+            raise
+        finally:
+            loop.call_at(release, shared.places.release)
+        breaker.succeeded()
         self._bill(strategy, task, response)
         return response
 
