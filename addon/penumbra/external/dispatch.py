@@ -216,8 +216,8 @@ class _Flight:
 class Shared:
     """State that all dispatchers of a process share: the breakers of services, and places for calls.
 
-    A call holds its place for `seconds` at least, which bounds the calls in a second as well as those at once:
-    20 and 10 unless told otherwise.
+    A call holds its place for `seconds` at least, which bounds the calls in a second, too: 10 at once and 20
+    a second unless told otherwise.
     """
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
