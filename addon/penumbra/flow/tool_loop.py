@@ -34,7 +34,7 @@ from penumbra.metrics.events import WriteEvent, expansion_event, recovery_event
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.redaction import RedactionError
-from penumbra.retry import portions, refusals
+from penumbra.retry import refusals
 from penumbra.retry.portions import Portions
 from penumbra.wire import content_encoding
 
@@ -118,10 +118,14 @@ class Turns:
         size = len(loop.request) + len(looped.plain or b"")
         step: Ask | Broken | Continue | Done = await beside(loop.end_turn, size)
         if isinstance(step, Ask):
-            texts = await portions.texts(looped, loop, step)
+            portions, usage = looped.portions, loop.turns[-1].usage
+            await portions.learn()
+            elsewhere = looped.prepared.threaded
+            limit = portions.limit(step, looped.provided, usage, loop.request, elsewhere=elsewhere)
+            texts = await _texts(looped, step, limit)
             step = await beside(partial(loop.answered, texts), size)
         if isinstance(step, Done) and step.sound:
-            await portions.learned(looped.portions)
+            await looped.portions.learn()
         return step
 
     async def smaller(
@@ -130,10 +134,19 @@ class Turns:
         """The request with less of what was asked for, if a continuation was refused as too large."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
-        request = await portions.smaller(looped, loop, refusal) if refusal is not None else None
-        if refusal is not None and request is not None:
-            _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
-        return request
+        if refusal is None:
+            return None
+        portions = looped.portions
+        limit = portions.less(refusal, loop.request, elsewhere=looped.prepared.threaded)
+        if limit is None or portions.ask is None:
+            return None
+        looped.provided = set(portions.provided)
+        del looped.answered[len(looped.answered) - len(portions.ask.calls) :]
+        step = loop.reanswered(await _texts(looped, portions.ask, limit))
+        if step is None:
+            return None
+        _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
+        return step.request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
         """Keep a response. The client gets its end when the next request can be understood, after a restart
@@ -220,6 +233,15 @@ class Turns:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(ended)
+
+
+async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[str]:
+    """Return the texts that answer a question, which have at most `limit` bytes together."""
+    expansions, prepared, find = looped.expansions, looped.prepared, looped.find
+    texts, answered = await expansions.texts(prepared, find, ask, looped.provided, limit)
+    looped.answered += answered
+    looped.portions.gave(texts)
+    return texts
 
 
 def _asked(answered: Answered) -> str:

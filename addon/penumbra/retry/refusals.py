@@ -1,5 +1,4 @@
-"""Reads from a response whether the request was too large and by how much, and derives what a retry must
-save.
+"""Reads why and by how much a provider refused a request, and says how much a retry must save.
 
 The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the one in the
 body to those that gateways have wrapped in it. Only these objects count, and of their messages only the
@@ -10,11 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any
+
+import msgspec
 
 from penumbra import rules
 from penumbra.conversation.context_windows import Room
@@ -34,7 +35,7 @@ _NEVER = (401, 402, 403, 404)
 
 
 class Kind(StrEnum):
-    """The exceeded bound."""
+    """A `Kind` is the bound that a request has exceeded, or the part of it that the provider refuses."""
 
     INPUT = "input"
     RESERVE = "reserve"
@@ -42,28 +43,30 @@ class Kind(StrEnum):
     FIELD = "field"
     WINDOW = "window"
     BINDING = "binding"
-    """No size: reasoning was made after another prefix."""
+    """Reasoning in the request was made after another prefix."""
     DECLARATION = "declaration"
-    """No size: a tool was declared after a message."""
+    """A tool is declared after a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused request. Numbers are tokens (input, reserve, window), bytes or characters."""
+    """A `Refusal` is a response that refuses a request. Numbers are tokens, bytes or characters, by kind."""
 
     kind: Kind
     rule: str
+    """The rule's id."""
     have: int | None = None
+    """Size of the request as the provider counts it."""
     limit: int | None = None
     over: int | None = None
-    """The excess."""
+    """By how much the request exceeds the limit."""
     leave: bool = False
-    """Left to the client."""
+    """The client deals with the refusal itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """One error object of a response."""
+    """An `ErrorObject` is the body of an error response, or an error that a gateway has wrapped in it."""
 
     message: str
     outer: str
@@ -76,26 +79,28 @@ class ErrorObject:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
+    """A `_Rule` is an entry of `refusals` in the file, whose head describes its members."""
+
     id: str
     kind: Kind
-    message: Any
-    outer: Any
-    names: frozenset[str]
-    status: frozenset[int]
-    hosts: tuple[str, ...]
-    raw: str
-    members: Mapping[str, str]
-    limit: int | None
-    """The limit where the response names none."""
-    least_tokens: int
-    empty: bool
-    leave: bool
+    message: str = ""
+    outer: str = ""
+    names: frozenset[str] = frozenset()
+    status: frozenset[int] = frozenset()
+    hosts: tuple[str, ...] = ()
+    raw: str = ""
+    members: Mapping[str, str] = field(default_factory=dict)
+    most: int | None = None
+    assumed_limit: int | None = None
+    least_tokens: int = 0
+    empty: bool = False
+    leave: bool = False
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """The refusal in a response, or in the data of one event of a stream; None if it is none.
+    """Return the refusal in a response, or in the data of one event of a stream; None if it is none.
 
-    `host`: whom the request went to. `tokens`: the estimated size of the request.
+    `host` is where the request went, `tokens` its estimated size.
     """
     if status in _NEVER or len(body) > MAX_BODY_BYTES:
         return None
@@ -122,7 +127,7 @@ def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refus
 
 
 def error_objects(body: bytes) -> Iterator[ErrorObject]:
-    """Error objects of a response, the outermost first; none without an error."""
+    """Yield the error objects of a response, the outermost first."""
     try:
         value = decode(body)
     except NotJson:
@@ -160,7 +165,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """True if an object is an error without a wrapper; responses of a model have other members."""
+    """Return whether an object is itself an error; responses of a model have other members."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )
@@ -183,10 +188,8 @@ def _error(error: Mapping[str, Any]) -> ErrorObject:
 
 
 def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject]:
-    """The error objects in a message that is JSON, or Python's way of writing bytes of JSON.
-
-    `plain`: words alone are an error's message too.
-    """
+    """Yield the error objects in a message that is JSON, or a Python literal of bytes of JSON; with `plain`,
+    any other text is the message of one."""
     text = text[:MAX_BODY_BYTES].strip()
     if text[:2] in ("b'", 'b"'):
         try:
@@ -204,7 +207,7 @@ def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject
 
 
 def _peeled(message: str) -> str:
-    """A message without prefixes of gateways."""
+    """Return a message without the prefixes that gateways put before it."""
     for _ in range(_DEPTH):
         match = _prefixes().match(message)
         if match is None or match.end() == 0:
@@ -215,12 +218,12 @@ def _peeled(message: str) -> str:
 
 def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     named = bool(rule.names & error.names)
-    match = rule.message.match(error.message) if rule.message else None
+    match = _pattern(rule.message).match(error.message) if rule.message else None
     if rule.message and rule.names:
         # Where a rule has both, a name that is only a number needs the words as well.
         matched = named and match is not None
     elif rule.outer:
-        matched = rule.outer.match(error.outer) is not None
+        matched = _pattern(rule.outer).match(error.outer) is not None
     elif rule.raw:
         matched = error.raw == rule.raw
     else:
@@ -228,7 +231,8 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     if not matched:
         return None
     groups = {name: value for name, value in (match.groupdict() if match else {}).items() if value}
-    numbers = {} if rule.limit is None else {"limit": rule.limit}
+    limit = rule.most or rule.assumed_limit
+    numbers = {} if limit is None else {"limit": limit}
     numbers |= {name: int(value) for name, value in groups.items() if len(value) <= 12}
     for name, member in rule.members.items():
         if isinstance(error.members.get(member), int):
@@ -256,52 +260,36 @@ table = partial(rules.table, "refusals.yaml")
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    return tuple(
-        _Rule(
-            id=entry["id"],
-            kind=Kind(entry["kind"]),
-            message=_compiled(entry.get("message")),
-            outer=_compiled(entry.get("outer")),
-            names=frozenset(entry.get("names", ())),
-            status=frozenset(entry.get("status", ())),
-            hosts=tuple(entry.get("hosts", ())),
-            raw=entry.get("raw", ""),
-            members=entry.get("members", {}),
-            limit=entry.get("most", entry.get("assumed_limit")),
-            least_tokens=entry.get("least_tokens", 0),
-            empty=entry.get("empty", False),
-            leave=entry.get("leave", False),
-        )
-        for entry in table()["refusals"]
-    )
-
-
-def _compiled(pattern: str | None) -> Any:
-    return LinearText(pattern) if pattern else None
+    return tuple(msgspec.convert(table()["refusals"], list[_Rule]))
 
 
 @cache
-def _prefixes() -> Any:
+def _pattern(source: str) -> LinearText:
+    return LinearText(source)
+
+
+@cache
+def _prefixes() -> LinearText:
     return LinearText("(?:" + "|".join(table()["prefixes"]) + ")")
 
 
 @cache
-def _deny() -> Any:
+def _deny() -> LinearText:
     return LinearText("(?i)(?:" + "|".join(entry["message"] for entry in table()["deny"]) + ")")
 
 
 RESENDS = 2
 _SHARES = (0.35, 0.65)
-"""Shares of the results that must go, for refusals without numbers, by resend."""
+"""The part of a request that each resend leaves out, after refusals without numbers."""
 _FIELD = 100_000
 """Characters of a text that stay where the provider names no limit."""
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """The savings that a refusal asks for; None if shortening can't answer it.
+    """Return the savings that a refusal asks for, or None if shortening does not help.
 
-    `estimated`: tokens and `sent`: bytes of the request that was refused; `resend` counts from 0.
-    `elsewhere`: its history is at the provider, and counts with it.
+    The refused request has `estimated` tokens and `sent` bytes; `resend` counts from 0. With `elsewhere`,
+    the provider adds a history of its own to the request.
     """
     if refusal.leave or resend >= RESENDS:
         return None
@@ -313,14 +301,14 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
     if elsewhere:
-        # Shrinking this part can't compensate for the other part: enough for this request has to do.
+        # Only the new messages can shrink, and they can't make up for the history.
         over = refusal.over or int(estimated * share)
         return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:
         if refusal.limit and refusal.limit < estimated:
             return Need(tokens=max(estimated - int(refusal.limit * SLACK), int(estimated * share / 2)))
         return Need(tokens=int(estimated * share))
-    # The provider counts in its own tokens: our estimate of the same text is the measure.
+    # The provider counts in its own tokens, and the result is in estimated ones.
     have = refusal.have or max(estimated, refusal.over + 1)
     limit = refusal.limit or have - refusal.over
     wanted = have - int(limit * (SLACK - 0.1 * resend))
@@ -328,16 +316,16 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 
 
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """Limits for later requests of the conversation.
+    """Return the limits that a refusal teaches for later requests of the conversation.
 
-    `estimated`: tokens of the refused body, 0 where that is not all of what counts.
+    `estimated`: tokens of the refused body, or 0 where the provider counts more than the body.
     """
     if refusal.kind is Kind.FIELD:
         return LearnedLimits(most=refusal.limit or 0)
     if refusal.kind is Kind.BYTES:
         return LearnedLimits(bytes=refusal.limit or 0)
     if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
-        # Without numbers, or with some that can't be what the request was refused for.
+        # The refusal has no numbers, or numbers that are no reason to refuse the request.
         return LearnedLimits()
     if refusal.kind is Kind.RESERVE:
         return LearnedLimits(window=refusal.limit)
@@ -350,7 +338,7 @@ def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
 
 
 def room_after(room: Room, refusal: Refusal) -> Room:
-    """Limits after one more refusal."""
+    """Return the room of a conversation after one more refusal."""
     if not refusal.limit:
         return room
     if refusal.kind is Kind.BYTES:

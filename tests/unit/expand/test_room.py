@@ -12,7 +12,6 @@ from penumbra.apis.usage import flat, held
 from penumbra.conversation import context_windows
 from penumbra.conversation.context_windows import Room, Window
 from penumbra.expand.loop import Ask
-from penumbra.retry import portions
 from penumbra.retry.portions import TRIES, Portions
 from penumbra.retry.refusals import Kind, Refusal
 from penumbra.store.conversations import LearnedLimits
@@ -157,11 +156,11 @@ def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
     one = made(Room(learn=learn), "y" * 40_000)
 
     async def go() -> None:
-        await portions.learned(one)
+        await one.learn()
         assert remembered == []
         one.less(TOO_LONG, BODY, elsewhere=True)
         for _ in range(2):
-            await portions.learned(one)
+            await one.learn()
         assert remembered == [LearnedLimits(window=200_000)]
 
     asyncio.run(go())
