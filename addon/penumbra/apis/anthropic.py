@@ -7,7 +7,7 @@ Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,12 @@ from penumbra.apis.base import (
     Failure,
     Hidden,
     InjectedCall,
-    Said,
     Tool,
     Tools,
     Turn,
     Visible,
 )
-from penumbra.apis.call_arguments import Call, Made, NumberedArguments, edit_value
+from penumbra.apis.call_arguments import NumberedArguments
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
@@ -367,10 +366,6 @@ class AnthropicBlock(Block):
     _others: dict[str, Any] = field(default_factory=dict)
     _citations: list[Any] = field(default_factory=list)
 
-    @property
-    def _kind(self) -> str:
-        return str(self._start.get("type"))
-
     def start(self, value: dict[str, Any]) -> None:
         self._start = value
 
@@ -383,21 +378,8 @@ class AnthropicBlock(Block):
             elif key != "type":
                 self._others[key] = value
 
-    def said(self) -> Said:
-        if self._kind == "tool_use":
-            call_id, name, caller = (self._start.get(key) for key in ("id", "name", "caller"))
-            by_program = reads_result(caller)
-            return Said(str(call_id), str(name), self._arguments(), by_program=by_program)
-        if self._kind in SIGNATURES:
-            return Said(signature=self._text(SIGNATURES[self._kind]))
-        return Said(text=self._text("text")) if self._kind == "text" else Said()
-
-    @property
-    def may_be_cut(self) -> bool:
-        return self._kind == "text"
-
     def json(self) -> bytes:
-        if not self._start or (self._kind == "text" and not self._text("text").strip()):
+        if not self._start:
             return b""
         members = {key: value for key, value in self._start.items() if key != "input"}
         members |= self._others
@@ -407,14 +389,14 @@ class AnthropicBlock(Block):
         data = encode(members)
         if "input" not in self._start:
             return data
-        return data[:-1] + b',"input":' + object_or_empty(self._arguments()) + b"}"
+        return data[:-1] + b',"input":' + object_or_empty(self.arguments) + b"}"
 
     def _text(self, key: str) -> str:
         start = self._start.get(key)
         return (start if isinstance(start, str) else "") + "".join(self._texts.get(key, ()))
 
-    def _arguments(self) -> str:
-        """The JSON text of the input, as the model wrote it."""
+    @property
+    def arguments(self) -> str:
         return "".join(self._texts.get("partial_json", ())) or encode(self._start.get("input", {})).decode()
 
 
@@ -496,29 +478,17 @@ def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | 
 
 class AnthropicArguments(NumberedArguments):
     index = "index"
+    begins = "content_block"
+    fragment = "delta", "partial_json"
 
-    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
-        block = document.members(members.get("content_block"))
-        if document.string(block.get("type")) != "tool_use":
-            return None
-        name = document.text_of(block.get("name"))
-        # Some compatible servers give all arguments at once.
-        if "input" in block:
-            edit_value(document, block["input"], self._open(name))
-        return Call(name, arguments=self._open(name))
-
-    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        fragment = document.members(members.get("delta")).get("partial_json")
-        return fragment if fragment is not None and document.is_string(fragment) else None
-
-    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
         return document.string(members.get("type")) == "content_block_stop"
 
-    def made(self, document: Document) -> Iterator[Made]:
-        for item in document.items(document.top.get("content")):
-            block = document.members(item)
-            if document.string(block.get("type")) == "tool_use":
-                yield Made(document.text_of(block.get("name")), block.get("input"))
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        return document.items(document.top.get("content"))
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        return AnthropicFormat().block(document, block)
 
 
 RESPONSES = Responses(

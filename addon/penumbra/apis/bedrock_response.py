@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -19,9 +19,9 @@ from msgspec import Raw
 
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Said, Turn
-from penumbra.apis.bedrock import RUN_BY_PROVIDER, ConverseFormat, error
-from penumbra.apis.call_arguments import Call, Made, NumberedArguments
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
+from penumbra.apis.bedrock import ConverseFormat, error
+from penumbra.apis.call_arguments import NumberedArguments
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.prompt import Part
 from penumbra.apis.responses import Responses
@@ -63,41 +63,21 @@ class ConverseBlock(Block):
             else:
                 self.known = False
 
-    def said(self) -> Said:
-        call = self._call()
-        signature = self._text("reasoning signature") or self._redacted() if self._is_reasoning() else None
-        if not call or call.get("type") == RUN_BY_PROVIDER:
-            return Said(text=self._text("text"), signature=signature)
-        id_, name = (str(call.get(key, "")) for key in ("toolUseId", "name"))
-        return Said(id_, name, self._arguments(), self._text("text"), signature)
-
-    @property
-    def may_be_cut(self) -> bool:
-        said = self.said()
-        return said.call is None and said.signature is None
-
     def json(self) -> bytes:
         if call := self._call():
-            return (
-                b'{"toolUse":' + encode(call)[:-1] + b',"input":' + object_or_empty(self._arguments()) + b"}}"
-            )
+            return b'{"toolUse":' + encode(call)[:-1] + b',"input":' + object_or_empty(self.arguments) + b"}}"
         if "toolResult" in self._start:
-            return encode(
-                {"toolResult": {**self._start["toolResult"], "content": self._lists.get("content", [])}}
-            )
+            result = {**self._start["toolResult"], "content": self._lists.get("content", [])}
+            return encode({"toolResult": result})
         if any(name.startswith("reasoning") for name in self._texts):
             return encode({"reasoningContent": self._reasoning()})
-        if not (text := self._text("text")).strip():
-            return b""
-        if citations := self._lists.get("citations"):
+        text, citations = self._text("text"), self._lists.get("citations")
+        if text.strip() and citations:
             return encode({"citationsContent": {"content": [{"text": text}], "citations": citations}})
         return encode({"text": text})
 
-    def _is_reasoning(self) -> bool:
-        return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
-
-    def _arguments(self) -> str:
-        """The JSON text of a call's input, as the model wrote it."""
+    @property
+    def arguments(self) -> str:
         return self._text("input") or "{}"
 
     def _call(self) -> dict[str, Any]:
@@ -184,8 +164,7 @@ class ConverseTurns(BlockTurns):
         return exception(failure, self.injected_tool)
 
     def content(self, document: Document) -> Raw | None:
-        output = document.top.get("output")
-        return document.members(document.members(output).get("message")).get("content")
+        return _content(document)
 
     def parts(self, document: Document, block: Raw) -> Sequence[Part]:
         return ConverseFormat().block(document, block)
@@ -196,24 +175,23 @@ class ConverseTurns(BlockTurns):
 
 class ConverseArguments(NumberedArguments):
     index = "contentBlockIndex"
+    begins = "start"
+    fragment = "delta", "toolUse", "input"
 
-    def begun(self, document: Document, members: dict[str, Raw]) -> Call | None:
-        use = document.members(members.get("start")).get("toolUse")
-        name = document.text_of(document.members(use).get("name"))
-        return None if use is None else Call(name, arguments=self._open(name))
-
-    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        fragment = document.members(document.members(members.get("delta")).get("toolUse")).get("input")
-        return fragment if fragment is not None and document.is_string(fragment) else None
-
-    def ends(self, document: Document, members: dict[str, Raw], call: Call | None) -> bool:
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
         return "start" not in members and "delta" not in members
 
-    def made(self, document: Document) -> Iterator[Made]:
-        output = document.members(document.top.get("output"))
-        for item in document.items(document.members(output.get("message")).get("content")):
-            use = document.members(document.members(item).get("toolUse"))
-            yield Made(document.text_of(use.get("name")), use.get("input"))
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        return document.items(_content(document))
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        return ConverseFormat().block(document, block)
+
+
+def _content(document: Document) -> Raw | None:
+    """Return the array of blocks of a response that is one document."""
+    output = document.members(document.top.get("output"))
+    return document.members(output.get("message")).get("content")
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:

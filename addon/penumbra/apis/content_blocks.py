@@ -1,20 +1,20 @@
-"""Responses that are lists of content blocks: Anthropic's, and Bedrock's Converse.
+"""Responses that are lists of content blocks: Anthropic's, and those of Bedrock's Converse.
 
-A stream numbers the blocks; those of the injected tool are taken out and the rest is numbered anew. The
-end of a turn is held back as soon as a call of the injected tool was seen.
+A stream numbers the blocks; those of the injected tool are taken out and the others are numbered anew. The
+end of a turn is held back as soon as a call of the injected tool was seen. A block is read as in a request.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Said, Turn
+from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Turn
 from penumbra.apis.prompt import Kind, Part
 from penumbra.apis.turns import Framing, Turns
 from penumbra.wire.document import Document
@@ -36,28 +36,41 @@ class EventKind(Enum):
 
 
 class Block(ABC):
-    """A content block, put together from its events."""
+    """A content block of a stream, put together from its events."""
 
     @abstractmethod
     def start(self, value: dict[str, Any]) -> None:
-        """Takes in the block's first event, if there is one."""
+        """Take the block's first event, if there is one."""
 
     @abstractmethod
     def add(self, delta: dict[str, Any]) -> None:
-        """Takes in one piece of the block."""
-
-    @abstractmethod
-    def said(self) -> Said:
-        """The block as far as it has arrived."""
-
-    @property
-    @abstractmethod
-    def may_be_cut(self) -> bool:
-        """True if the beginning of the block is of use alone."""
+        """Take one piece of the block."""
 
     @abstractmethod
     def json(self) -> bytes:
-        """The block as a request would carry it; empty if the API would not take it back."""
+        """Return the block as a request would carry it; empty if it can't be put together."""
+
+    @property
+    @abstractmethod
+    def arguments(self) -> str:
+        """The arguments of a call, as the model wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of one block."""
+
+    source: bytes
+    """The block as a request would carry it, JSON."""
+    call: MadeCall | None = None
+    """A call that the client answers, or one of the injected tool."""
+    text: str = ""
+    signature: str | None = None
+    """Signature of reasoning, empty if it has none; None: the block is no reasoning."""
+    is_text: bool = False
+    """The beginning of the block is of use alone."""
+    is_returnable: bool = False
+    """The API takes the block back: it refuses text blocks without any visible character."""
 
 
 @dataclass(slots=True)
@@ -80,6 +93,7 @@ class BlockTurns(Turns):
     """The member that numbers blocks."""
     begins: ClassVar[str]
     """The member that has the beginning of a block."""
+    new_block: ClassVar[type[Block]]
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
@@ -91,33 +105,30 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
-        """The subject of an event; None: no block or message."""
-
-    @abstractmethod
-    def new_block(self) -> Block: ...
+        """Return the subject of an event; None: it is about no block or message."""
 
     @abstractmethod
     def note(self, event: Event, document: Document) -> None:
-        """Keep what the start or the end of a turn says."""
+        """Keep the figures and ids of the start or the end of a turn."""
 
     @abstractmethod
     def reason(self, document: Document) -> Raw | None:
-        """The stop reason in an event, or in a document."""
+        """Return the stop reason in an event, or in a document."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Results can be put after the turn."""
-
-    def begin_turn(self) -> None:
-        self.seen = _Turn()
+        """Return whether results can be put after the turn."""
 
     @abstractmethod
     def content(self, document: Document) -> Raw | None:
-        """The array of blocks of a document; None: it is no message."""
+        """Return the array of blocks of a document; None: it is no message."""
 
     @abstractmethod
     def parts(self, document: Document, block: Raw) -> Sequence[Part]:
-        """A block of a document, as a request has it."""
+        """Return the parts of a block."""
+
+    def begin_turn(self) -> None:
+        self.seen = _Turn()
 
     def hide_turn(self) -> None:
         self._before = self._next
@@ -151,143 +162,146 @@ class BlockTurns(Turns):
             seen.blocks[index] = self.new_block()
             # A number that begins anew names another block, hidden or not.
             seen.hidden.discard(index)
-        block = seen.blocks[index]
         seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
-        if kind is EventKind.BLOCK_BEGINS and isinstance(
-            first := document.plain(members.get(self.begins)), dict
+        if kind is EventKind.BLOCK_BEGINS:
+            self._begin(index, document, members.get(self.begins))
+        elif kind is EventKind.BLOCK_GROWS and isinstance(
+            delta := document.plain(members.get("delta")), dict
         ):
-            block.start(first)
-            said = block.said()
-            if self._is_hidden(said):
-                seen.hidden.add(index)
-            if said.call is not None:
-                self.hidden_names.note([said.call], hidden=index in seen.hidden)
-            seen.shows_calls |= said.call is not None and index not in seen.hidden
-        if kind is EventKind.BLOCK_GROWS and isinstance(delta := document.plain(members.get("delta")), dict):
-            block.add(delta)
+            seen.blocks[index].add(delta)
         if index in seen.hidden:
             return ()
-        shown = self._before + index - sum([hidden < index for hidden in seen.hidden])
+        shown = self._before + index
+        if seen.hidden:
+            shown -= sum([hidden < index for hidden in seen.hidden])
         self._next = max(self._next, shown + 1)
         if shown != index:
             document.replace(members[self.index], shown)
         return (event,)
 
+    def _begin(self, index: int, document: Document, begun: Raw | None) -> None:
+        if begun is None or not isinstance(first := document.plain(begun), dict):
+            return
+        self.seen.blocks[index].start(first)
+        if (call := self._read(document, begun).call) is None:
+            return
+        is_hidden = call.name == self.injected_tool
+        self.hidden_names.note([call.id], hidden=is_hidden)
+        if is_hidden:
+            self.seen.hidden.add(index)
+        self.seen.shows_calls |= not is_hidden
+
     def put_right(self, event: Event) -> None:
         assert event.document is not None
-        reason = self.reason(event.document)
         if self.seen.hidden and not self.seen.shows_calls:
-            end_turn(event.document, reason)
+            end_turn(event.document, self.reason(event.document))
         self.usage.add(event.document, event.document.root, self.hidden_usage, self.metrics)
 
     def turn(self) -> Turn:
-        blocks = self.seen.blocks
-        sources = {index: blocks[index].json() for index in sorted(blocks)}
-        kept = [index for index, source in sources.items() if source]
-        if not self.finished:
-            kept = self._complete(kept)
-        said = {index: blocks[index].said() for index in sources}
-        sent = kept if not self.finished else list(said)
-        return self._turn(
-            [sources[index] for index in kept], [*said.values()], [said[index] for index in sent]
-        )
+        contents = {index: self._put_together(block) for index, block in sorted(self.seen.blocks.items())}
+        kept = [index for index, content in contents.items() if content.is_returnable]
+        if self.finished:
+            return self._turn([contents[index] for index in kept], contents.values(), contents.values())
+        sent = [contents[index] for index in self._complete(kept, contents)]
+        return self._turn(sent, contents.values(), sent)
 
-    def _turn(self, sources: Sequence[bytes], said: Sequence[Said], sent: Sequence[Said]) -> Turn:
-        """A turn of these blocks, of which those in `sources` may be returned, and the calls in `sent` are
-        the client's to answer."""
-        hidden = [one for one in said if self._is_hidden(one)]
-        calls = [one for one in said if one.call is not None and not self._is_hidden(one)]
+    def _put_together(self, block: Block) -> Content:
+        if not (source := block.json()):
+            return Content(b"")
+        content = self._read(document := Document(source), document.root)
+        if content.call is None:
+            return content
+        return replace(content, call=replace(content.call, arguments=block.arguments))
+
+    def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
+        """Return a turn. `kept`: the blocks that may be returned; `sent`: those with calls that the client
+        answers."""
+        made = [one.call for one in all_ if one.call is not None]
+        sources = [one.source for one in kept]
+        real = [one.call for one in sent if one.call is not None and not self._is_hidden(one)]
         return Turn(
-            message=message(sources),
-            injected=tuple(InjectedCall(one.call or "", one.arguments) for one in hidden),
-            real_calls=tuple(one.call for one in sent if one.call is not None and not self._is_hidden(one)),
-            text="".join([one.text for one in said]),
-            signatures=tuple(one.signature for one in said if one.signature),
+            message=b'{"role":"assistant","content":[' + b",".join(sources) + b"]}" if sources else None,
+            injected=tuple([InjectedCall(c.id, c.arguments) for c in made if c.name == self.injected_tool]),
+            real_calls=tuple([call.id for call in real]),
+            text="".join([one.text for one in all_]),
+            signatures=tuple([one.signature for one in all_ if one.signature]),
             finished=self.finished,
             continuable=self.is_continuable(),
             response_id=self.seen.id,
-            made=tuple(MadeCall(one.call or "", one.name, one.arguments, one.by_program) for one in calls),
+            made=tuple([call for call in made if call.name != self.injected_tool]),
             diagnosis=self.seen.diagnosis,
         )
 
-    def _is_hidden(self, said: Said) -> bool:
-        """The block is a call of the injected tool."""
-        return said.call is not None and said.name == self.injected_tool
+    def _is_hidden(self, content: Content) -> bool:
+        """Return whether a block is a call of the injected tool."""
+        return content.call is not None and content.call.name == self.injected_tool
 
-    def _complete(self, indexes: list[int]) -> list[int]:
-        """Blocks of a broken-off message that can be sent: of unfinished ones only text, no unanswered call,
-        and no reasoning at the end."""
+    def _complete(self, indexes: Iterable[int], contents: dict[int, Content]) -> list[int]:
+        """Return the blocks of a broken-off message that can be sent: of unfinished ones only text, no
+        unanswered call, and no reasoning at the end."""
         seen = self.seen
         kept = [
             index
             for index in indexes
-            if index not in seen.hidden and (index != seen.open or seen.blocks[index].may_be_cut)
+            if index not in seen.hidden and (index != seen.open or contents[index].is_text)
         ]
-        while kept and seen.blocks[kept[-1]].said().signature is not None:
+        while kept and contents[kept[-1]].signature is not None:
             kept.pop()
         return kept
+
+    def _read(self, document: Document, value: Raw) -> Content:
+        """Return the content of a block."""
+        source, parts = document.source(value), self.parts(document, value)
+        shown = document.string(document.members(value).get("text"))
+        is_returnable = shown is None or bool(shown.strip())
+        for part in parts:
+            if part.kind is Kind.CALL and part.counts:
+                given = document.source(part.arguments).decode() if part.arguments is not None else ""
+                call = MadeCall(part.id, part.name, given, part.by_program)
+                return Content(source, call, is_returnable=is_returnable)
+        texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
+        return Content(
+            source,
+            text="".join([document.text_of(text) for text in texts]),
+            signature=next((part.signature for part in parts if part.kind is Kind.REASONING), None),
+            is_text=bool(parts) and all(part.kind in (Kind.TEXT, Kind.OTHER) for part in parts),
+            is_returnable=is_returnable,
+        )
 
     # Documents
 
     def read_whole(self, document: Document) -> Turn:
-        blocks = self._blocks(document)
-        said = [one for _, one in blocks]
+        contents = self._contents(document)
         self.finished, self.seen.stop_reason = True, document.text_of(self.reason(document))
-        sources = [document.source(item) for item, _ in blocks if is_returnable(document, item)]
-        return self._turn(sources, said, said)
+        return self._turn([one for one in contents if one.is_returnable], contents, contents)
 
     def keep(self, document: Document) -> None:
         self._shown += self._visible(document)
 
     def put_together(self, document: Document) -> None:
-        content = self.content(document)
-        if content is None:
+        if (content := self.content(document)) is None:
             return
-        calls = [said for _, said in self._blocks(document) if said.call is not None]
+        calls = [one for one in self._contents(document) if one.call is not None]
         document.rewrite(content, b"[" + b",".join([*self._shown, *self._visible(document)]) + b"]")
         if calls and all(map(self._is_hidden, calls)):
             end_turn(document, self.reason(document))
 
-    def _blocks(self, document: Document) -> list[tuple[Raw, Said]]:
-        return [
-            (item, _said(document, self.parts(document, item)))
-            for item in document.items(self.content(document))
-        ]
+    def _contents(self, document: Document) -> list[Content]:
+        return [self._read(document, item) for item in document.items(self.content(document))]
 
     def _visible(self, document: Document) -> list[bytes]:
-        return [document.source(item) for item, said in self._blocks(document) if not self._is_hidden(said)]
-
-
-def _said(document: Document, parts: Sequence[Part]) -> Said:
-    """Return a block by its parts."""
-    for part in parts:
-        if part.kind is Kind.CALL and part.counts:
-            given = document.source(part.arguments).decode() if part.arguments is not None else ""
-            return Said(part.id, part.name, given, by_program=part.by_program)
-    texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
-    signature = next((part.signature for part in parts if part.kind is Kind.REASONING), None)
-    return Said(text="".join(document.text_of(text) for text in texts), signature=signature)
+        return [one.source for one in self._contents(document) if not self._is_hidden(one)]
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:
-    """The turn does not end in calls for the client, so its stop reason must not say so."""
+    """Change a stop reason that speaks of calls, for a turn that ends in no calls for the client."""
     if reason is not None and document.string(reason) == _CALLS:
         document.replace(reason, _NO_CALLS)
 
 
-def is_returnable(document: Document, block: Raw) -> bool:
-    """The APIs refuse text blocks without any visible character."""
-    text = document.string(document.members(block).get("text"))
-    return text is None or bool(text.strip())
-
-
-def message(blocks: Sequence[bytes]) -> bytes | None:
-    """An assistant message as a request would carry it."""
-    return b'{"role":"assistant","content":[' + b",".join(blocks) + b"]}" if blocks else None
-
-
 def object_or_empty(text: str) -> bytes:
-    """The text, if it is a JSON object; the APIs take nothing else as a call's input."""
+    """Return a text if it is a JSON object, else an empty object: the APIs take nothing else as a call's
+    input."""
     try:
         data = text.encode()
         return data if isinstance(decode(data), dict) else b"{}"

@@ -22,7 +22,7 @@ from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
-from penumbra.apis.call_arguments import Made, WholeArguments
+from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
@@ -156,22 +156,26 @@ class GeminiFormat(ApiFormat):
 
 def _parts(document: Document, members: Mapping[str, Raw]) -> Iterator[Part]:
     for value in document.items(members.get("parts")):
-        part = document.members(value)
-        text = part.get("text")
-        if text is not None and document.is_string(text):
-            thought = "thought" in part and document.plain(part["thought"])
-            yield Part(Kind.REASONING if thought else Kind.TEXT, value, texts=(text,))
-        if (call := member(part, "functionCall")) is not None:
-            made = document.members(call)
-            call_id, name = (document.text_of(made.get(key)) for key in ("id", "name"))
-            yield Part(Kind.CALL, call, call_id, name, made.get("args"))
-        if (response := member(part, "functionResponse")) is not None:
-            given = document.members(response)
-            call_id, name = (document.text_of(given.get(key)) for key in ("id", "name"))
-            body = given.get("response")
-            is_error = bool(document.plain(document.members(body).get("error")))
-            texts = tuple(string_values(document, body))
-            yield Part(Kind.RESULT, value, call_id, name, None, texts, body, is_error)
+        yield from _parts_of(document, value)
+
+
+def _parts_of(document: Document, value: Raw) -> Iterator[Part]:
+    part = document.members(value)
+    text = part.get("text")
+    if text is not None and document.is_string(text):
+        thought = "thought" in part and document.plain(part["thought"])
+        yield Part(Kind.REASONING if thought else Kind.TEXT, value, texts=(text,))
+    if (call := member(part, "functionCall")) is not None:
+        made = document.members(call)
+        call_id, name = (document.text_of(made.get(key)) for key in ("id", "name"))
+        yield Part(Kind.CALL, call, call_id, name, made.get("args"))
+    if (response := member(part, "functionResponse")) is not None:
+        result = document.members(response)
+        call_id, name = (document.text_of(result.get(key)) for key in ("id", "name"))
+        body = result.get("response")
+        is_error = bool(document.plain(document.members(body).get("error")))
+        texts = tuple(string_values(document, body))
+        yield Part(Kind.RESULT, value, call_id, name, None, texts, body, is_error)
 
 
 def inner(document: Document) -> dict[str, Raw]:
@@ -450,11 +454,12 @@ class GeminiTurns(PieceTurns):
         return [joined.source(item) for item in items if not is_hidden(joined, item, self.injected_tool)]
 
 
-class GeminiArguments(WholeArguments):
-    def made(self, document: Document) -> Iterator[Made]:
-        for part in parts(document):
-            call = document.members(member(document.members(part), "functionCall"))
-            yield Made(document.text_of(call.get("name")), call.get("args"))
+class GeminiArguments(CallArguments):
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        return parts(document)
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        return _parts_of(document, block)
 
 
 def _answer(document: Document) -> Raw:

@@ -8,14 +8,14 @@ API knows no keep-alive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
 
 from penumbra.apis.base import Event, Failure, InjectedCall
-from penumbra.apis.call_arguments import Made, WholeArguments
+from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, take_out_calls
 from penumbra.apis.openai_chat import ChatFormat
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
@@ -186,11 +186,12 @@ class OllamaTurns(PieceTurns):
         return self.seam.join(document.text_of(_message(document).get("content")))
 
 
-class OllamaArguments(WholeArguments):
-    def made(self, document: Document) -> Iterator[Made]:
-        for call in document.items(_message(document).get("tool_calls")):
-            function = document.members(document.members(call).get("function"))
-            yield Made(document.text_of(function.get("name")), function.get("arguments"))
+class OllamaArguments(CallArguments):
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        return document.items(_message(document).get("tool_calls"))
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        return (_call(document, block),)
 
 
 def _message(document: Document) -> dict[str, Raw]:

@@ -28,7 +28,7 @@ from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
-from penumbra.apis.call_arguments import ChatArguments
+from penumbra.apis.call_arguments import Call, CallArguments, edit_value
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
@@ -41,121 +41,126 @@ from penumbra.wire.json_values import NotJson, decode, encode
 
 _NOT_RETURNED = ("annotations", "audio", "index")
 _SET_ONCE = ("id", "type", "index")
+_SHAPES = {"function": "arguments", "custom": "input"}
+"""Kinds of calls, each with the member that has the arguments."""
+
+
+@dataclass(slots=True)
+class ChatCall:
+    """One tool call, put together from its fragments."""
+
+    members: dict[str, Any] = field(default_factory=dict)
+    """All that the fragments say but for a function's arguments."""
+    pieces: list[str] = field(default_factory=list)
+    """Pieces of a function's arguments."""
+    is_real: bool | None = None
+    """False for the injected tool; None as long as the name may still become that tool's."""
+    shown: int | None = None
+    """The number by which the client knows the call."""
+    waiting: list[bytes] = field(default_factory=list)
+    """Fragments, JSON, that the client has not got."""
+
+    @property
+    def name(self) -> str:
+        return str(self._described().get("name") or "")
+
+    @property
+    def id(self) -> str:
+        return str(self.members.get("id") or "")
+
+    @property
+    def arguments(self) -> str:
+        """JSON text, as the model wrote it."""
+        return "".join(self.pieces)
+
+    def add(self, fragment: dict[str, Any]) -> None:
+        for key, value in fragment.items():
+            if key == "function" and isinstance(value, dict):
+                function = self.members.setdefault("function", {})
+                for inner, said in value.items():
+                    if inner == "arguments" and said is not None:
+                        self.pieces.append(said if isinstance(said, str) else encode(said).decode())
+                    elif said is not None and not (inner == "name" and function.get("name") == said):
+                        _merge(function, inner, said)
+            elif value is not None:
+                _merge(self.members, key, value)
+
+    def decide(self, injected_tool: str, is_named: bool) -> None:
+        """Decide whether the call is one of the injected tool. `is_named`: the last fragment has a piece of
+        the name."""
+        if self.name == injected_tool:
+            self.is_real = False
+        elif not self.is_real and (is_named or self.name):
+            self.is_real = None if is_named and injected_tool.startswith(self.name) else True
+
+    def whole(self) -> dict[str, Any]:
+        """Return the call as a request would carry it."""
+        call = {key: value for key, value in self.members.items() if key != "index"}
+        call.setdefault("type", "function")
+        if call["type"] == "function":
+            call["function"] = {**self._described(), "arguments": _object_text(self.arguments)}
+        return call
+
+    def _described(self) -> dict[str, Any]:
+        function = self.members.get("function") or self.members.get("custom")
+        return function if isinstance(function, dict) else {}
 
 
 @dataclass(slots=True)
 class ChatMessage:
-    """Deltas of one choice in, one message out."""
+    """The message of one choice, put together from its deltas."""
 
+    calls: list[ChatCall] = field(default_factory=list)
+    """The tool calls in the order of their beginnings."""
     _members: dict[str, Any] = field(default_factory=dict)
     _content: list[Any] = field(default_factory=list)
     """Pieces of text, or parts."""
-    _calls: dict[int, dict[str, Any]] = field(default_factory=dict)
-    _pieces: dict[int, list[str]] = field(default_factory=dict)
-    """The arguments of each call, piece by piece."""
-    _at: dict[int, int] = field(default_factory=dict)
+    _at: dict[int, ChatCall] = field(default_factory=dict)
     """The call that an index stands for; some providers use one index for several calls."""
 
     @property
     def text(self) -> str:
-        pieces = (part if isinstance(part, str) else _part_text(part) for part in self._content)
-        return "".join(pieces)
+        return "".join([part if isinstance(part, str) else _part_text(part) for part in self._content])
 
     def add(self, delta: dict[str, Any]) -> None:
+        """Take a delta, but for the fragments of calls in it."""
         for key, value in delta.items():
             if key == "content":
                 self._content += value if isinstance(value, list) else [value] if value is not None else []
-            elif key == "tool_calls" and isinstance(value, list):
-                for fragment in value:
-                    if isinstance(fragment, dict):
-                        self._add_call(fragment)
-            elif key != "role" and value is not None:
+            elif key not in ("role", "tool_calls") and value is not None:
                 _merge(self._members, key, value)
 
-    def number(self, fragment: dict[str, Any]) -> int:
-        """The call that a fragment belongs to, counted in the order of their beginnings."""
+    def add_call(self, fragment: dict[str, Any]) -> ChatCall:
+        """Take a fragment of a call; return the call that it belongs to."""
         index, call_id = fragment.get("index"), fragment.get("id")
-        current = self._at.get(index) if isinstance(index, int) else max(self._calls, default=None)
-        id_ = self._calls.get(current, {}).get("id") if current is not None else None
-        if current is not None and (not call_id or not id_ or call_id == id_):
-            return current
-        same = (number for number, call in self._calls.items() if call_id and call.get("id") == call_id)
-        return next(same, len(self._calls))
-
-    def call_name(self, number: int) -> str:
-        return str(self._function(number).get("name") or "")
-
-    def call_id(self, number: int) -> str:
-        return str(self._calls.get(number, {}).get("id") or "")
-
-    def call_arguments(self, number: int) -> str:
-        """JSON text, as the model wrote it."""
-        return "".join(self._pieces.get(number, ()))
+        last = self.calls[-1] if self.calls else None
+        call = self._at.get(index) if isinstance(index, int) else last
+        if call is None or (call_id and call.id and call_id != call.id):
+            same = (other for other in self.calls if call_id and other.id == call_id)
+            if (call := next(same, None)) is None:
+                self.calls.append(call := ChatCall())
+        if isinstance(index, int):
+            self._at[index] = call
+        call.add(fragment)
+        return call
 
     def json(self) -> bytes | None:
-        """The message as a request would carry it; None if it says nothing."""
-        if not any(self._content) and not self._calls and not self._members:
+        """Return the message as a request would carry it; None if it is empty."""
+        if not any(self._content) and not self.calls and not self._members:
             return None
         parts = any(not isinstance(part, str) for part in self._content)
         content: Any = _as_parts(self._content) if parts else self.text if self._content else None
-        if not content and self._calls:
+        if not content and self.calls:
             content = None
         members = {key: value for key, value in self._members.items() if key not in _NOT_RETURNED}
         message: dict[str, Any] = {"role": "assistant", "content": content, **members}
-        if self._calls:
-            message["tool_calls"] = [self._call(number) for number in sorted(self._calls)]
+        if self.calls:
+            message["tool_calls"] = [call.whole() for call in self.calls]
         return encode(message)
-
-    def _function(self, number: int) -> dict[str, Any]:
-        call = self._calls.get(number, {})
-        function = call.get("function") or call.get("custom")
-        return function if isinstance(function, dict) else {}
-
-    def _add_call(self, fragment: dict[str, Any]) -> None:
-        number = self.number(fragment)
-        call = self._calls.setdefault(number, {})
-        if isinstance(fragment.get("index"), int):
-            self._at[fragment["index"]] = number
-        for key, value in fragment.items():
-            if key == "function" and isinstance(value, dict):
-                function = call.setdefault("function", {})
-                for inner, said in value.items():
-                    if inner == "arguments":
-                        self._add_arguments(number, said)
-                    elif said is not None and not (inner == "name" and function.get("name") == said):
-                        _merge(function, inner, said)
-            elif value is not None:
-                _merge(call, key, value)
-
-    def _add_arguments(self, number: int, said: Any) -> None:
-        if said is not None:
-            piece = said if isinstance(said, str) else encode(said).decode()
-            self._pieces.setdefault(number, []).append(piece)
-
-    def _call(self, number: int) -> dict[str, Any]:
-        call = {key: value for key, value in self._calls[number].items() if key != "index"}
-        call.setdefault("type", "function")
-        if call["type"] == "function":
-            arguments = _object_text(self.call_arguments(number))
-            call["function"] = {**self._function(number), "arguments": arguments}
-        return call
-
-
-def from_members(members: dict[str, bytes]) -> bytes | None:
-    """A message of a JSON response as a request would carry it; values are JSON and stay as they are."""
-    kept = {
-        key: value
-        for key, value in members.items()
-        if key not in _NOT_RETURNED and (value != b"null" or key == "content")
-    }
-    kept.setdefault("role", b'"assistant"')
-    if set(kept) <= {"role", "content"} and kept.get("content", b"null") in (b"null", b'""'):
-        return None
-    return b"{" + b",".join(encode(key) + b":" + value for key, value in kept.items()) + b"}"
 
 
 def call_token(name: str, arguments: str) -> str:
-    """Token of a call whose id is not unique. Clients may write its JSON anew."""
+    """Return the token of a call whose id is not unique. Clients may write its JSON anew."""
     try:
         return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
     except NotJson:
@@ -295,10 +300,11 @@ def _calls(document: Document, message: Mapping[str, Raw]) -> Iterator[Part]:
 
 def _call(document: Document, value: Raw) -> Part:
     call = document.members(value)
-    function = document.members(call.get("function")) or document.members(call.get("custom"))
-    arguments = function.get("arguments", function.get("input"))
-    call_id, name = document.text_of(call.get("id")), document.text_of(function.get("name"))
-    return Part(Kind.CALL, value, call_id, name, arguments)
+    function = document.members(call.get("function"))
+    described = function or document.members(call.get("custom"))
+    arguments = described.get("arguments", described.get("input"))
+    call_id, name = document.text_of(call.get("id")), document.text_of(described.get("name"))
+    return Part(Kind.CALL, value, call_id, name, arguments, is_text=bool(described) and not function)
 
 
 def _said(document: Document, arguments: Raw | None) -> str:
@@ -343,16 +349,33 @@ class ChatTurns(Turns):
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
-        self.seen = _Turn()
+        self.message = ChatMessage()
+        self.choices: set[int] = set()
+        self.reason = ""
 
     def hide_turn(self) -> None:
         self._seam.due = True
 
     def holds(self) -> bool:
-        return any(not call.real for call in self.seen.calls.values())
+        return any(not call.is_real for call in self.message.calls)
+
+    @property
+    def _hides_calls(self) -> bool:
+        return any(call.is_real is False for call in self.message.calls)
 
     def turn(self) -> Turn:
-        return self.seen.read()
+        message, real = self.message, [call for call in self.message.calls if call.is_real is not False]
+        hidden = [call for call in message.calls if call.is_real is False]
+        return Turn(
+            # The full form of a call that breaks off is unknown.
+            message=message.json() if self.finished or not message.calls else None,
+            injected=tuple([InjectedCall(call.id, call.arguments) for call in hidden]),
+            real_calls=tuple([call.id for call in real]),
+            tokens=tuple([call_token(call.name, call.arguments) for call in real]),
+            text=message.text,
+            finished=self.finished,
+            continuable=len(self.choices) <= 1 and self.reason not in _NO_CONTINUATION,
+        )
 
     def is_error(self, event: Event) -> bool:
         return event.document is not None and bool(event.document.plain(event.members.get("error")))
@@ -365,8 +388,8 @@ class ChatTurns(Turns):
     def no_json(self, event: Event) -> Iterable[Event]:
         if (event.piece.data or b"").strip() != _DONE:
             return (event,)
-        self.seen.finished = True
-        return self.hold(event) if self.seen.injected else (event,)
+        self.finished = True
+        return self.hold(event) if self._hides_calls else (event,)
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         choices = [document.members(item) for item in document.items(event.members.get("choices"))]
@@ -374,11 +397,12 @@ class ChatTurns(Turns):
         ends = usage and not choices
         visible = False
         for choice in choices:
-            ends |= self.seen.note_end(document.plain(choice.get("finish_reason")))
+            if (reason := document.string(choice.get("finish_reason"))) is not None:
+                self.reason, self.finished, ends = reason, True, True
             visible |= self._delta(document, choice)
         self.note_usage(document, document.root)
         self._one_message(document, event.members)
-        if self.seen.injected and ends:
+        if ends and self._hides_calls:
             return self.hold(event)
         self.usage.add(document, document.root, self.hidden_usage, {})
         ends |= usage and self.continued
@@ -392,13 +416,14 @@ class ChatTurns(Turns):
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Note what a delta says, and take out what the client must not see. Returns true if the delta shows
-        anything."""
+        """Keep a delta, and take the injected tool's calls out. Return whether the client gets anything."""
         delta = choice.get("delta")
         said = document.plain(delta)
         if delta is None or not isinstance(said, dict):
             return False
-        self.seen.note(document.plain(choice.get("index")), said)
+        index = document.plain(choice.get("index"))
+        self.choices.add(index if isinstance(index, int) else 0)
+        self.message.add(said)
         old = {key: document.source(value) for key, value in document.members(delta).items()}
         new = dict(old)
         if self.continued:
@@ -411,8 +436,8 @@ class ChatTurns(Turns):
         items = document.items(document.members(delta).get("tool_calls"))
         kept = self._tool_calls(document, items)
         if document.plain(choice.get("finish_reason")) is not None:
-            for call in self.seen.calls.values():
-                call.real = call.real is not False
+            for call in self.message.calls:
+                call.is_real = call.is_real is not False
                 kept += self._release(call)
         if kept != [document.source(item) for item in items]:
             new.pop("tool_calls", None)
@@ -423,7 +448,7 @@ class ChatTurns(Turns):
         return any(value not in (b"null", b'""', b"[]") for value in new.values())
 
     def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
-        """The fragments that the client gets, with the numbers that it knows."""
+        """Return the fragments that the client gets, with the numbers that it knows."""
         kept: list[bytes] = []
         for item in items:
             fragment = document.plain(item)
@@ -431,16 +456,17 @@ class ChatTurns(Turns):
                 kept.append(document.source(item))
                 continue
             function = fragment.get("function")
-            call = self.seen.call(fragment)
+            call = self.message.add_call(fragment)
             call.waiting.append(document.source(item))
             call.decide(self.injected_tool, isinstance(function, dict) and bool(function.get("name")))
-            if call.real is not None:
-                self.hidden_names.note([call.id], hidden=not call.real)
+            if call.is_real is not None:
+                self.hidden_names.note([call.id], hidden=not call.is_real)
             kept += self._release(call)
         return kept
 
-    def _release(self, call: _Call) -> list[bytes]:
-        if not call.real:
+    def _release(self, call: ChatCall) -> list[bytes]:
+        """Return the fragments of a call that the client may get by now."""
+        if not call.is_real:
             return []
         pieces, call.waiting = call.waiting, []
         if call.shown is None:
@@ -448,7 +474,7 @@ class ChatTurns(Turns):
             self._calls_shown += 1
         if len(pieces) > 1:
             pieces = [encode(merged([decode(piece) for piece in pieces]))]
-        if not self.continued and not self.seen.injected:
+        if not self.continued and not self._hides_calls:
             return pieces
         return [_numbered(piece, call.shown) for piece in pieces]
 
@@ -457,7 +483,7 @@ class ChatTurns(Turns):
         if document is None:
             return
         for item in document.items(event.members.get("choices")):
-            if not self.seen.real_calls:
+            if not any(call.is_real is not False for call in self.message.calls):
                 _stop(document, document.members(item))
         self.usage.add(document, document.root, self.hidden_usage, {})
 
@@ -480,26 +506,16 @@ class ChatTurns(Turns):
         choices = [document.members(item) for item in document.items(members.get("choices"))]
         if not choices:
             return Turn(failed="error" in members)
-        injected: list[InjectedCall] = []
-        real_calls: list[str] = []
-        tokens: list[str] = []
-        for choice in choices:
-            message = document.members(choice.get("message"))
-            for item in document.items(message.get("tool_calls")):
-                call = _call(document, item)
-                arguments = _said(document, call.arguments)
-                if call.name == self.injected_tool:
-                    injected.append(InjectedCall(call.id, arguments))
-                else:
-                    real_calls.append(call.id)
-                    tokens.append(call_token(call.name, arguments))
+        calls = [_call(document, item) for item in _call_items(document)]
+        real = [call for call in calls if call.name != self.injected_tool]
+        hidden = [call for call in calls if call.name == self.injected_tool]
         message = _one_message(document, choices)
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
             message=_message(document, message),
-            injected=tuple(injected),
-            real_calls=tuple(real_calls),
-            tokens=tuple(tokens),
+            injected=tuple([InjectedCall(call.id, _said(document, call.arguments)) for call in hidden]),
+            real_calls=tuple([call.id for call in real]),
+            tokens=tuple([call_token(call.name, _said(document, call.arguments)) for call in real]),
             text=_text(document),
             finished=True,
             continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
@@ -532,72 +548,11 @@ class ChatTurns(Turns):
         return _call(document, item).name == self.injected_tool
 
 
-@dataclass(slots=True)
-class _Call:
-    """One tool call of a stream."""
-
-    real: bool | None = None
-    """False for the injected tool; None as long as the name may still become that tool's."""
-    name: str = ""
-    id: str = ""
-    shown: int | None = None
-    waiting: list[bytes] = field(default_factory=list)
-
-    def decide(self, injected_tool: str, named: bool) -> None:
-        """`named`: the last fragment said something about the name."""
-        if self.name == injected_tool:
-            self.real = False
-        elif not self.real and (named or self.name):
-            self.real = None if named and injected_tool.startswith(self.name) else True
-
-
-@dataclass(slots=True)
-class _Turn:
-    calls: dict[int, _Call] = field(default_factory=dict)
-    message: ChatMessage = field(default_factory=ChatMessage)
-    choices: set[int] = field(default_factory=set)
-    reason: str = ""
-    finished: bool = False
-
-    @property
-    def injected(self) -> bool:
-        return any(call.real is False for call in self.calls.values())
-
-    @property
-    def real_calls(self) -> bool:
-        return any(call.real is not False for call in self.calls.values())
-
-    def note_end(self, reason: Any) -> bool:
-        if isinstance(reason, str):
-            self.reason, self.finished = reason, True
-        return isinstance(reason, str)
-
-    def note(self, index: Any, said: dict[str, Any]) -> None:
-        self.choices.add(index if isinstance(index, int) else 0)
-        self.message.add(said)
-
-    def call(self, fragment: dict[str, Any]) -> _Call:
-        """The call that a fragment belongs to. The message has noted the fragment already."""
-        number = self.message.number(fragment)
-        call = self.calls.setdefault(number, _Call())
-        call.name, call.id = self.message.call_name(number), self.message.call_id(number)
-        return call
-
-    def read(self) -> Turn:
-        ids = {number: self.message.call_id(number) for number in self.calls}
-        injected = [number for number, call in self.calls.items() if call.real is False]
-        real = [number for number, call in self.calls.items() if call.real is not False]
-        names = {number: self.message.call_name(number) for number in real}
-        return Turn(
-            # The full form of a call that breaks off is unknown.
-            message=self.message.json() if self.finished or not self.calls else None,
-            injected=tuple(InjectedCall(ids[n], self.message.call_arguments(n)) for n in injected),
-            real_calls=tuple(ids[n] for n in real),
-            tokens=tuple(call_token(names[n], self.message.call_arguments(n)) for n in real),
-            text=self.message.text,
-            finished=self.finished,
-            continuable=len(self.choices) <= 1 and self.reason not in _NO_CONTINUATION,
-        )
+def _call_items(document: Document) -> Iterator[Raw]:
+    """Yield the tool calls of a response that is one document."""
+    for item in document.items(document.top.get("choices")):
+        message = document.members(document.members(item).get("message"))
+        yield from document.items(message.get("tool_calls"))
 
 
 def _says(document: Document) -> bool:
@@ -649,17 +604,109 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
     """The message as a request would carry it; built anew where a call's arguments are no JSON object."""
-    for item in document.items(message.get("tool_calls")):
-        function = document.members(document.members(item).get("function"))
-        try:
-            proper = isinstance(decode((document.string(function.get("arguments")) or "{}").encode()), dict)
-        except (NotJson, UnicodeEncodeError):
-            proper = False
-        if not proper:
-            rebuilt = ChatMessage()
-            rebuilt.add({key: document.plain(value) for key, value in message.items()})
-            return rebuilt.json()
-    return from_members({key: document.source(value) for key, value in message.items()})
+    calls = document.items(message.get("tool_calls"))
+    if all(_has_object(document, item) for item in calls):
+        kept = {
+            key: document.source(value)
+            for key, value in message.items()
+            if key not in _NOT_RETURNED and (key == "content" or bytes(value) != b"null")
+        }
+        kept.setdefault("role", b'"assistant"')
+        if set(kept) <= {"role", "content"} and kept.get("content", b"null") in (b"null", b'""'):
+            return None
+        return b"{" + b",".join([encode(key) + b":" + value for key, value in kept.items()]) + b"}"
+    rebuilt = ChatMessage()
+    rebuilt.add({key: document.plain(value) for key, value in message.items()})
+    for item in calls:
+        if isinstance(fragment := document.plain(item), dict):
+            rebuilt.add_call(fragment)
+    return rebuilt.json()
+
+
+def _has_object(document: Document, call: Raw) -> bool:
+    """Return whether a call's arguments are a JSON object, or missing."""
+    text = document.string(document.members(document.members(call).get("function")).get("arguments"))
+    return _object_text(text or "{}") == (text or "{}")
+
+
+class ChatArguments(CallArguments):
+    """The filter for chunks. Calls are known by their choice and index."""
+
+    def no_json(self, event: Event) -> Iterable[Event]:
+        return (event,) if event.piece.data is None else (*self.close(), event)
+
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        return _call_items(document)
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        return (_call(document, block),)
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        before: list[Event] = []
+        for item in document.items(event.members.get("choices")):
+            choice = document.members(item)
+            number = document.plain(choice.get("index"))
+            before += self._choice(event, document, choice, number if isinstance(number, int) else 0)
+        return before
+
+    def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
+        """Edit one choice of a chunk; return the events to send before the chunk."""
+        ends = document.plain(choice.get("finish_reason")) is not None
+        fragments: dict[tuple[int, int], list[Raw]] = {}
+        for at, item in enumerate(document.items(document.members(choice.get("delta")).get("tool_calls"))):
+            index = document.plain(document.members(item).get("index"))
+            key = (number, index if isinstance(index, int) else at)
+            fragments.setdefault(key, []).append(item)
+        over = [key for key in self._calls if isinstance(key, tuple) and key[0] == number]
+        over = [key for key in over if key not in fragments]
+        before = self._flush(over if ends or fragments else [])
+        for key, items in fragments.items():
+            for item in items:
+                last = ends and item is items[-1]
+                before += self._fragment(event, document, document.members(item), key, last=last)
+        return before
+
+    def _fragment(
+        self, event: Event, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
+    ) -> list[Event]:
+        call_id = document.text_of(item.get("id"))
+        call = self._calls.get(key)
+        # Some providers use one index for several calls.
+        before: list[Event] = []
+        if call is not None and call_id and call.id and call_id != call.id:
+            before, call = self._flush([key]), None
+        if call is None:
+            call = self._calls[key] = Call(id=call_id)
+        shape = "custom" if "custom" in item else "function"
+        made = document.members(item.get(shape))
+        name = document.text_of(made.get("name"))
+        call.name += "" if name == call.name else name
+        value = made.get(_SHAPES[shape])
+        if value is None or not call.name:
+            return before
+        text = document.string(value)
+        if text is None:
+            edit_value(document, value, self._open(call.name, freeform=shape == "custom"))
+        elif text or call.opened:
+            if not call.opened:
+                call.opened, call.arguments = True, self._open(call.name, freeform=shape == "custom")
+            new = call.feed(event, text, partial(_only, key, shape))
+            if last:
+                new += call.finish()
+                del self._calls[key]
+            if new != text:
+                document.replace(value, new)
+        return before
+
+
+def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
+    """Reduce a copy of a chunk to some arguments of one call."""
+    members = document.top
+    call = {"index": key[1], shape: {_SHAPES[shape]: text}}
+    choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}
+    document.replace(members["choices"], [choice])
+    if "usage" in members:
+        document.replace(members["usage"], None)
 
 
 RESPONSES = Responses(ChatTurns, ChatArguments, keep_alive=b": keep-alive\n\n")

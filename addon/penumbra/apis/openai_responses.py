@@ -35,7 +35,7 @@ from penumbra.apis.base import (
     Turn,
     Visible,
 )
-from penumbra.apis.call_arguments import CALLS, ResponsesArguments
+from penumbra.apis.call_arguments import NumberedArguments, Open
 from penumbra.apis.parts import PastCall, joined_text, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses
@@ -47,6 +47,14 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece, SseEvent
 from penumbra.wire.json_values import encode
 
+CALLS = {
+    "function_call": ("", "arguments"),
+    "custom_tool_call": ("", "input"),
+    "local_shell_call": ("local_shell", "action"),
+    "shell_call": ("shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+}
+"""Items of calls that the client answers: the tool's name where the item has none, and its arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -251,9 +259,19 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
     if name in CALLS:
         tool, arguments = CALLS[name]
         called, id_ = document.string(item.get("name")) or tool, _id(document, item)
-        given, checked = item.get(arguments), arguments in ("action", "operation")
-        call = Part(Kind.CALL, value, id_, called, given, counts=bool(id_), checked=checked)
-        return (msgspec.structs.replace(call, by_program=by_program) if by_program else call,)
+        return (
+            Part(
+                Kind.CALL,
+                value,
+                id_,
+                called,
+                item.get(arguments),
+                counts=bool(id_),
+                checked=arguments in ("action", "operation"),
+                by_program=by_program,
+                is_text=name == "custom_tool_call",
+            ),
+        )
     if name.endswith("_call_output"):
         texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
         tool = document.text_of(item.get("name"))
@@ -362,6 +380,11 @@ USAGE = UsageTable(
     in_total=("input_tokens",),
 )
 ENDS = EndingTable(reasons=(("incomplete_details", "reason"), ("status",)))
+_CALL_ENDS = (
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.done",
+    "response.output_item.done",
+)
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
@@ -663,6 +686,49 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}
+
+
+class ResponsesArguments(NumberedArguments):
+    """The filter for events that name a call by the place of its item."""
+
+    index = "output_index"
+    begins = "item"
+    fragment = ("delta",)
+
+    def __init__(self, open_: Open) -> None:
+        super().__init__(open_)
+        self._added = 0
+        """Events that the provider did not send."""
+        self._number = 0
+        """The next number of the sequence."""
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        number = document.plain(event.members.get("sequence_number"))
+        self._number = number + self._added if isinstance(number, int) else self._number
+        self.document(document)
+        before = super().edit(event, document)
+        if isinstance(number, int) and number != self._number:
+            document.replace(event.members["sequence_number"], self._number)
+        self._number += 1
+        return before
+
+    def blocks(self, document: Document) -> Iterable[Raw]:
+        for response in (document.top, document.members(document.top.get("response"))):
+            yield from document.items(response.get("output"))
+
+    def parts(self, document: Document, block: Raw) -> Iterable[Part]:
+        item = document.members(block)
+        return _parts(document, block, item, kind(document, item))
+
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+        return document.string(members.get("type")) in _CALL_ENDS
+
+    def rewrite(self, document: Document, text: str) -> None:
+        super().rewrite(document, text)
+        if "sequence_number" in document.top:
+            document.replace(document.top["sequence_number"], self._number)
+            self._added += 1
+            self._number += 1
 
 
 RESPONSES = Responses(ResponsesTurns, ResponsesArguments, keep_alive=b": keep-alive\n\n")

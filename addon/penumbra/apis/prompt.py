@@ -55,6 +55,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """The call's arguments have a shape that the API insists on."""
     by_program: bool = False
     """A program made the call and reads its result, which the model never sees."""
+    is_text: bool = False
+    """The call's arguments are free text, else JSON."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

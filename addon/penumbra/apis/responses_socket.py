@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from penumbra.apis.base import Tools, Turn
-from penumbra.apis.call_arguments import ResponsesArguments
-from penumbra.apis.openai_responses import ResponsesFormat, ResponsesTurns, storable
+from penumbra.apis.openai_responses import ResponsesArguments, ResponsesFormat, ResponsesTurns, storable
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Frame, Framing
 from penumbra.wire.document import Document
