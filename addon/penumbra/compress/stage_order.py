@@ -21,7 +21,6 @@ from penumbra.compress.stages import (
     own_code,
     row_sample,
     search_hits,
-    tables,
     traces,
     whitespace,
 )
@@ -128,7 +127,6 @@ STRUCTURE: tuple[Stage, ...] = (
     ),
     Stage("json_minify", Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
-    Stage("table_whitespace", Loss.NONE, _PLAIN(tables.tighten)),
     Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
 """The stages before the command family, in order; and after it, if it laid something bare."""

@@ -23,7 +23,7 @@ from penumbra.compress.stages import terminal
 
 _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
-    | {"table_whitespace", "back_references"}
+    | {"back_references"}
 )
 """Stages after which each line still says by itself what a line of the output says."""
 

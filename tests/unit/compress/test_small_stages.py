@@ -1,4 +1,4 @@
-"""Tokens, sizes, binaries, cap, JSON, tables, folding, blanks, long lines."""
+"""Tokens, sizes, binaries, cap, JSON, folding, blanks, long lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penumbra.compress import size, token_estimate
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
-from penumbra.compress.stages import binary, encoded_data, folding, line_numbers, tables, traces, whitespace
+from penumbra.compress.stages import binary, encoded_data, folding, line_numbers, traces, whitespace
 from penumbra.compress.stages.headings import Headings
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.line_numbers import LEGEND, restore, split, thin, unpad
@@ -206,37 +206,6 @@ def test_minified_means_the_same(value: object, indent: int, ascii_only: bool) -
         assert json.loads(small) == json.loads(text)
         assert len(small) < len(text)
         assert minify(small) is None
-
-
-# --- tables -------------------------------------------------------------------------------------
-def test_tables_lose_their_padding() -> None:
-    assert tables.tighten("| a    | b      |\n|------|--------|\n| 1    | two x  |\n| 33   |        |\n") == (
-        "| a | b |\n|---|---|\n| 1 | two x |\n| 33 | |\n"
-    )
-    assert tables.tighten(" id |  name   \n----+---------\n  1 | alpha   \n  2 | b       \n(2 rows)") == (
-        " id | name\n---+---\n 1 | alpha\n 2 | b\n(2 rows)"
-    )
-    assert tables.tighten(
-        "+----+-------+\n| id | name  |\n+----+-------+\n|  1 | a     |\n+----+-------+"
-    ) == ("+---+---+\n| id | name |\n+---+---+\n| 1 | a |\n+---+---+")
-    assert tables.tighten("│ a   │ b   │\n├─────┼─────┤\n│ 1   │ 2   │") == "│ a │ b │\n├───┼───┤\n│ 1 │ 2 │"
-    # Numbers of lines stay as they are in front of a row.
-    assert (
-        tables.tighten("| a    | b |\n|------|---|\n40\t| 1    | 2 |")
-        == "| a | b |\n|---|---|\n40\t| 1 | 2 |"
-    )
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "    x = a | b | c\n    y = d | e | f\n    z = g | h | i\n",
-        "cat x | grep y | sort\nls    | wc -l | tee\nps    | sort  | uniq\n",
-        "case a | b | c:\n    pass\n",
-    ],
-)
-def test_code_is_no_table(code: str) -> None:
-    assert tables.tighten(code) is None
 
 
 # --- folding ------------------------------------------------------------------------------------

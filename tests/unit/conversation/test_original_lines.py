@@ -109,7 +109,7 @@ def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str 
 def test_every_stage_that_codes_lines_is_known_as_one() -> None:
     stages = {stage.name for stage in (*STRUCTURE, *AFTER_FAMILY)} | {"command_family", "truncate", "binary"}
     keep = {stage for stage in stages if earlier_lines.keeps_lines("", [stage])}
-    assert keep == {"line_numbers", "json_minify", "table_whitespace"}
+    assert keep == {"line_numbers", "json_minify"}
     assert earlier_lines.keeps_lines("", [])
 
 
