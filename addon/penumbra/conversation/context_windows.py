@@ -127,10 +127,8 @@ class UsageScale:
 def usage_scale_of_request(
     request: Request, rewritten: Rewritten, limits: LearnedLimits
 ) -> UsageScale | None:
-    """The scale for a request's usage; None: clients get the provider's own figures."""
-    if request.settings.context_guard == "off" or request.api.kind != "messages":
-        return None
-    if not limits.window:
+    """Return the scale of a request's usage, or None if the client gets the provider's own figures."""
+    if request.settings.context_guard == "off" or request.api.kind != "messages" or not limits.window:
         return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
     return usage_scale(limits, of_request(request).believed, cut)

@@ -238,7 +238,7 @@ class Decider:
             clean = cleaner(request, item, output, self.inputs.redact)(text)
             text, counts = clean.text, clean.counts
         how = "adopted" if text == item.text else "shortened"
-        facts = _facts(how, item.text, text, redactions=dict(counts))
+        facts = measured(how, item.text, text, redactions=dict(counts))
         return Decision(None if text == item.text else text, facts)
 
     def _decided(self, item: Item) -> Decision:
@@ -262,7 +262,7 @@ class Decider:
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY or dedup.BACK_REFERENCES in shortened.stages:
             text, ref = self._with_reference(shortened, text)
-        facts = _facts(
+        facts = measured(
             "kept" if text == item.text else "shortened",
             item.text,
             text,
@@ -318,7 +318,7 @@ class Decider:
             return None
         # The text itself is the first referent; texts that its name refers to follow.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
-        facts = _facts("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
+        facts = measured("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)
 
     def _by_reference(
@@ -404,7 +404,8 @@ def _token_mark(text: str) -> int:
     return int(mark[1]) if mark else 0
 
 
-def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
+def measured(how: str, before: str, after: str, **more: Any) -> Facts:
+    """Return the facts of a text whose form is `after`, with the sizes of both."""
     tokens_before = token_estimate.estimate(before)
     same = after == before
     bytes_before = size(before)

@@ -1,10 +1,12 @@
-"""One request from its plain body to what is sent: reading, looking up, rewriting, remembering.
+"""The engine of a process, and a request's way through it, from the plain body to the body that is sent.
 
-No mitmproxy here. The event loop only waits: the database has a thread of its own, and bodies above
-a threshold are read and rewritten in a worker thread. Redaction fails closed, everything else open:
-when rewriting fails, the request goes on with redaction alone, and without that not at all.
+A request's way leads downwards: `process` answers for its failures, `_accept` tries once more with redaction
+alone, `_send` once more where the store has changed, and `_send_once` lists the steps, over one document that
+is read once and rendered once.
 
-A request's way (`_send`) leads downwards, over one document that is read once and rendered once.
+Redaction fails closed, all else open: when rewriting fails, the request goes on with redaction alone, and
+without that not at all. The event loop only waits: the database has a thread of its own, and bodies above a
+threshold are read and rewritten in a worker thread.
 """
 
 from __future__ import annotations
@@ -65,29 +67,13 @@ from penumbra.store.stores import Stores
 if TYPE_CHECKING:
     from penumbra.store.shared_store import SharedStore
 
-_MOST = 4_096
-_LONGEST = 32
+_TRIES = 4
+_BACKGROUND = workers.WorkOwner("", b"")
+"""The owner of work that no request waits for."""
+_PROJECTS = 4_096
+_PROJECT_CHARACTERS = 32
 _SEPARATORS = re.compile(r"[\\/]+")
-
-
-class Projects:
-    """State: the names of the latest conversations: what goes on at the provider does not say it again."""
-
-    def __init__(self, key: bytes) -> None:
-        """`key`: the installation's."""
-        self._key = key
-        self._names: LRUCache[bytes, str] = LRUCache(_MOST)
-
-    def name(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """For example `shop (3f2a)`; empty if the conversation has not named its folder."""
-        if folder := session.stated(request.wire.prompt(request.document), request.document):
-            self._names[conversation] = self._short(folder, show)
-        return self._names.get(conversation, "")
-
-    def _short(self, folder: str, show: ShowName) -> str:
-        last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
-        digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
-        return f"{show(last)[:_LONGEST] or '/'} ({digest.hexdigest()})"
+_log = logging.getLogger(__name__)
 
 
 class StoreAway(Exception):
@@ -95,17 +81,11 @@ class StoreAway(Exception):
 
 
 class _Unsettled(Exception):
-    """Not all that was decided holds."""
-
-
-_TRIES = 4
-_OURS = workers.WorkOwner("", b"")
-"""Work that no caller waits for."""
-_log = logging.getLogger(__name__)
+    """Another proxy has decided about a text first, or the store did not say whether a decision was kept."""
 
 
 class Engine:
-    """The state after all requests of one process: key, database, redactor, workers."""
+    """An `Engine` is the state after all requests of one process: key, database, redactor, workers."""
 
     def __init__(
         self,
@@ -115,8 +95,8 @@ class Engine:
         database: Database | None = None,
         shared: SharedStore | None = None,
     ) -> None:
-        """`metrics` count what external compressors do; `listening` tells the ports of this process;
-        `database`, `shared`: those that another engine has open at the same places."""
+        """`metrics` count calls of external compressors; `listening` returns the ports of this process;
+        `database` and `shared` are open already, by another engine at the same places."""
         path = settings.database
         self.settings = settings
         if database is None:
@@ -136,7 +116,7 @@ class Engine:
         database.begin()
         self._line_indexes = LineIndexes()
         self._shown_texts = ShownTexts()
-        self._projects = Projects(self._key)
+        self._projects: LRUCache[bytes, str] = LRUCache(_PROJECTS)
         self._other_bodies = OtherBodies()
         self._workers = workers.Workers()
         self.rules = CompiledRules(self._key, settings, self._workers)
@@ -156,10 +136,10 @@ class Engine:
         """Empty the database, but for the history, which has no content."""
         self.database.forget({history.TABLE})
 
-    # Questions of other modules
+    # The way of a request, in the order of its steps
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """Processes a request; None: the body is no request of this API, and is left alone."""
+        """Return the request that is sent or the refusal of it; None: the body is no request of this API."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings, self._turn(incoming))
@@ -179,105 +159,28 @@ class Engine:
         milliseconds = (time.perf_counter() - started) * 1000
         return structs.replace(accepted, restoration=restoration, milliseconds=milliseconds)
 
-    async def retry(
-        self,
-        incoming: Incoming,
-        settings: Settings,
-        sent: Accepted,
-        change: Callable[[Redact], Plan | bytes | None],
-    ) -> Accepted | None:
-        """Another request instead of one that was refused; None: nothing would help.
-
-        `change` says, away from the event loop, what becomes of it: other forms of its results, or a whole
-        body. Raises RedactionError.
-        """
-        redact = await self.rules.redact(settings.redaction_failure)
-        turn = self._turn(incoming)
-        changed = await turn.do(partial(change, redact))
-        if changed is None:
-            return None
-        if isinstance(changed, bytes):
-            prepared = sent.prepared and replace(sent.prepared, provider_results=())
-            cut = replace(sent.rewritten, body=changed, is_cut=True)
-            return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
-        plan = sent.plan.plus(changed) if sent.plan else changed
-        accepted = await self._send(incoming, settings, turn, plan)
-        return None if accepted is None else structs.replace(accepted, plan=plan)
-
-    async def settle(self, accepted: Accepted) -> None:
-        """The provider took the other request: from now on this is the form of its results."""
-        if (plan := accepted.plan) is None:
-            return
-        sent = accepted.rewritten.decisions
-        await self.stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
-        if accepted.prepared is not None:
-            await self.expansions.keep(accepted.prepared, plan.originals)
-        await self.stores.conversations.learn(accepted.conversation, plan.limits)
-
-    async def answered(self, conversation: bytes) -> None:
-        """A response has ended, and the provider's cache was in use until now."""
-        await self.stores.conversations.answered(conversation)
-
-    async def written(self) -> None:
-        """Returns when all that was decided so far is safe from a restart. No response begins before."""
-        await self.stores.written()
-
-    async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
-        """A body that is no LLM call, as it may be sent. Raises RedactionError."""
-        by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
-
-        def redact(text: str, hint: str) -> Redacted:
-            found = by_rules(text, hint)
-            return values.without(caller.credential, found.text, found.counts)
-
-        search = partial(
-            self._other_bodies.search,
-            body,
-            redact,
-            said=settings.redact_scope == "all",
-            policy=settings.redaction_failure,
-            scope=caller.credential or utf8(caller.peer),
-        )
-        size = len(body.data)
-        return await Turn(self._workers, caller, size).do(search, heavy=size > settings.offload_bytes)
-
-    async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
-        """A result of a request before and after, without secrets. Raises RedactionError."""
-        redactor = await self.rules.redactor()
-        return await self._workers.run(_OURS, partial(result_text.pair, accepted, entry, redactor.redact))
-
-    async def cleaned(self, text: str) -> str:
-        """A text to be kept. Raises RedactionError."""
-        redact = await self.rules.redact(self.settings.redaction_failure)
-        turn = Turn(self._workers, _OURS, len(text))
-        return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
-
-    # The way of a request, in the order of its steps
-
     async def _accept(self, incoming: Incoming, settings: Settings, turn: Turn) -> Accepted | None:
-        try:
-            return await self._send(incoming, settings, turn)
-        except (OverrideError, RedactionError, StoreAway):
-            raise
-        except Exception as error:
-            _log.warning("Penumbra goes on with redaction alone: %s", errors.place(error))
         redacting = replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
-        try:
-            return await self._send(incoming, redacting, turn)
-        except (OverrideError, RedactionError, StoreAway):
-            raise
-        except Exception as error:
-            if settings.must_search:
-                raise RedactionError(errors.place(error)) from None
-            return None
+        for tried in (settings, redacting):
+            try:
+                return await self._send(incoming, tried, turn)
+            except (OverrideError, RedactionError, StoreAway):
+                raise
+            except Exception as error:
+                failure = errors.place(error)
+            if tried is settings:
+                _log.warning("Penumbra goes on with redaction alone: %s", failure)
+        if settings.must_search:
+            raise RedactionError(failure)
+        return None
 
     async def _send(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
-        """`retry`: the request was refused, and these forms are not to be recorded yet.
+        """Send a request, again where the store did not return a form or another proxy has decided meanwhile.
 
-        Forms that the store did not return, or that another proxy has decided meanwhile, are looked up again.
-        After some times it is sent as if there were no store.
+        After some tries the request is sent as if there were no store. `retry` holds forms that are not
+        recorded yet, since the request was refused.
         """
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
@@ -298,7 +201,7 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """`is_recorded`: decisions can be remembered. Raises _Unsettled."""
+        """Take the steps of a request's way. Raises _Unsettled. `is_recorded`: the store keeps decisions."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None
@@ -311,17 +214,16 @@ class Engine:
             inputs = replace(inputs, is_withdrawn=True)
         compose = partial(rewrite.compose, inputs, retry, self._line_indexes)
         rewritten, line = await turn.go_on(compose, heavy=inputs.is_heavy)
-        accepted = self._accepted(inputs, rewritten, prepared, line)
-        accepted = structs.replace(accepted, betas=betas)
+        accepted = self._accepted(inputs, rewritten, prepared, betas, line)
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
-            prepared = await self._with_results_after(inputs, rewritten, prepared, turn)
+            accepted = await self._watched(accepted, inputs, prepared, turn)
         await self._record(accepted, inputs, prepared, retry)
-        return accepted if prepared is None else self._watched(accepted, prepared, inputs.redact, turn)
+        return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """The injected tool and hidden exchanges, where the request may have them."""
+        """Put the injected tool and hidden exchanges into the request, where it may have them."""
         request = inputs.request
         conditions = await turn.go_on(
             partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
@@ -340,8 +242,8 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Give up reasoning that is bound to another prefix, if the conversation has to. Returns the betas
-        that takes; empty: no others."""
+        """Give up reasoning that is bound to another prefix, if the conversation has to. Return the value of
+        the header `anthropic-beta` that this takes; empty: the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
@@ -351,10 +253,11 @@ class Engine:
     async def _completed(
         self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None, turn: Turn
     ) -> Inputs:
-        """The inputs with what is asked of others: the provider's history, external compressors, the store.
-        Raises OverrideError, RedactionError."""
+        """Return the inputs with the provider's history and the forms that external compressors give.
+
+        Raises OverrideError, RedactionError.
+        """
         request, past = inputs.request, inputs.past
-        # A note depends on the new results, which a later request can't tell.
         credential = b"" if request.caller.is_open else turn.caller.credential
         inputs = replace(
             inputs,
@@ -372,9 +275,9 @@ class Engine:
         return replace(inputs, past=past, external=external)
 
     def _accepted(
-        self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, line: str
+        self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str
     ) -> Accepted:
-        """The request that is sent, with all that reading its response needs."""
+        """Return the request that is sent, with everything that its response is read by."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
         new, outside = rewritten.decisions, inputs.outside.decisions
@@ -391,6 +294,7 @@ class Engine:
             line="; ".join(filter(None, (late_declaration.LINE if declares else "", line))),
             cold_turn=cold_turn,
             hidden=inputs.outside.counts,
+            betas=betas,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
             room=context_windows.room(
                 limits,
@@ -400,24 +304,39 @@ class Engine:
             ),
             model=inputs.show(request.conversation.model),
             show=inputs.show,
-            project=self._projects.name(conversation, request, inputs.show),
+            project=self._project(conversation, request, inputs.show),
         )
 
-    async def _with_results_after(
-        self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared, turn: Turn
-    ) -> Prepared:
-        """With the results that the provider has when it has answered, where it keeps the history."""
+    def _project(self, conversation: bytes, request: Request, show: ShowName) -> str:
+        """Return a name of the conversation's folder, as `shop (3f2a)`, or nothing if no request has named
+        one. A conversation whose history is at the provider names its folder in the first request alone."""
+        if folder := session.stated(request.wire.prompt(request.document), request.document):
+            last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
+            digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
+            name = f"{show(last)[:_PROJECT_CHARACTERS] or '/'} ({digest.hexdigest()})"
+            self._projects[conversation] = name
+        return self._projects.get(conversation, "")
+
+    async def _watched(self, accepted: Accepted, inputs: Inputs, prepared: Prepared, turn: Turn) -> Accepted:
+        """Return the request with everything that answers its model's questions about originals. Originals
+        that the request carries itself are found without the store."""
+        request, rewritten = accepted.request, accepted.rewritten
         results: tuple[ProviderResult, ...] = ()
         if prepared.threaded:
             after = partial(provider_history.results_after, inputs, rewritten)
             results = await turn.go_on(after, heavy=inputs.is_heavy)
-        return replace(prepared, provider_results=results, show=inputs.show)
+        carried = Carried(request, rewritten, inputs.redact, turn.do)
+        inherit = None
+        if prepared.earlier or carried.shows_earlier:
+            inherit = partial(carried.inherited, self.stores.conversations, self.expansions.renew)
+        prepared = replace(prepared, provider_results=results, show=inputs.show, inherit=inherit)
+        return structs.replace(accepted, prepared=prepared, find=carried.find)
 
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
     ) -> None:
-        """Records decisions as final, except those that wait for the provider to accept a retry. Raises
-        _Unsettled if another proxy was first, or the outcome is unknown."""
+        """Record decisions as final, except those of a retry, which the provider has to accept first. Raises
+        _Unsettled."""
         conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
@@ -436,13 +355,84 @@ class Engine:
         if prepared is not None:
             await self.expansions.keep(prepared, accepted.rewritten.originals)
 
-    def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, turn: Turn) -> Accepted:
-        """The request, whose model may ask for originals: what it carries itself is found without a store."""
-        carried = Carried(accepted.request, accepted.rewritten, redact, turn.do)
-        if prepared.earlier or carried.shows_earlier:
-            inherit = partial(carried.inherited, self.stores.conversations, self.expansions.renew)
-            prepared = replace(prepared, inherit=inherit)
-        return structs.replace(accepted, prepared=prepared, find=carried.find)
+    # After a response
+
+    async def retry(
+        self,
+        incoming: Incoming,
+        settings: Settings,
+        sent: Accepted,
+        change: Callable[[Redact], Plan | bytes | None],
+    ) -> Accepted | None:
+        """Return another request instead of one that was refused, or None if no other would help.
+
+        `change` returns, away from the event loop, other forms of the request's results, or a whole body.
+        Raises RedactionError.
+        """
+        redact = await self.rules.redact(settings.redaction_failure)
+        turn = self._turn(incoming)
+        changed = await turn.do(partial(change, redact))
+        if changed is None:
+            return None
+        if isinstance(changed, bytes):
+            prepared = sent.prepared and replace(sent.prepared, provider_results=())
+            cut = replace(sent.rewritten, body=changed, is_cut=True)
+            return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
+        plan = sent.plan.plus(changed) if sent.plan else changed
+        accepted = await self._send(incoming, settings, turn, plan)
+        return None if accepted is None else structs.replace(accepted, plan=plan)
+
+    async def settle(self, accepted: Accepted) -> None:
+        """Record the forms of a retry's results, since the provider has taken the retry."""
+        if (plan := accepted.plan) is None:
+            return
+        sent = accepted.rewritten.decisions
+        await self.stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
+        if accepted.prepared is not None:
+            await self.expansions.keep(accepted.prepared, plan.originals)
+        await self.stores.conversations.learn(accepted.conversation, plan.limits)
+
+    async def answered(self, conversation: bytes) -> None:
+        """Note that a response has ended: the provider's cache was in use until now."""
+        await self.stores.conversations.answered(conversation)
+
+    async def written(self) -> None:
+        """Wait until all decisions so far are safe from a restart. No response begins earlier."""
+        await self.stores.written()
+
+    # Other texts
+
+    async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
+        """Return a body that is no LLM call as it may be sent. Raises RedactionError."""
+        by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
+
+        def redact(text: str, hint: str) -> Redacted:
+            found = by_rules(text, hint)
+            return values.without(caller.credential, found.text, found.counts)
+
+        search = partial(
+            self._other_bodies.search,
+            body,
+            redact,
+            said=settings.redact_scope == "all",
+            policy=settings.redaction_failure,
+            scope=caller.credential or utf8(caller.peer),
+        )
+        size = len(body.data)
+        return await Turn(self._workers, caller, size).do(search, heavy=size > settings.offload_bytes)
+
+    async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
+        """Return a result of a request before and after, without secrets. Raises RedactionError."""
+        redactor = await self.rules.redactor()
+        return await self._workers.run(
+            _BACKGROUND, partial(result_text.pair, accepted, entry, redactor.redact)
+        )
+
+    async def cleaned(self, text: str) -> str:
+        """Return a text without secrets, as the store may keep it. Raises RedactionError."""
+        redact = await self.rules.redact(self.settings.redaction_failure)
+        turn = Turn(self._workers, _BACKGROUND, len(text))
+        return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
         """The work of a request, which counts for its caller: no other caller can pose as it."""
@@ -451,7 +441,7 @@ class Engine:
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
-    """The store that several proxies have in common; None: there is none."""
+    """Return the store that several proxies share, or None. `there` is one that is open already."""
     if there is not None:
         there.share()
         return there

@@ -60,42 +60,39 @@ def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
 
 
 def is_inline(incoming: Incoming, request: Request) -> bool:
-    """True if the injected tool of this conversation is declared after a message, once it is needed."""
+    """Return whether the injected tool is declared after a message of this conversation, once the
+    conversation needs the tool."""
+    host, betas = incoming.host.rpartition(":")[0], incoming.headers.get("anthropic-beta", "")
+    is_known = is_documented(request.format, host, request.conversation.model, betas)
+    return is_known and not _needs_at_once(incoming, request)
+
+
+def _needs_at_once(incoming: Incoming, request: Request) -> bool:
+    """Return whether a conversation needs the tool in its first request already."""
     settings = request.settings
-    host = incoming.host.rpartition(":")[0]
-    betas = incoming.headers.get("anthropic-beta", "")
-    if not is_documented(request.format, host, request.conversation.model, betas):
-        return False
-    needs_it_at_once = (
+    return bool(
         settings.lossy == "on"
         or settings.external_strategy
         or settings.restores_secrets
+        # The model can ask for originals of the session's other conversations.
         or settings.session_id
+        or incoming.socket
+        or request.wire.tools(request.document).threaded
     )
-    return not (needs_it_at_once or incoming.socket or request.wire.tools(request.document).threaded)
 
 
 def may_wait(incoming: Incoming, inputs: Inputs) -> bool:
-    """True if the conversation has no injected tool yet because it needs none."""
+    """Return whether the conversation has no injected tool yet because it needs none."""
     request, state = inputs.request, inputs.state
     if is_inline(incoming, request):
         return not shows_references(request, inputs.past)
-    if request.conversation.last_response >= 0:
+    is_first = request.conversation.last_response < 0
+    if not is_first or name_for(request.wire.tools(request.document)) is None:
+        # A request without tools, as for a title, is not the first request of another conversation.
         return state.waits and not state.tool
-    settings, declared = request.settings, request.wire.tools(request.document)
-    if name_for(declared) is None:
-        # A side request, as for a title, is not the first request of another conversation.
-        return state.waits and not state.tool
-    if binds(request.format, request.conversation.model):
-        return False
-    if incoming.socket or declared.threaded:
-        return False
-    if settings.lossy == "on" or settings.external_strategy or settings.restores_secrets:
-        return False
-    if settings.session_id:
-        # References of its other conversations can be asked for here.
-        return False
-    return len(request.document.text()) < settings.expand_from
+    is_bound = binds(request.format, request.conversation.model)
+    is_small = len(request.document.text()) < request.settings.expand_from
+    return is_small and not is_bound and not _needs_at_once(incoming, request)
 
 
 def is_due(

@@ -14,10 +14,11 @@ from __future__ import annotations
 import hashlib
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -31,7 +32,7 @@ from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, cache_price, result_text, smaller_texts, superseding
 from penumbra.conversation.cache_price import Change, Prices, Verdict
-from penumbra.conversation.decide import Inputs
+from penumbra.conversation.decide import Inputs, measured
 from penumbra.conversation.dedup import BACK_REFERENCES, call_key
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
@@ -98,9 +99,9 @@ class SentText:
         return None if form is None else self.prefix + form
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One step of the ladder: each allows less than the one before it, the unread tail last and most."""
+class _Step(NamedTuple):
+    """A `_Step` bounds the texts that are unread, or those that are not. Each step allows less than the one
+    before it; the unread texts are last and keep most."""
 
     unread: bool
     limit: int
@@ -141,13 +142,6 @@ def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
     return forms
 
 
-def excess(sizes: Iterable[int], limit: int) -> int:
-    """The bytes by which the results have to shrink together; 0 while they are within the limit, or without
-    one."""
-    total = sum(sizes)
-    return total - int(limit * SLACK) if 0 < limit < total else 0
-
-
 def may_shorten(settings: Settings) -> bool:
     """True if the operator lets results be left out to make a request fit."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
@@ -172,20 +166,9 @@ def _plan(chosen: Sequence[Candidate], line: str) -> Plan:
 
 
 def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss = Loss.LOSSY) -> Decision:
-    """The decision for a text whose form changes."""
-    facts = Facts(
-        how=how,
-        loss=int(loss),
-        stages=(how,),
-        family=past.family,
-        ref=ref,
-        bytes_before=size(before),
-        bytes_after=size(form),
-        tokens_before=token_estimate.estimate(before),
-        tokens_after=token_estimate.estimate(form),
-        redactions=dict(past.redactions),
-    )
-    return Decision(form, facts)
+    """Return the decision for a text whose form changes."""
+    own = {"family": past.family, "redactions": dict(past.redactions)}
+    return Decision(form, measured(how, before, form, loss=int(loss), stages=(how,), ref=ref, **own))
 
 
 @dataclass(frozen=True)
@@ -389,6 +372,7 @@ class Planner:
         """Plans the smaller arguments that pay, after a plan for `results`. Raises RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
+        # Of a call's results, the first one stands for the call.
         first = {
             self.request.items[index].result.call_id: index
             for index in sorted(self._newer, reverse=True)
@@ -462,10 +446,9 @@ class Planner:
             estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
             if estimated > limits.tokens:
                 needs.append(Need(tokens=estimated - int(limits.tokens * SLACK)))
-        if limit := self.request.settings.aggregate_budget_bytes:
-            sizes = [self._facts(item).bytes_after for item in self.request.items]
-            if missing := excess(sizes, limit):
-                needs.append(Need(bytes=missing))
+        limit = self.request.settings.aggregate_budget_bytes
+        if 0 < limit < (total := sum(self._facts(item).bytes_after for item in self.request.items)):
+            needs.append(Need(bytes=total - int(limit * SLACK)))
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:

@@ -17,7 +17,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, rewrite
 from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.planner import Need, Planner, SentText, excess, fitted
+from penumbra.conversation.planner import Need, Planner, SentText, fitted
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from support import talks
 from support.examples import examples
@@ -260,12 +260,6 @@ def test_superseded_then_fattest_then_those_referred_to_then_the_tail():
         text(5, "x" * 40),
     ]
     assert [each.index for each in sorted(texts, key=attrgetter("rank"))] == [3, 4, 5, 0, 2, 1]
-
-
-def test_a_budget_is_left_in_batches():
-    assert excess([60, 40], 100) == 0
-    assert excess([60, 41], 100) == 101 - 85
-    assert excess([10**9], 0) == 0
 
 
 def text(index, original, **part):
