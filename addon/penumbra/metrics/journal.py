@@ -124,7 +124,7 @@ class Journal:
             project, agent = label(request.project), label(request.agent)
             self._pending.tools.add(project, agent, request.tools, request.called, request.rates.cached)
         self.timeline.add(turn.time, turn.amounts.sent_after, turn.amounts.saved)
-        turn.owed = _owed(request, turn.amounts)
+        turn.if_taken = _if_taken(request, turn.amounts)
         self.sessions.list_results(turn, tuple(results[:_MOST_LISTED]))
         seconds = request.milliseconds / 1000
         self.seconds[next((end for end in SECONDS if seconds <= end), float("inf"))] += 1
@@ -138,14 +138,14 @@ class Journal:
         more = Amounts()
         self._results(session, new, more)
         again = more.read_again_tokens * turn.rates.at(turn.body[1] // _BYTES_A_TOKEN).written
-        (more if turn.owed is None else turn.owed).dollars_spent += again
+        (more if turn.if_taken is None else turn.if_taken).dollars_spent += again
         self._add(turn, more)
 
     def taken(self, turn: TurnRecord) -> None:
         """Count savings and costs of a request that the provider has taken, once."""
-        if turn.owed is not None:
-            owed, turn.owed = turn.owed, None
-            self._add(turn, owed)
+        if turn.if_taken is not None:
+            amounts, turn.if_taken = turn.if_taken, None
+            self._add(turn, amounts)
 
     def responded(
         self,
@@ -158,7 +158,7 @@ class Journal:
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
         if turns and turns[0].is_refusal:
-            turn.owed = None
+            turn.if_taken = None
             self._count_error(turn, _REFUSED_WITHIN.format(status), more)
         elif status >= _LEAST_ERROR:
             self._count_error(turn, str(status), more)
@@ -367,7 +367,7 @@ class Journal:
         self._changed()
 
 
-def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
+def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
     """Amounts that count once a request is taken."""
     rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
     again = amounts.read_again_tokens * rates.written

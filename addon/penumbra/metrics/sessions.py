@@ -62,7 +62,7 @@ class TurnRecord:
     body: tuple[int, int]
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
-    owed: Amounts | None = None
+    if_taken: Amounts | None = None
     """Amounts that count once the provider has taken the request."""
     status: str = ""
     """Empty: no response so far."""

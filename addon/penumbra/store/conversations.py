@@ -41,7 +41,7 @@ class LearnedLimits:
     """The provider has refused a tool declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """Both limits together; a newer limit replaces an older one."""
+        """Return these limits with those of `other`, which is newer and counts where both know one."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(
@@ -60,16 +60,16 @@ NO_LIMITS = LearnedLimits()
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """The known state of a conversation at its next request. All but `idle` is stored."""
+    """The known state of a conversation at its next request. Everything but `idle` is stored."""
 
     idle: float | None = None
-    """Seconds since the last request or response, 0 while the provider was asked to keep its cache; None
-    without any."""
+    """Seconds since the last request or response; 0 while the provider was asked to keep its cache; None if
+    there was none."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
-    """Name of the injected tool that the last request declared; empty without one."""
+    """Name of the injected tool that the last request declared; empty if it declared none."""
     revision: str = ""
-    """Changes each time that decisions replace earlier ones."""
+    """A new random value each time that decisions replace earlier ones."""
     waits: bool = False
     """The conversation has no injected tool yet because it began small."""
     seen: float = field(default=0.0, compare=False)
@@ -86,14 +86,14 @@ class Conversations:
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
-        """`steady`: clock by which conversations become idle; None: `clock`."""
+        """`steady` is the clock by which conversations become idle; None: `clock`."""
         self._table = table
         self.clock = clock
         self.steady = steady or clock
 
     async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
-        """Return the state of a conversation. `start`: key of all that begin as it does, whose requests keep
-        its cache, too; empty: of none."""
+        """Return the state of a conversation. `start` is a key that all conversations with the same beginning
+        share: their requests keep its cache, too; empty: there is none."""
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()
@@ -104,10 +104,13 @@ class Conversations:
     async def sent(
         self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
     ) -> None:
-        """A request of this conversation goes out, with this injected tool, or without one for which it
-        `waits`; the provider keeps it for `life` seconds at most. Written at most once a minute; each time
-        while it waits, when that is another than before, and when it is `revised`: decisions took the place
-        of earlier ones. When that is safe from a restart, `Stores.written` tells."""
+        """Note that a request of this conversation goes out, which declares `tool`, or none while the
+        conversation `waits` for it. The provider keeps the request for `life` seconds at most.
+
+        The state is written at most once a minute, and at once while the conversation waits, when one of
+        these values changes, and when it is `revised`, which means that decisions replaced earlier ones.
+        `Stores.written` tells when that is safe from a restart.
+        """
         now = self.clock()
         entry = await self._entry(key) or ConversationState(seen=now)
         life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
@@ -122,19 +125,20 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response: until then the cache was in use."""
+        """Note the end of a response. The cache was in use until now."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
-        """Store a limit, by which decisions may have changed; return when it is safe from a restart."""
+        """Store a limit and return when it is safe from a restart; decisions may have changed
+        because of it."""
         now = self.clock()
         entry = await self._entry(key, latest=True) or ConversationState(seen=now)
         entry = replace(entry, limits=entry.limits.learned(limits), written=now)
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
-        """Give a conversation that continues another one its limits, except where it has newer ones."""
+        """Give a conversation that continues `earlier` its limits, except where it has newer ones."""
         limits = (await self.past(earlier)).limits
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))
@@ -151,7 +155,7 @@ def _pack(entry: ConversationState) -> bytes:
 
 
 def _unpack(record: bytes) -> ConversationState:
-    """Read an entry of any release: unknown members are ignored, missing ones get defaults."""
+    """Return the state in a record of any release: unknown members are ignored, missing ones get defaults."""
     written: Mapping[str, Any] = orjson.loads(record)
     names = {member.name for member in fields(LearnedLimits)}
     limits = {name: value for name, value in written["lesson"].items() if name in names}

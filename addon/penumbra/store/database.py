@@ -1,9 +1,9 @@
-"""One SQLite file, the one thread that uses it, and the longest time that a caller waits for it.
+"""One SQLite file, the thread that uses it, and the longest time that a caller waits for it.
 
-The file is opened at the start, in the database's own thread, so the event loop never waits for a disk.
-While it can't be opened or written, the same tables live in memory (`database_file.py`). A hanging database
-blocks one request; later ones go on without it until it answers. Background writes in quick succession are
-one piece of work.
+The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
+the file can't be opened or written, the same tables live in memory (`database_file.py`). A database that
+hangs delays one request; later requests go on without it until it answers. Background writes that follow each
+other quickly are done in one transaction.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Evi
 from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005
-"""Seconds. A request goes out before its decisions are packed: both need the interpreter."""
+"""Seconds by which writing waits, so that a request is sent before its decisions are packed: both need the
+interpreter."""
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Seconds; more than another program's write, or the first opening, can take."""
+"""Seconds; another program's write and the first opening take less."""
 _LONGEST_HANG = 60.0
-"""Seconds; clients wait longer for a response."""
+"""Seconds; clients wait longer than that for a response."""
 _AWAY_BYTES = 64_000_000
 """Bytes kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
-"""Waiting bytes beyond which no new decision is made that must be remembered."""
+"""Waiting bytes beyond which no new decision that must be remembered is made."""
 _MOST_WAITING = 64_000_000
 """Waiting bytes beyond which new rows are forgotten."""
 _log = logging.getLogger(__name__)
 
 
 class DiskAway(Exception):
-    """The disk has not answered for long, so the answer is unknown."""
+    """The disk does not answer, so that the result is unknown."""
 
 
 class Database:
     """Runs pieces of work on one connection, one after the other, each in a transaction of its own.
 
-    `path` None keeps everything in memory. `max_bytes`: of the file, beyond which the oldest rows leave.
-    `key`: what records are sealed with.
+    Without a `path` all tables are in memory. The oldest rows are deleted when the file is larger than
+    `max_bytes`. `key` seals the records.
     """
 
     def __init__(self, path: Path | None, max_bytes: int, key: bytes = b"") -> None:
@@ -59,37 +60,35 @@ class Database:
         self._is_closing = False
         self._holders = 1
         self.filled: set[str] = set()
-        """Tables with new rows since the file was opened, by whichever process."""
+        """Tables with new rows since any process opened the file."""
         self.patience = _LONGEST_WRITE
         """Longest seconds that a caller waits for a write."""
         self.last_patience = _LONGEST_HANG
-        """Longest seconds that a request which needs the database waits for a hanging disk."""
+        """Longest seconds that a request waits for a hanging disk if it can't do without the database."""
         self.failures = 0
-        """Look-ups without an answer."""
+        """Number of look-ups without an answer."""
         self.forgotten = 0
-        """Rows dropped for want of memory before they were written."""
+        """Number of rows that were dropped before they were written, because memory was short."""
         self._overdue: Future[None] | None = None
-        """Work that took too long; everything after it waits for it."""
+        """Work that took too long; all later work waits for it."""
         self._waiting: list[Work[object]] = []
-        """Background writes that are not begun."""
+        """Background writes that have not begun."""
         self._writing: Future[None] | None = None
-        """The latest background writes that were begun."""
+        """The latest background writes that have begun."""
         self._added = self._done = 0
         """Approximate bytes of all background writes so far (changed on the event loop only), and of the
         finished ones (changed in the database's thread only)."""
 
     def share(self, max_bytes: int) -> None:
-        """Count another user, which will call `close`, too. Both are called on the event loop.
-
-        The latest size and lifetimes are valid.
-        """
+        """Count another user of this database, who will call `close`, too, and apply its size limit. Both
+        methods are called on the event loop."""
         self._holders += 1
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
-        """Add a table, which is made when it is first used.
+        """Add a table, which is created when it is first used.
 
-        `merge`: merges records of file and memory; without it, that of memory counts.
+        `merge` combines a record of the file and one of memory; without it, the one of memory counts.
         """
         self._eviction.add(table, lifetime)
         self.file.add(table, merge)
@@ -98,9 +97,10 @@ class Database:
         return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work` and return its result; changes are committed when it returns, undone when it raises.
+        """Run `work` and return its result. Its changes are committed when it returns and undone when it
+        raises.
 
-        Raises DiskAway: at once while the disk hangs.
+        Raises DiskAway if the disk does not answer in time, and at once while it hangs.
         """
         if self.hangs:
             self.failures += 1
@@ -115,14 +115,14 @@ class Database:
         raise DiskAway
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Like `run`, without a time limit. For the thread of the event loop."""
+        """Run `work` like `run`, without a time limit. Called from the thread of the event loop."""
         self._begin_waiting()
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
-        """Queue work without waiting for it, in one transaction with other work that comes soon.
-        Later runs and submissions see the work done. The work has so many bytes and writes so many rows,
-        which are forgotten if too much waits already."""
+        """Queue work without waiting for it; work that follows soon shares its transaction. Later runs and
+        submissions see its result. `size` is its bytes and `rows` the number of rows that it writes: they are
+        dropped if too many bytes wait already."""
         if self._unwritten + size > _MOST_WAITING:
             self.forgotten += rows
             return
@@ -132,22 +132,22 @@ class Database:
             asyncio.get_running_loop().call_later(_PAUSE, self._begin_waiting)
 
     async def written(self) -> None:
-        """Wait until all `later` work so far is done, or the disk takes too long."""
+        """Wait until all work queued by `later` is done, or until the disk takes too long."""
         writing = self._begin_waiting()
         if writing is None or writing.done() or self.hangs:
             return
-        # A caller that stops waiting takes nothing from the others: `wait` cancels nothing.
+        # A cancelled caller must not disturb the others: `wait` cancels nothing.
         _, waiting = await asyncio.wait([asyncio.wrap_future(writing)], timeout=self.patience)
         if waiting:
             self._wait_no_longer(writing)
 
     @property
     def is_whole(self) -> bool:
-        """True if present decisions will be written: the disk answers, and not too much is waiting."""
+        """Return whether present decisions will be written: the disk answers, and not too many bytes wait."""
         return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
-        """Figures by name, as Prometheus has them; counters end in `_total`."""
+        """Return figures by name, as Prometheus has them; names of counters end in `_total`."""
         return {
             "up": float(not (self.hangs or self.file.failed)),
             "waiting_bytes": self._unwritten,
@@ -157,17 +157,17 @@ class Database:
 
     @property
     def hangs(self) -> bool:
-        """True if only memory can be asked: the disk has not answered for long."""
+        """Return whether the disk does not answer, so that only memory can be asked."""
         return self._overdue is not None and not self._overdue.done()
 
     async def answers(self) -> bool:
-        """Wait for the disk, and return whether it answers again."""
+        """Wait for the disk and return whether it answers again."""
         if self._overdue is not None:
             await asyncio.wait([asyncio.wrap_future(self._overdue)], timeout=self.last_patience)
         return not self.hangs
 
     def _wait_no_longer(self, overdue: Future[None]) -> None:
-        """Let later work fail at once until a piece of work is done."""
+        """Let later work fail at once until the overdue work is done."""
         if self.hangs:
             return
         self._overdue = overdue
@@ -181,18 +181,18 @@ class Database:
         _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
-        """Delete all rows except those of some tables, beyond recovery."""
+        """Delete all rows except those of the tables in `kept`, beyond recovery."""
         self.filled.intersection_update(kept)
         self._begin_waiting()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])
 
     def begin(self) -> None:
-        """Open the file, so that its problems are logged at the start, and evict expired rows."""
+        """Open the file, so that problems are logged at the start, and delete expired rows."""
         self._thread.submit(self._run, lambda connection: None)
         self._thread.submit(self._evict)
 
     def close(self) -> None:
-        """Finish submitted work, then close the file once all users of it have closed it."""
+        """Finish submitted work and close the file, once all users of the database have called this."""
         self._holders -= 1
         if self._holders:
             return
@@ -203,11 +203,11 @@ class Database:
 
     @property
     def _unwritten(self) -> int:
-        """Approximate bytes of all unfinished background writes."""
+        """Return the approximate bytes of all unfinished background writes."""
         return self._added - self._done
 
     def _begin_waiting(self) -> Future[None] | None:
-        """Begin all waiting writes, and return the latest that were begun, if any were."""
+        """Begin all waiting writes and return the latest that have begun; None if there are none."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self._writing = self._thread.submit(self._write, waiting, self._added)
@@ -236,8 +236,8 @@ class Database:
                     raise
 
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
-        """Run background work. Never raises; a failing piece does not stop the others. `added`:
-        bytes of all such work up to here."""
+        """Run background work. A piece that fails does not stop the others, and nothing is raised. `added` is
+        the bytes of all background work up to here."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:
@@ -265,20 +265,20 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """Evict one more step, after other work that came meanwhile."""
+        """Delete one more step of rows, after other work that came meanwhile."""
         if (connection := self.file.open) is None:
             return
         try:
             with connection:
                 more = self._evicted(connection)
         except (sqlite3.DatabaseError, OSError):
-            # The next piece of work meets the same error, and handles it.
+            # The next piece of work meets the same error and handles it.
             return
         if more:
             self._evict_later()
 
     def _evicted(self, connection: sqlite3.Connection) -> bool:
-        """Evict one step, and return whether there is more."""
+        """Delete one step of rows and return whether more are due."""
         return self._eviction.run(connection, _AWAY_BYTES if self.file.failed else None)
 
     def _evict_later(self) -> None:

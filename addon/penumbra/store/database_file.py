@@ -1,9 +1,10 @@
 """The connection to the database: in the file, or in memory while the file can't be opened or written.
 
-Meanwhile rows of the file are read from it, one warning with a constant id says so, and new rows are written
-once it can be. A file that is damaged, or not ours, is moved aside and a new one begun; likewise where a
-file was removed. Rows that are asked for move over to the new file. Rows of a format that this release can't
-read are dropped. The file and its folder are the user's alone.
+Meanwhile a warning with a constant id is logged, rows of the file are still read from it, and new rows are
+written to it as soon as that is possible. A damaged or foreign file is moved aside and a new one begun; a new
+one is begun, too, where the file was removed. Rows of the old file move to the new one when they are asked
+for. Rows of a format that this release can't read are dropped. Only the user can read the file and its
+folder.
 """
 
 from __future__ import annotations
@@ -28,51 +29,48 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""A table is scanned again when rows used so much later have expired. Nothing finds such a
-row meanwhile, and a look costs what a write costs."""
+"""Seconds between two scans of a table for expired rows. Nothing finds such a row meanwhile, and a scan costs
+as much as a write."""
 _SPARE = 10
-"""The file's size divided by this is freed at once, so that not every write has to."""
+"""A file that is too large is shrunk by this part of its size at once, so that not every write has to shrink
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The time that rows of a table stay."""
+    """The time for which rows of a table are kept."""
 
     begin: Callable[[], float]
-    """The time of last use, in seconds, before which a row is expired."""
+    """Returns the time in seconds; rows that were last used before it are expired."""
     leaves_last: bool = False
-    """Beyond the size limit, rows of all other tables go first."""
+    """Where the database is too large, rows of all other tables are deleted first."""
 
 
 class Eviction:
-    """Eviction from the database: expired rows, and the oldest rows beyond the size limit.
+    """Deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size limit of the file.
 
-    One owner for all tables. Beyond the size the oldest rows of all tables go first, and decisions last: the
-    first forwarded form of a result is final, and other rows can be made again. Eviction runs in steps, so
-    that no request waits for all of it. Belongs to the database's thread, except for `add`. `max_bytes`: of
-    the file.
+    Beyond the size limit the oldest rows of all tables are deleted first and decisions last: the first form
+    in which a result was sent is final, and other rows can be made again. Rows are deleted in steps, so that
+    no request waits for all of them. All methods but `add` run in the database's thread.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._lifetimes: dict[str, Lifetime] = {}
         self._expired: float | None = None
-        """The time up to which rows of the first table were removed; None: some may be left."""
+        """The time before which expired rows of the first table are gone; None: some may be left."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
-        """Expire a table's rows from now on. Others leave only beyond the size limit."""
+        """Let a table's rows expire. Rows of other tables are deleted only beyond the size limit."""
         self._lifetimes[table] = lifetime
         self._expired = None
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
-        """Let go what has to, in one step, within the transaction under way. Returns true if more rows
-        remain.
-
-        `at_most`: bytes that may stay, if less than usual.
-        """
+        """Delete one step of rows within the present transaction, and return whether more are due. `at_most`
+        is a size limit in bytes below the usual one."""
         more = False
         lifetimes = tuple(self._lifetimes.items())
-        # All tables go by one clock.
+        # All tables share one clock.
         now = lifetimes[0][1].begin() if lifetimes else 0.0
         if self._expired is None or abs(now - self._expired) >= _EXPIRY_SECONDS:
             more = any(self._expire(connection, table, lifetime) for table, lifetime in lifetimes)
@@ -81,7 +79,7 @@ class Eviction:
         return self._shrink(connection, most) or more
 
     def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
-        """Remove a step of expired rows, and return whether there are more."""
+        """Delete one step of expired rows and return whether there are more."""
         rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
         begin = int(lifetime.begin())
         return (
@@ -99,15 +97,16 @@ class Eviction:
             if excess <= 0 or not (gone := self._remove(connection, excess * size)):
                 break
             removed += gone
-        # Only what is beyond the size is given back: the rest of the free pages is written next. One page a
-        # call: each is a row without columns, and before Python 3.12 the module steps to the first row only.
+        # Pages beyond the size limit go back to the system; the other free pages are written next. Each
+        # call frees one page, because it is a row without columns, and before Python 3.12 the module steps to
+        # the first row only.
         for _ in range(min(pages - most, _STEP_PAGES)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         left = pragma(connection, "page_count")
         return left > most and (removed > 0 or left < pages)
 
     def _remove(self, connection: sqlite3.Connection, excess: int) -> int:
-        """Delete the oldest rows of about `excess` bytes, and return their size."""
+        """Delete the oldest rows of about `excess` bytes and return their size."""
         names = tables(connection)
         last = {name for name in names if name in self._lifetimes and self._lifetimes[name].leaves_last}
         return _remove_oldest(connection, names - last, excess) or _remove_oldest(connection, last, excess)
@@ -137,7 +136,7 @@ def tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """The number that SQLite gives under this name."""
+    """Return the value of a pragma."""
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
@@ -145,10 +144,10 @@ _WAIT_SECONDS = 2
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """To read from. Raises sqlite3.Error.
+    """Return a connection that only reads. Raises sqlite3.Error.
 
-    SQLite makes files beside a database with a write-ahead log, and a mere reader leaves them there.
-    Without a log, no other process has it open: it is read as immutable.
+    SQLite creates files beside a database with a write-ahead log, and a reader leaves them there. A database
+    without a log is open in no other process, and is read as immutable.
     """
     has_log = path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
@@ -156,20 +155,20 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 VERSION = 2
-"""Version of the tables. Tables of an earlier release with other columns are dropped: their rows are worth a
-day at most."""
+"""Version of the tables. Tables of an earlier release with other columns are dropped: their rows are of use
+for a day at most."""
 _SEALED = 1
-"""The version from which on nothing in a file can be read without the key."""
+"""The first version whose files can't be read without the key."""
 APPLICATION = 0x50454E55
-"""SQLite's `application_id` of our files."""
+"""SQLite's `application_id` of Penumbra's files."""
 BUSY_MILLISECONDS = 2_000
-"""Longest time of another program's write."""
+"""Milliseconds for which another program's write is waited for."""
 _CHECKED_BYTES = 32_000_000
-"""Size up to which a file is checked whole at the start; damage of larger ones is found on access."""
+"""Bytes up to which a whole file is checked at the start; damage of a larger file is found later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The write-ahead log is kept below the file's size divided by this."""
+"""The write-ahead log may have this part of the file's size limit."""
 
 
 class Foreign(Exception):
@@ -177,13 +176,15 @@ class Foreign(Exception):
 
 
 class Readable(Foreign):
-    """The file is ours, and damaged or of a later release; its readable rows are valid."""
+    """The file is Penumbra's, but damaged or of a later release; the rows that can be read are valid."""
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
-    """Configure a connection and check its file. Closes it before raising Foreign or sqlite3.DatabaseError.
+    """Configure a connection, check its file, and return it. Closes it before raising Foreign or
+    sqlite3.DatabaseError.
 
-    `names`: tables that a file without our marks may have. `max_bytes`: size limit of the file.
+    `names` are the tables that a file without Penumbra's marks may have, `max_bytes` is the size limit of the
+    file.
     """
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
@@ -195,7 +196,7 @@ def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: 
         connection.execute(f"PRAGMA journal_size_limit = {log}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
         marks = (("application_id", APPLICATION), ("user_version", VERSION))
-        # Somebody else may be writing.
+        # Marks are written only where they differ, since another process may be writing.
         if any(pragma(connection, name) != value for name, value in marks):
             with connection:
                 for name, value in marks:
@@ -207,7 +208,7 @@ def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: 
 
 
 def unusable(error: Exception) -> str:
-    """The reason why the file can never be used; empty if it may be later."""
+    """Return why the file can never be used; empty if it may be used later."""
     if isinstance(error, Foreign):
         return str(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -215,8 +216,8 @@ def unusable(error: Exception) -> str:
 
 
 def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """Check whose file it is, and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
-    # In one view of the file: another first start may be making it.
+    """Check whose file it is and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
+    # One transaction reads all marks, since another first start may be writing them.
     connection.execute("BEGIN")
     application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
     there = tables(connection)
@@ -234,12 +235,12 @@ def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def _is_other(connection: sqlite3.Connection, name: str) -> bool:
-    """True if a table has not got the columns of this release."""
+    """Return whether a table has other columns than those of this release."""
     return tuple(row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')) != COLUMNS
 
 
 def _empty(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """Drop tables of an earlier release, and make their rows unreadable."""
+    """Drop tables of an earlier release and overwrite their rows."""
     if not names:
         return
     connection.execute("PRAGMA secure_delete = ON")
@@ -254,14 +255,15 @@ T = TypeVar("T")
 Row = tuple[bytes, int, bytes]
 """Key, time of last use in seconds, record."""
 Merge = Callable[[bytes, bytes, bytes], bytes]
-"""Merges the earlier and the later record of a key."""
+"""Combines the earlier and the later record of a key."""
 _BATCH = 400
 
 
 def find(
     connection: sqlite3.Connection, table: str, keys: Sequence[bytes], since: float, record: str = "record"
 ) -> Iterator[Row]:
-    """The rows under these keys that were used since then. `record`: what of it; `''`: nothing."""
+    """Yield the rows of these keys that were used at `since` or later. `record` is the SQL of the third
+    column; `''` leaves the record out."""
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         marks = ",".join("?" * len(batch))
@@ -270,14 +272,14 @@ def find(
 
 
 def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Put rows in place of present ones. In the order of their keys each page of the index changes once."""
+    """Write rows, in place of present ones. In the order of keys, each page of the index changes once."""
     connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", sorted(rows))
 
 
 def carry_over(
     source: sqlite3.Connection, target: sqlite3.Connection, tables: Mapping[str, Merge | None]
 ) -> int:
-    """Write all rows of one database into another one, and return their number."""
+    """Copy all rows of one database into another one and return their number."""
     count = 0
     for table, merge in tables.items():
         for key, used, record in source.execute(f"SELECT key, used, record FROM {table}"):
@@ -289,17 +291,18 @@ def carry_over(
 
 
 class OlderRows:
-    """Rows that are only read. Nothing here raises: unreadable rows count as absent."""
+    """Rows of an earlier file, which are only read. No method raises: unreadable rows count as absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
-        """The connection leads to the file itself while it can't be written, or to a copy that is deleted
-        with it."""
+        """The connection reads the file itself while it can't be written, or a copy that is deleted with this
+        object."""
         self._connection = connection
         self._is_copy = is_copy
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Rows of a file that must be given up, in a private copy that the system removes at the end."""
+        """Return the rows of a file that must be given up, in a private copy that the system removes at the
+        end."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)
@@ -310,8 +313,8 @@ class OlderRows:
 
     @classmethod
     def lying(cls, path: Path) -> OlderRows | None:
-        """Rows of a file that can't be opened for writing. Without space for SQLite's side files, the log is
-        left out."""
+        """Return the rows of a file that can't be opened for writing. Without space for SQLite's side files,
+        the write-ahead log is left out."""
         has_log = path.with_name(f"{path.name}-wal").exists()
         # An immutable connection takes no lock, which would keep the file open as long as it exists.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
@@ -329,7 +332,7 @@ class OlderRows:
         return None
 
     def find(self, table: str, keys: Sequence[bytes], since: float) -> list[Row]:
-        """See the function. A page that is damaged takes along its own rows, not all that were asked for."""
+        """Return rows like the function `find`. Damage of a page loses the rows on that page only."""
         try:
             return list(find(self._connection, table, keys, since))
         except sqlite3.DatabaseError:
@@ -340,7 +343,7 @@ class OlderRows:
             return found
 
     def read(self, work: Callable[[sqlite3.Connection], T], default: T) -> T:
-        """The result of `work`, or `default` where that fails."""
+        """Return the result of `work`, or `default` where that fails."""
         try:
             return work(self._connection)
         except sqlite3.DatabaseError:
@@ -354,10 +357,10 @@ class OlderRows:
 WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
 MOVED_ID = "PENUMBRA_DATABASE_MOVED"
 FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
-"""Errors from use of the file."""
+"""Errors of a file's use."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_AWAY_MILLISECONDS = 50
-"""Longest time of another program's write, where one took too long already."""
+"""Milliseconds for which another program's write is waited for after one took too long."""
 _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 _FIRST_PAUSE = 0.5
@@ -367,19 +370,20 @@ _log = logging.getLogger(__name__)
 
 
 class DatabaseFile:
-    """Belongs to the database's thread, except for `add`. `path` None keeps everything in memory."""
+    """The database in its file, or in memory while the file fails. All methods but `add` run in the
+    database's thread. Without a `path` all tables are in memory."""
 
     def __init__(self, path: Path | None, eviction: Eviction) -> None:
         self.path = path
         self._eviction = eviction
         self.failed = False
-        """The file can't be used now; new rows live in memory."""
+        """True while the file can't be used and new rows are in memory."""
         self.older: OlderRows | None = None
-        """Further rows, looked up where the open connection lacks them."""
+        """Rows of an earlier file, for keys that the open connection lacks."""
         self.renewals = 0
-        """Files that were removed or damaged, and replaced."""
+        """Number of files that were removed or damaged and replaced."""
         self.open: sqlite3.Connection | None = None
-        """The connection in use: to the file, or to memory."""
+        """The connection in use, to the file or to memory."""
         self._tables: dict[str, Merge | None] = {}
         self._created: set[str] = set()
         self._file: sqlite3.Connection | None = None
@@ -392,7 +396,8 @@ class DatabaseFile:
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
-        """Add a table. `merge`: for keys with records in file and memory; None: that of memory counts."""
+        """Add a table. `merge` combines the records of file and memory under one key; None: that of memory
+        counts."""
         self._tables[table] = merge
 
     @property
@@ -400,7 +405,7 @@ class DatabaseFile:
         return self._tables.keys()
 
     def look_after(self) -> None:
-        """Notice that the file was removed, or is there again."""
+        """React to a file that was removed, or that can be used again."""
         if self.failed:
             if time.monotonic() >= self._tried + self._pause:
                 self._come_back()
@@ -408,7 +413,7 @@ class DatabaseFile:
             self._was_removed(self.path)
 
     def connected(self) -> sqlite3.Connection:
-        """The connection with all tables, opened if necessary. Raises FAILURES."""
+        """Return the connection with all tables, opened if necessary. Raises FAILURES."""
         if self.open is None:
             self.open = self._opened()
         if len(self._created) < len(self._tables):
@@ -416,7 +421,7 @@ class DatabaseFile:
         return self.open
 
     def was_replaced(self, error: Exception) -> bool:
-        """After a failure, whether a new file or memory has replaced the file."""
+        """Return whether a new file or memory has replaced the file after a failure."""
         if self.path is None or self.failed:
             return False
         if not unusable(error) or self._moved or not self._move_aside(self.path, error):
@@ -424,7 +429,7 @@ class DatabaseFile:
         return True
 
     def forget(self, names: Collection[str]) -> None:
-        """Hide rows of these tables that lie elsewhere."""
+        """Hide rows of these tables in earlier files."""
         if self.failed:
             self._forgotten.update(names)
         self._drop_older()
@@ -436,8 +441,8 @@ class DatabaseFile:
         self._close()
 
     def _opened(self) -> sqlite3.Connection:
-        """SQLite does not wait where the kind of journal changes, as happens when two processes start for the
-        first time at once."""
+        """Open the connection. SQLite does not wait while the kind of journal changes, as happens when two
+        processes start for the first time at once: the opening is tried again."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:
@@ -466,8 +471,8 @@ class DatabaseFile:
     def _create(self, connection: sqlite3.Connection) -> None:
         with connection:
             for name in (*self._tables,):
-                # Rows lie in the order of their writing, and only the index in that of the keys, which are
-                # random: many new rows change few pages.
+                # Rows are stored in the order of their writing, and only the index in that of the keys,
+                # which are random: many new rows change few pages.
                 connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {name} "
                     "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)"
@@ -476,7 +481,7 @@ class DatabaseFile:
                 self._created.add(name)
 
     def _move_aside(self, path: Path, error: Exception) -> bool:
-        """Move the file away, and return whether a new one can be begun."""
+        """Move the file away and return whether a new one can be begun."""
         self._close()
         self._moved = True
         aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
@@ -498,8 +503,8 @@ class DatabaseFile:
         return True
 
     def _was_removed(self, path: Path) -> None:
-        """The file that is open has gone. There may be another one in its place, whose log SQLite would take
-        along (with Python 3.11 it does)."""
+        """Begin a new file, since the open one was removed. Another process may have made one in its place,
+        whose log SQLite would delete when the connection closes (with Python 3.11 it does)."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()
         self._drop_older()
@@ -512,12 +517,12 @@ class DatabaseFile:
         _log.warning("%s: %s: it was removed; a new one begins", MOVED_ID, path)
 
     def _go_away(self, error: Exception) -> None:
-        """Switch to memory. The file is tried again, unless it can never be used."""
+        """Switch to memory. The file is tried again later, unless it can never be used."""
         self._file, self.open = self.open, None
         self._created = set()
         self.failed = True
         self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else _FIRST_PAUSE
-        # Of one that was removed, and no other came in its place, the copy goes on being read.
+        # The copy of a removed file stays in use where no new file could be made.
         if self._file is not None:
             self._drop_older()
             self.older = OlderRows(self._file)
@@ -528,7 +533,7 @@ class DatabaseFile:
         )
 
     def _come_back(self) -> None:
-        """Write new rows into the file, if that is possible again."""
+        """Write new rows into the file if it can be used again."""
         memory, created = self.connected(), self._created
         self.failed, self.open, self._created = False, self._file, set()
         self._is_returning = True
@@ -551,7 +556,7 @@ class DatabaseFile:
         _log.warning("%s: %s: it can be written again, and %s rows were", WARNING_ID, self.path, f"{count:,}")
 
     def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
-        """Write new rows into the file, and return their number."""
+        """Write new rows into the file and return their number."""
         file = self.connected()
         file.execute(f"PRAGMA busy_timeout = {_BUSY_AWAY_MILLISECONDS}")
         with file:
@@ -576,7 +581,7 @@ class DatabaseFile:
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
-    """The identity of a file; None if there is none."""
+    """Return the identity of a file; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""The ledger of decisions about results: the first forwarded form is final.
+"""The ledger of decisions about results: the form in which a result was first sent is final.
 
-A decision has a key: a keyed hash of caller, call, text and, where the call's id is not unique, of the calls
-before it.
+The key of a decision is a keyed hash of caller, call and text, and of the earlier calls where the call's id
+is not unique.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 KNOWN_VALUE = "known-value"
-"""Counts secrets that only an earlier text of the caller has shown to be secret."""
+"""Counts values that only an earlier text of the caller has shown to be secret."""
 PLACEHOLDER_NOTE = "placeholder_note"
 """The stage that notes at a result's end that its call contained placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a decision, for display. Sizes are those of the text itself, before and after."""
+    """Facts about a decision, for display. Sizes are those of the text, before and after the decision."""
 
     how: str = "kept"
     """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
@@ -37,7 +37,8 @@ class Facts:
     referents: tuple[str, ...] = ()
     """Keys (hex) of earlier texts that this one refers to."""
     ref: str = ""
-    """Shadow reference before the text; empty if nothing was left out."""
+    """Reference in front of the text, by which the model can ask for the original; empty if nothing was left
+    out."""
     bytes_before: int = 0
     bytes_after: int = 0
     characters_before: int = 0
@@ -48,21 +49,21 @@ class Facts:
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """Stages skipped for want of time."""
+    """Stages that were skipped for lack of time."""
     asked: str = ""
-    """The outcome of asking an external compressor: see `compress.result.Asked.how`."""
+    """Outcome of asking an external compressor: see `compress.result.Asked.how`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The form in which one text is forwarded; None: unchanged."""
+    """The form in which one text is sent; `text` is None if that is unchanged."""
 
     text: str | None
     facts: Facts
 
 
 def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Keys of the texts that others refer to."""
+    """Return the keys of the texts that decisions refer to."""
     return frozenset(
         bytes.fromhex(key) for decision_made in decided.values() for key in decision_made.facts.referents
     )
@@ -77,7 +78,7 @@ def _news(decision: Decision) -> News:
     if facts.how == "kept":
         return News.NOTHING
     is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
-    # Only this proxy knows what was known of the caller, and whether a result was new.
+    # Only this proxy knows which values the caller has shown, and whether a result was new.
     knows_more = KNOWN_VALUE in facts.redactions or PLACEHOLDER_NOTE in facts.stages
     is_made_again = is_made_again and not knows_more
     return News.KEY if is_made_again else News.VALUE
@@ -89,7 +90,8 @@ _DEFAULTS = _VALUES(Facts())
 
 
 def _pack(decision: Decision) -> bytes:
-    """The size of the facts, those that are not the default, and the form if it has one of its own."""
+    """Return the record: the size of the facts, the facts that differ from their defaults, and the form if it
+    is not the original."""
     known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
     facts = orjson.dumps({name: value for name, value, default in known if value != default})
     form = b"" if decision.text is None else pack_text(decision.text)
@@ -103,7 +105,7 @@ def _unpack(record: bytes) -> Decision:
 
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
-    """Read facts of any release: unknown members are ignored, missing ones get defaults."""
+    """Return the facts in a record of any release: unknown members are ignored, missing ones get defaults."""
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()

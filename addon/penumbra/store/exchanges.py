@@ -1,10 +1,11 @@
-"""Responses that went through us, remembered: the tool's name, and the parts that the client did not see.
+"""Responses that the proxy has passed on: the injected tool's name, and the parts that the client did not
+see.
 
-A later request finds a response by the ids of its tool calls or, where it has none or they are not unique, by
-its calls and words (white space apart), and always by the whole history before it: a request without that
-history gets nothing back. Where the provider keeps the history, the response's id stands for it; the latest
-results and the calls are remembered beside it. Signed reasoning is remembered with the hidden exchanges that
-the provider had seen before it.
+A later request finds a response by the ids of its tool calls, or by its calls and words (white space apart)
+where ids are missing or not unique; always together with the whole history before it, so that a request
+without that history gets nothing back. Where the provider keeps the history, the response's id takes its
+place, and the latest results and calls are stored with it. Signed reasoning is stored with the hidden
+exchanges before it.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _RESULT_BYTES = 250
 
 @dataclass(frozen=True, slots=True)
 class ProviderResult:
-    """A result that the provider holds before a response."""
+    """A result that the provider keeps in the history before a response."""
 
     digest: bytes
     """Digest of the text; empty if no later text may refer to it."""
     key: bytes
-    """Key in the ledger; empty for results before the first known one."""
+    """Key in the ledger; empty for results before the first known result."""
     tool: str
     name: str
-    """The name of its call in references, without secrets."""
+    """Name of the result's call in references, without secrets."""
     complete: bool
 
 
@@ -45,33 +46,34 @@ class PastResponse:
     """The known state of one response."""
 
     tool: str
-    """The injected tool's name in its request; empty without the tool."""
+    """Name of the injected tool in the response's request; empty if the request did not declare it."""
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Under a signature's key: keys of the hidden exchanges before that reasoning."""
+    """Keys of the hidden exchanges before the reasoning; stored under a signature's key only."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """The conversation of the response, which scopes its references and originals."""
+    """Conversation of the response; references and originals belong to it."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
-    """Under a response's id: the chain after that response."""
+    """Hash of the history up to and with the response; stored under a response's id only."""
     undecided: bool = False
-    """The request had neither tools nor a past, and the response no words: whether the injected tool is there
-    is for the next request to say."""
+    """True if the request had neither tools nor a history and the response no words: the next request tells
+    whether the injected tool is declared."""
     declared_at: bytes = b""
-    """The chain up to the message after which the injected tool is declared; empty: with the other tools."""
+    """Hash of the history up to the message after which the injected tool is declared; empty if it is
+    declared with the other tools."""
     held: tuple[ProviderResult, ...] = ()
-    """Under a response's id: the latest results before it, in order."""
+    """The latest results before the response, in order; stored under a response's id only."""
 
 
 def text_hash(text: str) -> str:
-    """Hash of a visible text without white space, since clients trim and re-wrap."""
+    """Return the hash of a visible text without white space, since clients trim and wrap texts."""
     return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> bytes:
-    """The key of a response. `history`: the chain before it."""
+    """Return the key of a response. `history` is the hash of the messages before it."""
     digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.response_id:
         parts = ["id", visible.response_id]
@@ -87,8 +89,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """All keys of a response: clients may drop the ids of calls, and the words beside them.
-    `visible.item`: the id by which a request may refer to it."""
+    """Return all keys of a response: clients may drop the ids of calls and the words beside them.
+    `visible.item` is the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
@@ -97,14 +99,15 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 
 def signature_key(owner: bytes, signature: str) -> bytes:
-    """The key of reasoning, independent of the words around it."""
+    """Return the key of reasoning, which does not depend on the words around it."""
     digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
     digest.update(signature.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 
 def orphan_key(scope: bytes, known_by: str) -> bytes:
-    """The key of reasoning whose continuation was lost; empty: any reasoning of the caller."""
+    """Return the key of reasoning whose continuation was lost; `known_by` is empty for any reasoning of the
+    caller."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra orphan")
     digest.update(known_by.encode("utf-8", "surrogatepass"))
     return digest.digest()

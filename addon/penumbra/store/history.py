@@ -1,7 +1,7 @@
-"""Sums of each day, over all conversations and for each of them. Sizes and counts, no content.
+"""Sums of each day, over all conversations and for each of them: sizes and counts, no content.
 
-Several proxies write into one file: a row is read and written in one transaction. A record is a tree of sums
-with any names, so that releases can write sums that others do not know.
+Several proxies write into one file, so a row is read and written in one transaction. A record is a tree of
+sums with any names, so that a release can write sums that others do not know.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLE = "history"
 DAYS = 92
 """Days that are kept."""
 MOST_CONVERSATIONS = 300
-"""Conversations of a day; the sums of the smallest are added up under `OTHERS`."""
+"""Conversations that are kept for a day; the sums of the smallest are added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
 """Names in one branch of a tree."""
@@ -40,7 +40,7 @@ Tree = dict[str, Any]
 
 
 class History:
-    """Rows by day. `steady`: clock by which rows expire; None: `clock`."""
+    """The rows of the history. `steady` is the clock by which rows expire; None: `clock`."""
 
     def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database
@@ -50,18 +50,19 @@ class History:
         database.add(TABLE, Lifetime(lambda: now() - DAYS * _SECONDS_A_DAY, leaves_last=True), self._merged)
 
     def today(self) -> str:
-        """The name of today's row, by local time."""
+        """Return the name of today's row, by local time."""
         return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
 
     def add(
         self, sums: Tree, conversations: Mapping[str, Tree], tools: Mapping[str, Tree] | None = None
     ) -> Future[None]:
-        """Add to the sums of today. `tools`: sums by project, agent and tool."""
+        """Add to the sums of today. `tools` holds sums by project, agent and tool."""
         more = {"all": sums, "conversations": dict(conversations), "tools": dict(tools or {})}
         return self._database.submit(partial(self._add, self.today(), more))
 
     def last(self, count: int) -> Future[dict[str, Tree]]:
-        """Records of the last days that have one, by day, the latest last."""
+        """Return the records of the last `count` days, by day, the latest last; days without a record are
+        left out."""
         names = days(self._clock(), count)
         return self._database.submit(partial(self._last, names))
 
@@ -75,7 +76,8 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """Merge two records of a day, the second written while the file could not be."""
+        """Return the sums of two records of a day, the second of which was written while the file could not
+        be."""
         trees = [
             orjson.loads(decompress(data))
             for record in (first, second)
@@ -86,7 +88,7 @@ class History:
         return self._seal.close(key, compress(orjson.dumps(record)))
 
     def _add(self, day: str, more: Tree, connection: sqlite3.Connection) -> None:
-        # To wait for another process here, and not to fail where it has written in between.
+        # The lock is taken here, so that another process is waited for and can't write in between.
         connection.execute("BEGIN IMMEDIATE")
         key = _key(self._database.key, day)
         there = read(connection, self._database.key, [day]).get(day, {})
@@ -97,7 +99,7 @@ class History:
 
 
 def days(now: float, count: int) -> list[str]:
-    """Names of the last days, the latest last."""
+    """Return the names of the last days, the latest last."""
     noon = now - now % _SECONDS_A_DAY + _SECONDS_A_DAY / 2
     names = [time.strftime("%Y-%m-%d", time.localtime(noon - n * _SECONDS_A_DAY)) for n in range(count + 1)]
     today = time.strftime("%Y-%m-%d", time.localtime(now))
@@ -105,12 +107,12 @@ def days(now: float, count: int) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
-    """Records of some days, except those sealed with another key."""
+    """Return the records of some days, except those sealed with another key."""
     return dict(_read(connection, key, names))
 
 
 def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
-    """The records of the last days in a database that this process does not have open. Raises
+    """Return the records of the last days in a database that this process does not have open. Raises
     sqlite3.Error."""
     with closing(database_file.connect(path)) as connection:
         return read(connection, key, days(time.time(), count))
@@ -137,7 +139,7 @@ def _key(key: bytes, day: str) -> bytes:
 
 
 def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Both trees: numbers are added, of texts the second's counts."""
+    """Return the sum of two trees: numbers are added, and of two texts the second counts."""
     both: Tree = dict(first)
     for name, value in second.items():
         before = both.get(name)
@@ -153,7 +155,7 @@ def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
 
 
 def _bound(conversations: Tree) -> None:
-    """Bound the number of conversations; the smallest are added up."""
+    """Reduce the number of conversations to the limit by adding up the smallest."""
     if len(conversations) <= MOST_CONVERSATIONS:
         return
     others = conversations.pop(OTHERS, {})

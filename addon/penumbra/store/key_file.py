@@ -27,10 +27,8 @@ _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLO
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a regular file of the user's own, not through a link; one that is made is mode 0600.
-
-    Raises OSError.
-    """
+    """Open a regular file of the user's own, not through a link, and return the descriptor; a new file gets
+    mode 0600. Raises OSError."""
     descriptor = os.open(path, flags | _SAFE, 0o600)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and (not _IS_POSIX or status.st_uid == os.geteuid()):
@@ -40,7 +38,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def others_may_use(descriptor: int) -> bool:
-    """True if others than the owner may read or write a file."""
+    """Return whether others than the owner may read or write a file."""
     return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
 
 
@@ -56,14 +54,14 @@ _log = logging.getLogger(__name__)
 
 
 class _Unsafe(OSError):
-    """The file is the user's own, but others may have read it, or it holds no key."""
+    """The file is the user's own, but others may have read it, or it does not hold a key."""
 
 
 def installation_key(path: Path | None) -> bytes:
-    """32 random bytes that belong to this installation, made at the first call; mode 0600.
+    """Return the 32 random bytes of this installation, which the first call creates with mode 0600.
 
-    A key that others could read is replaced; what was kept with the old one is then not recognised. Without
-    a path, or where the file can't be had or is not the user's own, they are this process's own.
+    A key that others could read is replaced; rows sealed with the old key then count as absent. Without a
+    path, or where the file can't be used or is not the user's own, the key is valid for this process only.
     """
     if path is None:
         return secrets.token_bytes(_BYTES)
@@ -83,7 +81,7 @@ def installation_key(path: Path | None) -> bytes:
 
 
 def existing_key(path: Path | None) -> bytes | None:
-    """The existing key, or None; nothing is made or replaced."""
+    """Return the existing key, or None; nothing is created or replaced."""
     try:
         return _read(path) if path is not None else None
     except OSError:
@@ -101,7 +99,8 @@ def _read(path: Path) -> bytes:
 
 
 def _create(path: Path, *, replace: bool) -> None:
-    # Written aside and put into place, so that of two first starts both read the same key.
+    # The file is written under another name and then put into place, so that two first starts read the same
+    # key.
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(open_private(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY), "wb") as file:
@@ -134,7 +133,7 @@ class Seal:
         return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
 
     def open(self, row: bytes, data: bytes) -> bytes | None:
-        """The record of a row; None if another key sealed it, or for another row."""
+        """Return the record of a row; None if it was sealed with another key or for another row."""
         try:
             return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound(row))
         except (InvalidTag, ValueError, TypeError):
@@ -155,24 +154,25 @@ class StoreKeyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """The address of a shared store, and its key."""
+    """The address of a shared store and its key."""
 
     url: str = field(repr=False)
     """The address, which may contain a password."""
     key: bytes = field(repr=False)
 
     def installation_key(self) -> bytes:
-        """The key in place of an installation's own: all proxies hash alike."""
+        """Return the key that replaces an installation's own, so that all proxies make the same hashes."""
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """32 bytes for one purpose, equal at every proxy."""
+        """Return 32 bytes for one purpose, the same at every proxy."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 
 
 def place(url: str, key: str) -> SharedPlace | None:
-    """The shared store of the settings; None without one. `key`: see `HOW`. Raises StoreKeyError."""
+    """Return the shared store of the settings; None if there is none. `HOW` describes `key`. Raises
+    StoreKeyError."""
     return SharedPlace(url, _key(key)) if url else None
 
 

@@ -1,4 +1,4 @@
-"""Tables of typed values under keys, and the values used last, which stay in memory."""
+"""Interface of tables that hold typed values under keys, and the memory for recently used values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ class Entry(NamedTuple, Generic[V]):
 
     value: V
     used: float
-    """Time at which the last use was written."""
+    """Time of the last use that was written to the store."""
 
 
 class RecentValues(Generic[V]):
     """Values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
-        """`most`: weight of all values together; 0: none is kept. A value heavier than that is kept alone."""
+        """`most` limits the weight of all values together; 0: none is kept. A single value heavier than that
+        is kept alone."""
         self._most = most
         self._weigh = weigh
         self._entries: OrderedDict[bytes, Entry[V]] = OrderedDict()
@@ -37,15 +38,15 @@ class RecentValues(Generic[V]):
         return entry
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Entry[V]]:
-        """Values found under keys, in the order of the keys."""
+        """Return the values found under keys, in the order of the keys."""
         known = self._entries
-        # Nothing is done for each of them by itself: a long conversation has thousands.
+        # C code runs over all keys at once: a long conversation has thousands of them.
         found = {key: known[key] for key in filter(known.__contains__, keys)}
         deque(map(known.move_to_end, found), 0)
         return found
 
     def put(self, key: bytes, value: V, used: float) -> None:
-        """Replace a value; values that were not used for the longest time are dropped."""
+        """Set a value and drop the values that were not used for the longest time."""
         if not self._most:
             return
         self.pop(key)
@@ -60,7 +61,7 @@ class RecentValues(Generic[V]):
             self._total -= self._weights.pop(key)
 
     def items(self) -> ItemsView[bytes, Entry[V]]:
-        """All pairs, the one used last at the end."""
+        """Return all pairs, the one used last at the end."""
         return self._entries.items()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -78,11 +79,12 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """Announcements of a value among proxies with a shared store, for times of an outage."""
+    """The form in which a value is announced to the other proxies of a shared store, for times of
+    an outage."""
 
     NOTHING = "nothing"
     KEY = "key"
-    """A value exists; a proxy with the same request makes the same one."""
+    """The key only: a proxy with the same request makes the same value."""
     VALUE = "value"
 
 
@@ -91,77 +93,78 @@ class Schema(Generic[V]):
     """The contents of a table."""
 
     name: str
-    """Name of the table, for which its records are sealed."""
+    """Name of the table; part of the key that seals its records."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
-    """May raise what broken data raises: another release may have written it."""
+    """May raise any error in `table.UNREADABLE`, since another release may have written the record."""
     memory: int = 0
     """Weight of the values kept in memory, in the unit of `weigh`."""
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
-    """Beyond the size of the database, rows of all other tables go first."""
+    """Where the database is too large, rows of all other tables are deleted first."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
-    """True if another proxy on the same file is likely to replace a value in memory, which is then read again
-    for `latest`."""
+    """True if another proxy on the same file is likely to replace a value in memory, so that
+    `get(latest=True)` reads it again."""
 
 
 class KeyedValues(ABC, Generic[V]):
-    """Values of one type under keys. State: values in memory. Belongs to one event loop."""
+    """A table of values of one type; the latest are also in memory. Belongs to one event loop."""
 
     def __init__(self, schema: Schema[V], ttl: float, clock: Callable[[], float]) -> None:
-        """`ttl`: seconds from the last use to expiry."""
+        """`ttl` is the time in seconds from the last use of a value to its expiry."""
         self._schema = schema
         self._name = schema.name
         self._ttl = ttl
         self._clock = clock
         self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
-        """Seconds after which a use is written again."""
+        """Seconds after which a use is written to the store again."""
         self._memory: RecentValues[V] = RecentValues(schema.memory, schema.weigh)
 
     @abstractmethod
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """The values of these keys. `latest`: past memory, where other proxies may have replaced them."""
+        """Return the values of these keys. `latest` reads those again that other proxies may have
+        replaced."""
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """Set values; return when they are safe from a restart. `behind`: return at once; `Stores.written`
-        waits until they are safe."""
+        """Set values and return when they are safe from a restart. `behind` returns at once; `Stores.written`
+        then waits until they are safe."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """Set values of keys without any, and mark present ones as used. For keys that are not in memory.
-        `Stores.written` waits until they are safe from a restart."""
+        """Set values of keys that have none, and mark present values as used. For keys that are not in
+        memory. `Stores.written` waits until they are safe from a restart."""
 
     @abstractmethod
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Set values unless another proxy was first; those of `over` replace present ones.
+        """Set values unless another proxy was first; those of `over` replace present values.
 
         Return whether all of them are valid; if not, `get` returns the valid ones. `Stores.written` waits
-        until they are safe from a restart. `unasked`: the values were made for an outage, and are valid
-        where nothing can be written, too.
+        until they are safe from a restart. `unasked` says that the values were made for an outage, and are
+        valid even where nothing can be written.
         """
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Mark values outside of memory as used without reading them, and return the keys found."""
+        """Mark values that are not in memory as used without reading them, and return the keys found."""
 
     @abstractmethod
     async def is_empty(self) -> bool:
-        """True if no value was ever put."""
+        """Return whether no value was ever put."""
 
     @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:
         """Keep values in memory only."""
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """Keys under which another proxy has put a value that this one lacks."""
+        """Return the keys for which another proxy has announced a value that this one lacks."""
         return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:
-        """Drop values from memory, since others have replaced them."""
+        """Drop values from memory because other proxies have replaced them."""
         for key in keys:
             self._memory.pop(key)
 

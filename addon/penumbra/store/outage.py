@@ -1,5 +1,5 @@
-"""Outages of the shared store: rows to be written later, checks that a store is fit, and news of other
-proxies' writes."""
+"""Outages of the shared store: rows that are written later, checks whether a store can be shared, and
+announcements of other proxies' writes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
 _HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
-_LONGEST_REST = 0.5
+_LONGEST_WAIT = 0.5
 _HEARING = 1.5
-"""Seconds after which every proxy hears the others again."""
+"""Seconds after which every proxy has its connection for announcements again."""
 _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """Abilities of a store."""
+    """How much of a store can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -42,14 +42,14 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """State: the store's abilities, and since when."""
+    """State: how much of the store can be used, and since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
     count: int = 0
-    """Failures after a time without any."""
+    """Number of failures after a time without any."""
     tries: int = 0
-    """Tries since the store was whole; from 10 on they are not counted."""
+    """Tries since the store was whole; counted up to 10."""
     _began: float = 0.0
     _tried: float = 0.0
     _ended: float = field(default=float("-inf"))
@@ -60,7 +60,7 @@ class Outage:
         return self.reach is Reach.AWAY
 
     def worsen(self, reach: Reach) -> bool:
-        """Note a failure, and return whether it is new."""
+        """Note a failure and return whether it is new."""
         self._tried = self.clock()
         if self.reach is reach or self.reach is Reach.AWAY:
             return False
@@ -71,17 +71,18 @@ class Outage:
         return True
 
     def pause(self, *, hurries: bool = False) -> float:
-        """Seconds to the next try. `hurries`: other proxies may read rows there that are not valid."""
+        """Return the seconds to the next try. `hurries` says that other proxies may read invalid rows
+        meanwhile."""
         pause = (_HURRIED if hurries else _BACKOFF).compute(self.tries)
         self.tries = min(self.tries + 1, 10)
         return pause
 
     @property
     def is_tried_out(self) -> bool:
-        """True if the last try is so recent that requests start no new one: the longer the outage, the
-        rarer."""
-        rest = min(_LONGEST_REST, (self.clock() - self._began) / 4)
-        return self.clock() - self._tried < rest
+        """Return whether the last try is so recent that requests start no new one: the longer the outage, the
+        longer that is."""
+        wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
+        return self.clock() - self._tried < wait
 
     def improve(self, reach: Reach) -> None:
         """Note the result of a try."""
@@ -94,108 +95,109 @@ class Outage:
 
     @property
     def is_settled(self) -> bool:
-        """True if the store has been whole for so long that every proxy knows it: no pause is longer than
-        twice the outage."""
+        """Return whether the store has been whole for so long that every proxy knows it: no proxy pauses for
+        longer than twice the outage."""
         pause = min(_LONGEST_PAUSE, 2 * self._length) + _HEARING
         return self.reach is Reach.WHOLE and self.clock() - self._ended > pause
 
     @property
     def is_recent(self) -> bool:
-        """True if the store failed recently: other proxies may not have written yet."""
+        """Return whether the store failed recently, so that other proxies may not have written yet."""
         return self.reach is not Reach.WHOLE or self.clock() - self._ended < _RECENT_SECONDS
 
 
 _MOST_BYTES = 64_000_000
-"""Bytes of delayed rows; beyond them the oldest are dropped."""
-_OWED_SECONDS = 10.0
-"""Seconds within which writes may be lost by a store that is killed or replaced by a replica."""
+"""Bytes of delayed rows, beyond which the oldest are dropped."""
+_LOST_SECONDS = 10.0
+"""Seconds for which a write can be lost by a store that is killed or replaced by a replica."""
 _RECENT_BYTES = 8_000_000
 _ROW_BYTES = 100
 Command = tuple[Any, ...]
 
 
 class Row(NamedTuple):
-    """A record to be written. `milliseconds`: time to expiry."""
+    """A record to be written, and the milliseconds to its expiry."""
 
     name: bytes
     record: bytes
     milliseconds: int
 
     def put(self) -> Command:
-        """Command to replace."""
+        """Return the command that replaces a present row."""
         return "SET", self.name, self.record, "PX", self.milliseconds
 
     def add(self) -> Command:
-        """Command to add."""
+        """Return the command that writes the row where there is none."""
         return (*self.put(), "NX")
 
     def weigh(self) -> int:
-        """Approximate bytes."""
+        """Return the approximate bytes of the row."""
         return len(self.record) + _ROW_BYTES
 
 
-Owed = tuple[Row, bool]
-"""A row, and whether it replaces a present one."""
+Delayed = tuple[Row, bool]
+"""A row, and whether it replaces a present row."""
 
 
 @dataclass(slots=True)
-class OwedRows:
-    """State: delayed rows by name, and recent writes."""
+class DelayedRows:
+    """State: delayed rows by name, and the rows written last."""
 
     clock: Callable[[], float] = time.monotonic
     forgotten: int = 0
-    """Delayed rows that were dropped."""
-    _owed: OrderedDict[bytes, Owed] = field(default_factory=OrderedDict)
+    """Number of delayed rows that were dropped."""
+    _delayed: OrderedDict[bytes, Delayed] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _recent: deque[tuple[float, Row]] = field(default_factory=deque)
-    """Recent rows, with the time of writing."""
+    """The rows written last, with the time of writing."""
     _recent_bytes: int = 0
 
     def __len__(self) -> int:
-        return len(self._owed)
+        return len(self._delayed)
 
-    def owe(self, rows: Iterable[Row], *, over: bool) -> None:
+    def delay(self, rows: Iterable[Row], *, over: bool) -> None:
         """Delay rows that could not be written."""
         for row in rows:
-            before, was_over = self._owed.pop(row.name, (None, False))
+            before, was_over = self._delayed.pop(row.name, (None, False))
             if before is not None:
                 self._bytes -= before.weigh()
-            self._owed[row.name] = row, over or was_over
+            self._delayed[row.name] = row, over or was_over
             self._bytes += row.weigh()
         while self._bytes > _MOST_BYTES:
-            _, (row, _over) = self._owed.popitem(last=False)
+            _, (row, _over) = self._delayed.popitem(last=False)
             self._bytes -= row.weigh()
             self.forgotten += 1
 
-    def first(self, count: int) -> list[Owed]:
-        """The rows that were delayed longest."""
-        return [owed for owed, _ in zip(self._owed.values(), range(count), strict=False)]
+    def first(self, count: int) -> list[Delayed]:
+        """Return the rows that were delayed longest."""
+        return [row for row, _ in zip(self._delayed.values(), range(count), strict=False)]
 
-    def paid(self, rows: Sequence[Owed]) -> None:
-        """Remove rows that were written."""
+    def remove(self, rows: Sequence[Delayed]) -> None:
+        """Remove delayed rows that were written."""
         for row, over in rows:
-            # A later one may have come in its place meanwhile.
-            if self._owed.get(row.name) == (row, over):
-                del self._owed[row.name]
+            # A later row of the name may have come meanwhile.
+            if self._delayed.get(row.name) == (row, over):
+                del self._delayed[row.name]
                 self._bytes -= row.weigh()
 
-    def written(self, rows: Iterable[Row]) -> None:
+    def note_written(self, rows: Iterable[Row]) -> None:
         """Note rows that the store has confirmed."""
         now = self.clock()
         for row in rows:
             self._recent.append((now, row))
             self._recent_bytes += row.weigh()
-        begun = now - _OWED_SECONDS
+        begun = now - _LOST_SECONDS
         while self._recent and (self._recent[0][0] < begun or self._recent_bytes > _RECENT_BYTES):
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
-    def owe_recent(self) -> None:
-        """After a failure, add recent rows again where the store lost them."""
-        begun = self.clock() - _OWED_SECONDS
-        rows = [row for when, row in self._recent if when >= begun and row.name not in self._owed]
+    def delay_recent(self) -> None:
+        """Delay the rows written last once more after a failure, to be added where the store has
+        lost them."""
+        begun = self.clock() - _LOST_SECONDS
+        rows = [row for when, row in self._recent if when >= begun and row.name not in self._delayed]
         self._recent.clear()
         self._recent_bytes = 0
-        self.owe(rows, over=False)
+        self.delay(rows, over=False)
 
 
 EVICTION_ID = "PENUMBRA_STORE_EVICTS"
@@ -236,17 +238,17 @@ _ADVICE = (
     ("", "NoPermissionError", "needed: the rights that docs/deploy.md names"),
     ("", "ReadOnlyError", "needed: the one that it is a replica of"),
 )
-"""Advice by scheme of the address and words of the error."""
+"""Advice, by scheme of the address and words of the error."""
 _ARGUMENTS = ", with args beginning"
-"""Errors about unknown commands end in their arguments, which are data."""
+"""Errors about unknown commands quote their arguments, which are data."""
 
 
 class UnfitStore(exceptions.RedisError):
-    """The store can't be shared, now or later."""
+    """The store can't be shared, now or later. The message says why."""
 
 
-def told(replies: Sequence[Any]) -> dict[str, str]:
-    """Values of the store's `INFO`; empty where this user may not ask."""
+def info(replies: Sequence[Any]) -> dict[str, str]:
+    """Return the values of the store's `INFO`; empty where this user may not ask."""
     says: dict[str, str] = {}
     for reply in replies:
         if isinstance(reply, Mapping):
@@ -265,7 +267,8 @@ def check(says: Mapping[str, str]) -> None:
 
 
 def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
-    """Warnings for the operator. `key`: a mark of this proxy's key; `latest_key`: that of the last proxy."""
+    """Return warnings for the operator. `key` is a mark of this proxy's key, `latest_key` that of the last
+    proxy."""
     lines = []
     policy = says.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
@@ -282,27 +285,27 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
 
 
 def at_start(error: BaseException, url: str) -> str:
-    """The reason why the store can't be asked, and a likely correction."""
+    """Return why the store can't be asked, and a likely correction."""
     said, scheme = why(error), url.partition(":")[0].lower()
     advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and words in said)
     return "; ".join((said, *itertools.islice(advice, 1)))
 
 
 def why(error: BaseException) -> str:
-    """An error on one line, without data."""
+    """Return an error on one line, without data."""
     said = str(error).partition(_ARGUMENTS)[0]
     return one_line(said if isinstance(error, UnfitStore) else f"{type(error).__name__}: {said}")
 
 
 Rows = Sequence[tuple[bytes, bytes]]
-"""Names and records; None for a record that is only announced."""
+"""Names and records; an empty record says only that the row exists."""
 _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
-"""Bytes; our names are shorter."""
+"""Bytes; Penumbra's names are shorter."""
 _BETWEEN_CONNECTIONS = EqualJitterBackoff(1.0, 1.0)
 QUIET_SECONDS = 10.0
-"""Seconds without news after which a connection is tested."""
+"""Seconds without announcements after which a connection is tested."""
 _RETRACTED = b"-"
 """Record with which a release took back an announcement."""
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
@@ -320,7 +323,7 @@ class StoreNews:
         )
 
     def command(self, rows: Rows) -> tuple[Any, ...]:
-        """The command that announces rows."""
+        """Return the command that announces rows."""
         return "PUBLISH", self._channel, _encode(rows)
 
     def note(self, rows: Rows) -> None:
@@ -331,7 +334,7 @@ class StoreNews:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:
-        """The announced record of a name; empty: only its existence was announced."""
+        """Return the announced record of a name; empty if only its existence was announced."""
         return self._rows.get(name)
 
     async def follow(self) -> None:
@@ -345,8 +348,8 @@ class StoreNews:
                 await asyncio.sleep(_BETWEEN_CONNECTIONS.compute(0))
 
     async def _listen(self, channel: PubSub) -> None:
-        """Raises the error of a broken connection, and OSError for a silent one, because a listener learns of
-        a lost peer in no other way."""
+        """Listen on one connection. Raises the error of a broken connection, and OSError for a silent one,
+        since a listener learns of a lost peer in no other way."""
         is_asked = False
         while True:
             message = await channel.get_message(timeout=QUIET_SECONDS)
@@ -364,5 +367,5 @@ class StoreNews:
         try:
             self.note(_DECODER.decode(data))
         except msgspec.MsgspecError:
-            # Another release's.
+            # The announcement is another release's.
             return

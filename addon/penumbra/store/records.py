@@ -1,5 +1,4 @@
-"""Tables of originals, tool calls, restored values, and texts from external
-strategies."""
+"""Tables of originals, tool calls, restored values, and texts of external compressors."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ _RENEWED = 16_384
 
 
 class Originals:
-    """Texts by scope and reference. `carried`: table of originals that clients send again; None: the same
-    table."""
+    """Texts by scope and reference. `carried` is the table of originals that clients send again; None: the
+    same table."""
 
     def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
@@ -35,12 +34,13 @@ class Originals:
         self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
 
     async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
-        """Keep texts; present ones count as used."""
+        """Store texts and mark present ones as used."""
         table = self._carried if carried else self._table
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
     async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
-        """Requests still carry these: that counts as a use. The references under which nothing is kept."""
+        """Mark originals as used that requests still carry, and return the references of those that are not
+        stored."""
         keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
         there = await self._table.touch(due)
@@ -50,43 +50,45 @@ class Originals:
         return {keys[key] for key in due if key not in there}
 
     async def get(self, scope: bytes, ref: str) -> str | None:
-        """The text, marked as used; None if it is absent or expired."""
+        """Return a text and mark it as used; None if it is absent or expired."""
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
-            # The client does not send the original any more, or the model could not ask for it here.
+            # The client no longer sends the original, or the model could not ask for it here.
             await self._table.add(found)
             text = found[key]
         return text
 
 
 def _key(scope: bytes, ref: str) -> bytes:
-    """The key of a text: references stand in conversations, which are private."""
+    """Return the key of a text: references are written in conversations, which are private."""
     return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""Cached for texts that every turn carries again, as long as references are; ids that a model asks for may be
-longer."""
+"""`_key` with a cache, for references that every turn carries again. Ids that a model asks for may be longer
+than references, and are not cached."""
 
 
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
 
 _LONGEST_ARGUMENTS = 64_000
-"""Characters; calls with longer arguments keep only their names."""
+"""Characters; of calls with longer arguments only the name is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
-"""A text without its secrets. Raises RedactionError."""
+"""Returns a text without its secrets. Raises RedactionError."""
 
 
 class ToolCallCache:
+    """Tool calls of past responses, by scope and id."""
+
     def __init__(self, table: KeyedValues[MadeCall], clean: Clean) -> None:
         self._table = table
         self._clean = clean
 
     async def record(self, scope: bytes, calls: Sequence[MadeCall]) -> None:
-        """Keep the calls of one response, except ids that are not unique."""
+        """Store the calls of one response, except those whose ids are not unique."""
         await self._table.put(
             {
                 _call_key(scope, call.id): replace(call, arguments=await self._arguments(call))
@@ -96,12 +98,12 @@ class ToolCallCache:
         )
 
     async def of_ids(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
-        """Known calls of these ids."""
+        """Return the stored calls of these ids."""
         keys = {_call_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
         return {keys[key]: call for key, call in (await self._table.get(keys)).items()}
 
     async def cleaned(self, text: str) -> str:
-        """A text without its secrets. Raises RedactionError."""
+        """Return a text without its secrets. Raises RedactionError."""
         return await self._clean(text)
 
     async def _arguments(self, call: MadeCall) -> str:
@@ -114,7 +116,6 @@ class ToolCallCache:
 
 
 def _call_key(scope: bytes, call_id: str) -> bytes:
-    """The key of a call."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=16, person=b"penumbra call")
     digest.update(call_id.encode("utf-8", "surrogatepass"))
     return digest.digest()
@@ -161,4 +162,4 @@ RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
 
 COMPRESSED = Schema("compressed", pack_text, unpack_text)
 Compressed = KeyedValues[str]
-"""Answers by key. The first one stays, so that all requests get the same."""
+"""Texts by key. The first text of a key stays, so that all requests get the same."""

@@ -1,7 +1,7 @@
 """A Redis or Valkey that several proxies share.
 
-Commands of the same moment go out in one round trip. While the store does not answer in time, memory counts;
-writes are delayed, and made before the store is asked again.
+Commands of the same moment are sent in one round trip. While the store does not answer in time, values in
+memory are valid; writes are delayed and made before the store is read again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penumbra.errors import one_line
 from penumbra.store import outage
 from penumbra.store.key_file import NONCE_BYTES, Seal, SharedPlace
 from penumbra.store.keyed_values import KeyedValues, News, Schema
-from penumbra.store.outage import Command, Outage, OwedRows, Reach, Row, Rows, StoreNews
+from penumbra.store.outage import Command, DelayedRows, Outage, Reach, Row, Rows, StoreNews
 from penumbra.store.table import UNREADABLE
 
 T = TypeVar("T")
@@ -39,18 +39,18 @@ _TICKS = 5
 _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
-_LANES = 2
+_ROUND_TRIPS = 2
 """Concurrent round trips; commands that come meanwhile wait for the next one."""
 _PREFIX = b"penumbra:"
-_PAID_AT_ONCE = 200
+_WRITTEN_AT_ONCE = 200
 _PROBE = b"x" * 100
 _PROBE_MILLISECONDS = 60_000
 _KEY_MILLISECONDS = 30 * 86_400_000
-_SECONDS_BEHIND = 0.005
+_SECONDS_AFTERWARDS = 0.005
 _GRACE = 0.15
-"""Seconds for which a returned store is left to proxies with writes to take back."""
+"""Seconds for which a store that is back is left to proxies that have writes to take back."""
 _LOOK_SECONDS = 0.25
-"""Seconds that the store gets where a request can't go on well without an answer."""
+"""Seconds that the store gets for an answer without which a request can't go on well."""
 _LONGEST_LOOK = 0.75
 """Seconds that such a request waits for the state of the store."""
 _TAKE_BACK = """
@@ -61,7 +61,8 @@ for number, name in ipairs(KEYS) do
   end
 end
 """
-"""Each record begins with random bytes of its own: another proxy's is never taken for it."""
+"""A script that takes back records. Each record begins with random bytes of its own, so that another proxy's
+record is never deleted."""
 _FAILURES = (exceptions.RedisError, OSError, TimeoutError, EOFError)
 _log = logging.getLogger(__name__)
 
@@ -77,10 +78,10 @@ class StoreFigures:
     seconds: float = 0.0
     failures: int = 0
     conflicts: int = 0
-    """Decisions that another proxy had made first."""
+    """Number of decisions that another proxy had made first."""
     guessed: int = 0
-    """Results that another proxy had sent, and whose form could not be looked up: each may have broken a
-    prefix."""
+    """Number of results that another proxy had sent and whose form could not be looked up; each may have
+    broken a prefix."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,22 +91,22 @@ class _Batch:
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
     behind: list[Command] = field(default_factory=list)
-    """Commands sent afterwards if no answer comes."""
+    """Commands that are sent afterwards if no answer comes."""
 
 
 class SharedStore:
-    """State: connections, delayed rows, and whether the store is reliable. Belongs to one event loop."""
+    """State: connections, delayed rows, and whether the store can be used. Belongs to one event loop."""
 
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
         self.key = place.installation_key()
-        """Replaces an installation's key, so that all proxies make the same hashes."""
+        """The key that replaces an installation's own, so that all proxies make the same hashes."""
         self.figures = StoreFigures()
         self.outage = Outage()
         self.patience = SECONDS
         """Seconds after which the store counts as slow."""
         self.filled: set[str] = set()
-        """Tables that the store knows to be filled."""
+        """Names of tables that are known to have rows."""
         self._names = place.derived("names")
         self._records = place.derived("records")
         self._where = _shown(place.url)
@@ -118,13 +119,13 @@ class SharedStore:
         )
         self.news = StoreNews(self._client, _PREFIX + b"news:" + place.derived("news")[:8])
         self._waiting: deque[_Batch] = deque()
-        self._lanes = 0
-        self._owed = OwedRows()
+        self._round_trips = 0
+        self._delayed = DelayedRows()
         self._doubtful: set[bytes] = set()
-        """Names of rows that others may read although they were not sent."""
+        """Names of rows that others may read although their values were not sent."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
-        """The try under way."""
+        """The present try to reach the store."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
@@ -132,18 +133,18 @@ class SharedStore:
     # Life
 
     def share(self) -> None:
-        """Count another user, which will call `close`."""
+        """Count another user of the store, who will call `close`, too."""
         self._holders += 1
 
     def begin(self) -> None:
-        """Check the store and log problems."""
+        """Check the store in the background and log problems."""
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             self._spawn(self._look())
             self._spawn(self.news.follow())
 
     def close(self) -> None:
-        """Close the store once all users have closed it."""
+        """Close the connections once all users have called this."""
         self._holders -= 1
         if self._holders:
             return
@@ -155,7 +156,7 @@ class SharedStore:
 
     def on_return(self, method: Callable[[], None]) -> None:
         """Call a method when the store is back and all delayed rows are written, as long as the method's
-        object exists: engines come and go, and their tables with them."""
+        object exists: tables are dropped with their engines."""
         self._returning = [each for each in self._returning if each() is not None]
         self._returning.append(WeakMethod(method))
 
@@ -163,20 +164,20 @@ class SharedStore:
 
     @property
     def is_whole(self) -> bool:
-        """True if present puts are written."""
+        """Return whether values that are put now are written."""
         return self.outage.reach is Reach.WHOLE
 
     @property
-    def owed(self) -> int:
-        """Rows that wait to be written."""
-        return len(self._owed)
+    def delayed(self) -> int:
+        """Return the number of rows that wait to be written."""
+        return len(self._delayed)
 
     def samples(self) -> dict[str, float]:
-        """Figures by name, as Prometheus has them; counters end in `_total`."""
+        """Return figures by name, as Prometheus has them; names of counters end in `_total`."""
         figures = self.figures
         return {
             "up": float(self.is_whole),
-            "owed_rows": self.owed,
+            "owed_rows": self.delayed,
             "round_trips_total": figures.round_trips,
             "commands_total": figures.commands,
             "sent_bytes_total": figures.bytes_sent,
@@ -185,7 +186,7 @@ class SharedStore:
             "failures_total": figures.failures,
             "outages_total": self.outage.count,
             "conflicts_total": figures.conflicts,
-            "forgotten_rows_total": self._owed.forgotten,
+            "forgotten_rows_total": self._delayed.forgotten,
             "guessed_results_total": figures.guessed,
         }
 
@@ -193,16 +194,16 @@ class SharedStore:
         return Seal(self._records, table)
 
     def name(self, table: str, key: bytes) -> bytes:
-        """The store's key of a value. Keys are hashes that include their callers' scopes."""
+        """Return the store's key of a value. Keys are hashes that include their callers' scopes."""
         digest = hashlib.blake2b(key, key=self._names, digest_size=16, person=table.encode()[:16])
         return _PREFIX + table.encode() + b":" + digest.digest()
 
     async def read(self, names: Sequence[bytes], milliseconds: int) -> list[bytes | None] | None:
-        """Read records and mark them as used; None: unknown."""
+        """Read records and mark them as used; None: the store gave no answer."""
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
-        """Mark records as used: 1 for each that exists; None: unknown."""
+        """Mark records as used and return 1 for each that exists; None: the store gave no answer."""
         return await self._ask([("PEXPIRE", name, milliseconds) for name in names])
 
     async def write(
@@ -213,16 +214,17 @@ class SharedStore:
         news: Rows = (),
         former: Mapping[bytes, bytes] | None = None,
     ) -> list[bool] | None:
-        """Put rows in the place of those that are there, and add those that are not. The latter returns one
-        boolean for each row.
+        """Write the rows of `put`, and those of `add` whose names have no row. Return one boolean for each
+        row of `add`: whether it was written.
 
-        Returns None if the command failed, or its outcome is unknown. `news`: what other proxies are told.
-        `former`: it is to hold only if that is known; if not, it is taken back, and where rows were put,
-        these records by name stand again. Then others are told after it: none goes by what may not hold.
+        Returns None if the command failed or its outcome is unknown. `news` is announced to the other
+        proxies. With `former`, rows count only if they are known to be written: if not, they are taken back,
+        and the records of `former` take the place of rows that were put; the announcement follows once they
+        are known to be written.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
-            # A full store still tells.
+            # A full store still passes announcements on.
             await self._ask(publish)
             return None
         commands = [*(row.add() for row in add), *(row.put() for row in put)]
@@ -236,15 +238,15 @@ class SharedStore:
         if replies is None:
             return None
         added = [reply is not None for reply in replies[: len(add)]]
-        self._owed.written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
+        self._delayed.note_written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
         if former is not None:
-            # The row counts, whether other proxies hear of it or not.
+            # The row is valid, whether other proxies hear of it or not.
             await self._ask(publish)
         return added
 
     async def look_again(self) -> bool:
-        """True if the store can be read, tried now if it is away: for a request that can't tell what others
-        have sent. A store that does not come back is tried seldom."""
+        """Return whether the store can be read, and try it now if it is away: for a request that can't tell
+        what others have sent. A store that does not come back is tried seldom."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -255,18 +257,18 @@ class SharedStore:
         await asyncio.wait({self._trial}, timeout=_LONGEST_LOOK)
         return self.outage.reach is not Reach.AWAY
 
-    def owe(self, rows: Sequence[Row], *, over: bool) -> None:
-        """Delay rows, to be written before the store is asked again."""
-        self._owed.owe(rows, over=over)
-        if self._owed and self.is_whole:
-            # The store failed in between, and is back already.
+    def delay(self, rows: Sequence[Row], *, over: bool) -> None:
+        """Delay rows, which are written before the store is read again."""
+        self._delayed.delay(rows, over=over)
+        if self._delayed and self.is_whole:
+            # The store failed in between and is back already.
             self._fail(Reach.FULL, "a row was not written")
 
     # Asking
 
     async def _ask(self, commands: Sequence[Command], behind: Sequence[Command] = ()) -> list[Any] | None:
-        """A reply for each; None if there is none for one of them. Then the store is told what stands
-        `behind`, if it was told the commands."""
+        """Return a reply for each command; None if one of them has none. The store then gets the commands of
+        `behind`, if it got the others."""
         if self.outage.reach is Reach.AWAY:
             return None
         if not commands:
@@ -274,7 +276,7 @@ class SharedStore:
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self._waiting.append(_Batch(loop.create_future()))
-            # Keys that are asked for in this turn of the loop join this read.
+            # Keys that are asked for in this turn of the loop share the round trip.
             loop.call_soon(self._flush)
         batch = self._waiting[-1]
         start = len(batch.commands)
@@ -290,8 +292,8 @@ class SharedStore:
         return None
 
     def _flush(self) -> None:
-        while self._waiting and self._lanes < _LANES:
-            self._lanes += 1
+        while self._waiting and self._round_trips < _ROUND_TRIPS:
+            self._round_trips += 1
             self._spawn(self._send(self._waiting.popleft()))
 
     async def _send(self, batch: _Batch) -> None:
@@ -301,11 +303,11 @@ class SharedStore:
         except _FAILURES as error:
             self._fail(Reach.AWAY, outage.why(error))
             if batch.behind and not isinstance(error, TimeoutError):
-                # The connection has broken, and may have done so after them.
+                # The connection broke, perhaps after the store had received the commands.
                 with suppress(*_FAILURES):
                     await self._replies(batch.behind)
         finally:
-            self._lanes -= 1
+            self._round_trips -= 1
             if not batch.done.done():
                 batch.done.set_result(replies)
             self._flush()
@@ -325,7 +327,7 @@ class SharedStore:
         try:
             replies = await _within(seconds, task)
         except TimeoutError:
-            await _send_behind(pipe.connection, behind)
+            await _send_afterwards(pipe.connection, behind)
             raise
         finally:
             task.cancel()
@@ -335,9 +337,9 @@ class SharedStore:
         figures.bytes_sent += sent
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
-        # Somebody else's value stands there, of a kind that is never ours: no record, and to be put anew.
+        # A value of another type is not Penumbra's: it counts as absent and is replaced.
         replies = [
-            None if _is_strange(reply) or _is_untold(command, reply) else reply
+            None if _is_strange(reply) or _is_forbidden(command, reply) else reply
             for command, reply in zip(commands, replies, strict=True)
         ]
         for error in (reply for reply in replies if isinstance(reply, Exception)):
@@ -354,7 +356,7 @@ class SharedStore:
         if not self.outage.worsen(reach):
             return
         if reach is Reach.AWAY:
-            self._owed.owe_recent()
+            self._delayed.delay_recent()
         _log.warning(
             "%s: penumbra_store %s: %s; known conversations go on from memory, and new results get "
             "forms that can be made again",
@@ -366,7 +368,7 @@ class SharedStore:
             self._spawn(self._return())
 
     async def _return(self) -> None:
-        """Try until all delayed rows are written."""
+        """Try the store until it can be used and all delayed rows are written."""
         while not self.is_whole:
             self._wanted.clear()
             with suppress(TimeoutError):
@@ -388,7 +390,7 @@ class SharedStore:
         try:
             reach = await self._tried(seconds)
             if reach is Reach.WHOLE and self.outage.reach is Reach.AWAY:
-                # A proxy that does not know whether a row of the store counts reads it first.
+                # A proxy that does not know whether its row was written reads it in this time.
                 await asyncio.sleep(_GRACE)
                 reach = await self._tried(seconds)
             self.outage.improve(reach)
@@ -396,22 +398,22 @@ class SharedStore:
             self.outage.worsen(Reach.AWAY)
 
     async def _tried(self, seconds: float) -> Reach:
-        """The store's present abilities. Raises `_FAILURES`."""
+        """Return how much of the store can be used. Raises `_FAILURES`."""
         await self._check(seconds)
         reply, *_ = await self._replies(self._probes, seconds)
-        while not isinstance(reply, Exception) and self._owed:
-            paid = self._owed.first(_PAID_AT_ONCE)
-            replies = await self._replies([row.put() if over else row.add() for row, over in paid])
+        while not isinstance(reply, Exception) and self._delayed:
+            written = self._delayed.first(_WRITTEN_AT_ONCE)
+            replies = await self._replies([row.put() if over else row.add() for row, over in written])
             reply = next((one for one in replies if isinstance(one, Exception)), None)
             if reply is None:
-                self._owed.paid(paid)
+                self._delayed.remove(written)
         return Reach.FULL if isinstance(reply, Exception) else Reach.WHOLE
 
     async def _look(self) -> None:
-        """At the start, check whether the store is there and keeps its data."""
+        """Check at the start whether the store answers and keeps its data."""
         try:
             says = await self._check(_START_SECONDS)
-            # The latest stays, so that each change of it is told once.
+            # The latest key is stored, so that each change of it is logged once.
             fleet = self.place.derived("fleet")[:8]
             name, lasts = _PREFIX + b"key", ("PX", _KEY_MILLISECONDS)
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
@@ -424,14 +426,14 @@ class SharedStore:
             _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
-        """Check the store's `INFO`. Raises UnfitStore and `_FAILURES`."""
-        says = outage.told(await self._replies(outage.INFO, seconds))
+        """Check and return the store's `INFO`. Raises UnfitStore and `_FAILURES`."""
+        says = outage.info(await self._replies(outage.INFO, seconds))
         outage.check(says)
         return says
 
     @property
     def _probes(self) -> list[Command]:
-        """Each command in use: a user who lacks one of them has no store."""
+        """Return one of each command in use: a user who may not use all of them has no store."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),
@@ -448,7 +450,8 @@ class SharedStore:
 
 
 async def _within(seconds: float, task: asyncio.Task[T]) -> T:
-    """Raises TimeoutError. Time in which this process did not come to look does not count."""
+    """Return the task's result. Raises TimeoutError; time in which this process was busy with other work does
+    not count."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     for _ in range(_TICKS):
         done, _pending = await asyncio.wait({task}, timeout=seconds / _TICKS)
@@ -457,18 +460,18 @@ async def _within(seconds: float, task: asyncio.Task[T]) -> T:
     raise TimeoutError(f"no answer within {seconds * 1000:.0f} ms")
 
 
-async def _send_behind(connection: Any, commands: Sequence[Command]) -> None:
-    """On the connection that did not answer, which is closed then: what was sent on it before is done before
-    them, whenever that is, and nothing is if that is not."""
+async def _send_afterwards(connection: Any, commands: Sequence[Command]) -> None:
+    """Send commands on the connection that did not answer, which is closed afterwards: the store runs them
+    after those sent before, whenever that is, or runs none of them."""
     if not commands or connection is None or not connection.is_connected:
         return
     sending = connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     with suppress(*_FAILURES):
-        await asyncio.wait_for(sending, _SECONDS_BEHIND)
+        await asyncio.wait_for(sending, _SECONDS_AFTERWARDS)
 
 
 def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
-    """Commands that delete these very records, and no others."""
+    """Return the command that deletes these very records and no others."""
     milliseconds = max((row.milliseconds for row in rows), default=0)
     pairs = ((row.record[:NONCE_BYTES], former.get(row.name, b"")) for row in rows)
     parts = (part for pair in pairs for part in pair)
@@ -479,8 +482,8 @@ def _is_strange(reply: Any) -> bool:
     return isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
 
 
-def _is_untold(command: Command, reply: Any) -> bool:
-    """True if a user may not ask a store about itself."""
+def _is_forbidden(command: Command, reply: Any) -> bool:
+    """Return whether the user may not ask the store about itself."""
     return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
 
 
@@ -491,17 +494,17 @@ def _shown(url: str) -> str:
 
 
 _INLINE = 20
-"""Values that are packed or unpacked on the event loop at once."""
+"""Number of values up to which packing and unpacking is done on the event loop."""
 _MOST_DOUBTFUL = 10_000
 _LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
-"""Seconds for which an empty table counts as empty."""
+"""Seconds for which a table counts as empty after it was found so."""
 
 
 class SharedTable(KeyedValues[V]):
-    """Values of one kind that many proxies have in common: in memory those that were used last here, all in
-    the shared store. While the store is unreliable, only memory counts, and new rows are written to the store
-    later."""
+    """A table that several proxies share: the values used last here are in memory, all of them in the shared
+    store. While the store can't be used, memory alone is valid, and new rows are written to the store later.
+    """
 
     def __init__(
         self, store: SharedStore, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
@@ -512,17 +515,17 @@ class SharedTable(KeyedValues[V]):
         self._milliseconds = int(ttl * 1000)
         self._marker = store.name("filled", schema.name.encode())
         self._marked = float("-inf")
-        """Time of the last such write, in seconds."""
+        """Time in seconds at which the mark was last written."""
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
-        """Keys of values that may or may not be written; the valid ones must replace them."""
+        """Keys of values whose writing has no known outcome; the valid values must replace them."""
         self.unwritten: set[bytes] = set()
-        """Keys of what is in memory and was not written at once: another proxy may be first. Keys evicted
-        from memory leave this set too, in time."""
+        """Keys of values in memory that were not written at once, so that another proxy may be first. Keys
+        that leave memory leave this set later, too."""
         store.on_return(self.forget_unwritten)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """See `KeyedValues.get`. While the store can't be reached, what memory has."""
+        """See `KeyedValues.get`. While the store can't be reached, memory and announcements are read."""
         now = self._clock()
         keys = list(dict.fromkeys(keys))
         memory = self._memory.find(keys)
@@ -531,12 +534,12 @@ class SharedTable(KeyedValues[V]):
         asked = keys if latest else list({*stale, *(key for key in keys if key not in found)})
         records = await self._store.read([self._named(key) for key in asked], self._milliseconds)
         if records is None:
-            told = {key: self._told(key) for key in asked if key not in found}
-            return found | self._unpacked({key: record for key, record in told.items() if record})
+            announced = {key: self._announced(key) for key in asked if key not in found}
+            return found | self._unpacked({key: record for key, record in announced.items() if record})
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
-        # A full store has not got what other proxies have told.
+        # A full store lacks what other proxies have announced.
         for key in asked:
-            if key not in there and key not in found and (record := self._told(key)):
+            if key not in there and key not in found and (record := self._announced(key)):
                 there[key] = record
         for key, value in (await self._worked(len(there), lambda: self._unpacked(there))).items():
             found[key] = value
@@ -544,7 +547,8 @@ class SharedTable(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """See `KeyedValues.put`. Never delayed, since others may ask; failed writes are made later."""
+        """See `KeyedValues.put`. Values are never held back, since others may read them; failed writes are
+        repeated later."""
         if values:
             self.note(values)
             rows = await self._rows(values)
@@ -555,9 +559,9 @@ class SharedTable(KeyedValues[V]):
                 self._store.filled.add(self._name)
             if written is None:
                 self._late(values)
-                self._store.owe(put, over=True)
+                self._store.delay(put, over=True)
                 if news:
-                    # Others can't do without it: they find it if the store was late only.
+                    # Other proxies need the value: they find it if the store was only late.
                     await self._store.look_again()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -569,7 +573,7 @@ class SharedTable(KeyedValues[V]):
             self._store.write(add=rows), self._store.use(names, self._milliseconds)
         )
         if written is None:
-            self._store.owe(rows, over=False)
+            self._store.delay(rows, over=False)
 
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
@@ -586,8 +590,8 @@ class SharedTable(KeyedValues[V]):
             self.note(values)
             self._late(values)
             doubtful = [key for key in values if key in over or key in self._doubtful]
-            self._store.owe([*(rows[key] for key in doubtful), *self._mark()], over=True)
-            self._store.owe([rows[key] for key in values if key not in doubtful], over=False)
+            self._store.delay([*(rows[key] for key in doubtful), *self._mark()], over=True)
+            self._store.delay([rows[key] for key in values if key not in doubtful], over=False)
             return True
         added = await self._store.write(
             add=[rows[key] for key in first],
@@ -596,9 +600,10 @@ class SharedTable(KeyedValues[V]):
             former=former,
         )
         if added is None:
-            # The row may have been written, and won't be sent: the value in memory under a key counts.
+            # The row may have been written although its value will not be sent: under these keys the values
+            # in memory are valid.
             self._doubtful.update(dict.fromkeys(values))
-            self._store.owe(await self._held(values), over=True)
+            self._store.delay(await self._held(values), over=True)
             return False
         self._store.filled.add(self._name)
         self.note({key: value for key, value in values.items() if key in over})
@@ -607,14 +612,14 @@ class SharedTable(KeyedValues[V]):
         return not others or await self._give_way(others, values)
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """See `KeyedValues.touch`. While the store can't be reached, they count as there."""
+        """See `KeyedValues.touch`. While the store can't be reached, all keys count as present."""
         used = await self._store.use([self._named(key) for key in keys], self._milliseconds)
         if used is None:
             return set(keys)
         return {key for key, there in zip(keys, used, strict=True) if there}
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        return frozenset(key for key in keys if key not in self._memory and self._told(key) is not None)
+        return frozenset(key for key in keys if key not in self._memory and self._announced(key) is not None)
 
     def note(self, values: Mapping[bytes, V]) -> None:
         now = self._clock()
@@ -622,7 +627,7 @@ class SharedTable(KeyedValues[V]):
             self._remember(key, value, now)
 
     async def is_empty(self) -> bool:
-        """See `KeyedValues.is_empty`; true for some seconds after another proxy has put the first."""
+        """See `KeyedValues.is_empty`. The answer can be some seconds old."""
         if self._name in self._store.filled:
             return False
         now = self._clock()
@@ -634,7 +639,7 @@ class SharedTable(KeyedValues[V]):
         return True
 
     async def _give_way(self, keys: Sequence[bytes], values: Mapping[bytes, V]) -> bool:
-        """Take another proxy's value if it was first, and return whether it is the same."""
+        """Take the values of other proxies that were first, and return whether they are the same."""
         self.forget(keys)
         there = await self.get(keys)
         if unreadable := {key: values[key] for key in keys if key not in there}:
@@ -647,24 +652,25 @@ class SharedTable(KeyedValues[V]):
         return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
 
     def _late(self, keys: Iterable[bytes]) -> None:
-        """Keys in memory that are not written yet."""
+        """Note keys whose values are in memory and not written yet."""
         self.unwritten.update(keys)
         if len(self.unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
-            # Missing rows are read from the store, whichever proxy put them.
+            # Rows that memory lacks are read from the store, whichever proxy put them.
             self.unwritten = {key for key in self.unwritten if key in self._memory}
 
     def forget_unwritten(self) -> None:
-        """After an outage, keep the store's values, whichever proxy was first."""
+        """Drop values that were not written at once, since the store's are valid after an outage, whichever
+        proxy was first."""
         self.forget(self.unwritten)
         self.unwritten.clear()
         self._doubtful.clear()
 
-    def _told(self, key: bytes) -> bytes | None:
-        """Announcements about a key; our own too, which we took back."""
+    def _announced(self, key: bytes) -> bytes | None:
+        """Return the announced record of a key; None without one, and where this proxy has taken it back."""
         return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
-        """The announcement for other proxies."""
+        """Return the announcement for other proxies."""
         return [
             (row.name, row.record if news is News.VALUE else b"")
             for value, row in zip(values.values(), rows, strict=True)
@@ -672,7 +678,8 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """Mark the table as filled for other proxies, where the mark is missing or old."""
+        """Return the row that marks the table as filled for other proxies, where the mark is
+        missing or old."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []
@@ -686,7 +693,7 @@ class SharedTable(KeyedValues[V]):
         return await self._worked(len(values), lambda: self._packed(values))
 
     async def _worked(self, count: int, work: Callable[[], T]) -> T:
-        """Run work on large texts, or on many values, outside of the event loop."""
+        """Run work on large texts or on many values outside of the event loop."""
         if count <= _INLINE and (self._schema.memory or not count):
             return work()
         return await asyncio.to_thread(work)

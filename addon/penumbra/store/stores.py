@@ -1,4 +1,4 @@
-"""All that is kept from request to request, on the database of this machine or in a shared store."""
+"""The tables that are kept from request to request, in the database of this machine or in a shared store."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _DAY = 86_400.0
 _REVISIONS = 4_000
-"""Conversations whose revision of decisions is remembered."""
+"""Number of conversations whose revision of decisions is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Facts about a request's results that the store can't give."""
+    """Results of a request about which the store can't answer."""
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys that another proxy has decided about, in a form that the request determines."""
+    """Keys that another proxy has decided about, in a form that follows from the request."""
 
 
 class Stores:
-    """One attribute for each table. Times are seconds since the last use: `originals_ttl`, a day for what can
-    be had again, and `ttl` for all else. `shared`: the store of everything but this machine's history; None:
-    all is in the database."""
+    """The tables, one attribute for each.
+
+    Times are seconds since the last use: `originals_ttl`, a day for texts that can be made again, and `ttl`
+    for all other values. `shared` holds everything but this machine's history; None: the database holds all.
+    """
 
     def __init__(
         self,
@@ -66,32 +68,32 @@ class Stores:
         self.history = History(database, time.time, STEADY)
 
     async def written(self) -> None:
-        """Return when all puts so far are safe from a restart."""
+        """Return when all values put so far are safe from a restart."""
         await self.database.written()
 
     @property
     def is_whole(self) -> bool:
-        """True if present decisions will be known at the next request."""
+        """Return whether decisions made now will be known at the next request."""
         return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
     def is_recent(self) -> bool:
-        """True if the store may lack conversations, since it failed recently."""
+        """Return whether the store failed recently, so that it may lack conversations."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property
     def is_away(self) -> bool:
-        """True if only memory can be asked."""
+        """Return whether only memory can be read."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_away
 
     @property
     def failures(self) -> int:
-        """Failures of the store so far; look-ups meanwhile may lack values."""
+        """Return the number of failures of the store so far; look-ups meanwhile may lack values."""
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """True if decisions beyond `past` may be found, because the store has just returned. `sent`: results
-        with a form of any proxy."""
+        """Return whether decisions beyond `past` may be found now, because the store has just returned.
+        `sent` holds the keys of results that some proxy has sent."""
         if not self.is_away:
             return False
         unknown = {key for key in sent if key not in past}
@@ -107,10 +109,10 @@ class Stores:
     def gaps(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
     ) -> Gaps | None:
-        """The gaps in the store's answer about a request with these keys; None: no gaps.
+        """Return the gaps in the store's answer about a request with these keys; None: there are none.
 
-        In a conversation that went through a proxy before, unknown answered results were sent during an
-        outage.
+        A result in a conversation that a proxy has seen before was sent during an outage if the model has
+        answered it and the store does not know it.
         """
         if not whole:
             return Gaps(True, self.decisions.elsewhere(keys))
@@ -120,7 +122,7 @@ class Stores:
         return Gaps(False) if is_ours else None
 
     def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:
-        """Drop values from memory that another proxy has replaced."""
+        """Drop decisions of a conversation from memory if another proxy has replaced them."""
         if self.shared is not None and self._revisions.get(conversation, "") != state.revision:
             self.decisions.forget(keys)
             self._revisions[conversation] = state.revision

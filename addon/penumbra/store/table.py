@@ -1,9 +1,9 @@
-"""Values of one type under keys: those used last in memory, all of them in the database.
+"""A table in the database of this machine; the values used last are also in memory.
 
-A value is used when it is put and when it is asked for. The time of last use is written at most once an
-hour, so that the cost of a turn does not grow with its history. Packing, sealing and their reverse are done
-in the database's thread. Time is counted as it passes while the process runs: a clock that is put forward
-makes nothing old.
+A value is used when it is put and when it is read. The time of last use is written at most once an hour, so
+that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
+thread. The clock counts time as it passes while the process runs: setting the system's clock forward makes
+nothing old.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLEEPS_TOO: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 
 
 def passed() -> float:
-    """Seconds since some beginning, with time asleep."""
+    """Return seconds since a fixed moment; time asleep counts."""
     return time.monotonic() if _SLEEPS_TOO is None else time.clock_gettime(_SLEEPS_TOO)
 
 
@@ -54,7 +54,7 @@ V = TypeVar("V")
 T = TypeVar("T")
 D = TypeVar("D")
 _ROW_BYTES = 500
-"""Bytes of a row in memory beside its value."""
+"""Bytes of a row in memory in addition to its value."""
 _VALUE, _USED = map(attrgetter, ("value", "used"))
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
 """Errors of `Schema.unpack` on broken data."""
@@ -71,10 +71,8 @@ class Table(KeyedValues[V]):
         clock: Clock = time.time,
         steady: Clock | None = None,
     ) -> None:
-        """`ttl`: seconds since the last use after which a value is gone, by `steady`; None: by `clock`.
-
-        `clock` says when a value is used.
-        """
+        """`ttl` is the time in seconds from the last use of a value to its expiry, by `steady`; None: by
+        `clock`. `clock` gives the time of a use."""
         super().__init__(schema, ttl, clock)
         self._database = database
         self._seal = database.seal(schema.name)
@@ -85,11 +83,11 @@ class Table(KeyedValues[V]):
         database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """See `KeyedValues.get`: of proxies on one file, each goes by what it has in memory, but for what
-        passes."""
+        """See `KeyedValues.get`. Proxies on one file each go by their own memory, except where
+        `Schema.passes` says otherwise."""
         now = self._clock()
         if self._files != self._database.file.renewals:
-            # Another file is in the place of the one that had what memory has.
+            # A new file replaces the one that had the rows of the values in memory.
             self._files = self._database.file.renewals
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))
@@ -108,7 +106,7 @@ class Table(KeyedValues[V]):
                 self._remember(key, found[key], now)
         if missing or stale:
             read: dict[bytes, V] = await self._asked(partial(self._read, missing, stale, now), {})
-            # Somebody may have put another one meanwhile.
+            # A newer value may have been put meanwhile.
             meanwhile = self._memory.find(missing)
             for key in filter((read.keys() | meanwhile).__contains__, missing):
                 newer = meanwhile.get(key)
@@ -135,7 +133,7 @@ class Table(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. Nothing new is settled while the disk lags."""
+        """See `KeyedValues.settle`. Nothing new is settled while the disk is late."""
         if values and not (unasked or self._database.is_whole):
             return False
         await self.put(values, behind=True)
@@ -159,11 +157,11 @@ class Table(KeyedValues[V]):
             if (has_rows := await self._asked(self._has_rows, None)) is None:
                 return False
             self._was_empty = not has_rows
-        # Another table of the name on the same database may have been filled since.
+        # Another table of this name on the same database may have been filled since.
         return self._was_empty and self._name not in self._database.filled
 
     async def _asked(self, work: Work[T], otherwise: D) -> T | D:
-        """The result of `work`; `otherwise` while the disk hangs."""
+        """Return the result of `work`; `otherwise` while the disk hangs."""
         try:
             return await self._database.run(work)
         except DiskAway:
@@ -176,13 +174,13 @@ class Table(KeyedValues[V]):
         self._database.later(partial(write, dict(values), self._clock()), size, len(values))
 
     def _size(self, value: V) -> int:
-        """Approximate bytes of a value that waits to be written."""
+        """Return the approximate bytes of a value that waits to be written."""
         return _ROW_BYTES + (len(value) if isinstance(value, str) else self._schema.weigh(value))
 
     # In the database's thread
 
     def _begin(self) -> float:
-        """Expiry time of unused values."""
+        """Return the time of last use before which values are expired."""
         return self._steady() - self._ttl
 
     def _has_rows(self, connection: Connection) -> bool:
@@ -212,7 +210,7 @@ class Table(KeyedValues[V]):
         return values
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
-        """Move values from an older file, where this one lacks them."""
+        """Move rows of an earlier file into this one where it lacks them, and return them."""
         if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}
@@ -251,7 +249,7 @@ class _Codecs(threading.local):
     """Codecs of one thread: making one costs more than most texts."""
 
     def __init__(self) -> None:
-        # A third of the default level's time, for a twentieth more bytes: everybody waits for large ones.
+        # Level 1 takes a third of the default level's time for a twentieth more bytes.
         self.compressor = zstandard.ZstdCompressor(level=1)
         self.decompressor = zstandard.ZstdDecompressor()
 

@@ -38,7 +38,7 @@ def steps() -> Steps:
 
 def begun() -> Any:
     return SimpleNamespace(
-        owed=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
+        if_taken=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
         is_observed=True, is_billed=False, ending=NOT_READ,
     )  # fmt: skip
 

@@ -196,7 +196,7 @@ async def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later
         redis.start()
         await until(lambda: one.is_whole)
         assert not one.outage.is_settled, "others may not know it yet"
-        assert one.owed == 0
+        assert one.delayed == 0
         assert await ledger(other).get([b"a", b"new", b"more"]) == {
             b"a": ONE,
             b"new": OTHER,
