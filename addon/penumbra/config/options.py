@@ -1,8 +1,8 @@
-"""Every option in one table: its name, type, default, what is allowed, help, and where it may come from.
+"""Every option in one table: name, type, default, allowed values, help, and where it may come from.
 
 The table is the dataclass of the settings: a row is a field, so that a new option is one row and nothing
-else. All other knowledge of options is derived from this table: mitmproxy's help, the YAML file's keys, the
-environment's names, the members of a request.
+else. mitmproxy's help, the keys of the YAML file, the names of variables and the members of a request are
+derived from it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from penumbra.redaction import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An entry of `providers`: whom to ask for a summary."""
+    """An entry of `providers`: a provider that can be asked to shorten results."""
 
     auth: str = ""
     model: str = ""
@@ -62,9 +62,9 @@ class CompressionService:
 
 
 PREFIX = "penumbra_"
-"""Beginning of the options' names in mitmproxy."""
+"""Prefix of the options' names in mitmproxy."""
 VARIABLE = "PENUMBRA_"
-"""Beginning of the environment variables' names; the name of an option follows."""
+"""Prefix of the environment variables' names."""
 _ROW = "penumbra"
 T = TypeVar("T")
 
@@ -76,11 +76,11 @@ class _Row(Generic[T]):
     parser: Parser[T]
     help: str
     group: str
-    """Title of the group that begins with this row; empty: it belongs to the one above."""
+    """Title of the group that begins with this row; empty: the row belongs to the group above."""
     environment: tuple[str, ...]
-    """Names beside PENUMBRA_<NAME>, after it in precedence."""
+    """Further names of the variable, which come after PENUMBRA_<NAME> in precedence."""
     per_request: bool
-    """A request may set it, in `_forge.tool_output_compression`."""
+    """True if a request may set the option, in `_forge.tool_output_compression`."""
 
 
 def row(
@@ -92,7 +92,7 @@ def row(
     environment: tuple[str, ...] = (),
     per_request: bool = False,
 ) -> T:
-    """An option, as the value of a field of `Settings`; see `_Row`."""
+    """Return an option as the value of a field of `Settings`; see `_Row`."""
     made = _Row(parser, help, group, environment, per_request)
     return field(default=default, metadata={_ROW: made})
 
@@ -107,45 +107,45 @@ class Option(Generic[T]):
 
     @property
     def full_name(self) -> str:
-        """The option's name in mitmproxy."""
+        """Return the option's name in mitmproxy."""
         return f"{PREFIX}{self.name}"
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The option's names in the environment; an earlier one takes precedence."""
+        """Return the option's names in the environment; an earlier one takes precedence."""
         return (f"{VARIABLE}{self.name.upper()}", *self.row.environment)
 
     @property
     def description(self) -> str:
-        """The option's help, and its default."""
+        """Return the option's help with its default."""
         default = self.row.parser.write(self.default)
         return f"{self.row.help} Default: {default}." if default else self.row.help
 
     def read(self, key: str, value: Any) -> T:
-        """The parsed value. Raises SettingsError that names `key`."""
+        """Return the parsed value. Raises SettingsError, which names `key`."""
         return read_value(self.row.parser, key, value)
 
 
 def read_value(parser: Parser[T], key: str, value: Any) -> T:
-    """A parsed value. Raises SettingsError that names `key`, the value and what is allowed."""
+    """Return a parsed value. Raises SettingsError, which names `key`, the value and what is allowed."""
     try:
         return parser.read(value)
     except SettingsError as error:
-        # A key is not shown, whatever shape it has, nor where a password may stand.
+        # Keys, and addresses that may contain a password, are not shown.
         is_hidden = parser is STORE or key.lower().endswith(("api_key", "store_key"))
         got = "(hidden)" if is_hidden else shown(value)
         raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
 
 
 def options_of(table: type) -> tuple[Option[Any], ...]:
-    """The rows of a table, in its order."""
+    """Return the rows of a table, in its order."""
     rows = [member for member in fields(table) if _ROW in member.metadata]
     return tuple(Option(member.name, member.default, member.metadata[_ROW]) for member in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Decisions of the operator. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
+    """The operator's decisions. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
 
     mode: Mode = row(
         Mode.STANDARD,
@@ -206,9 +206,10 @@ class Settings:
         per_request=True,
     )
     stage_budget: float = 2.0
-    """Processor time for the stages of one result, after which the others are passed over; 0: any."""
+    """Processor time for the stages of one result, after which the other stages are skipped; 0: any."""
     request_budget: float = 5.0
-    """Processor time for one request's new results, after which the others are only redacted; 0: any."""
+    """Processor time for one request's new results, after which the other results are only
+    redacted; 0: any."""
     target_ratio: float | None = row(
         None,
         RATIO,
@@ -241,9 +242,9 @@ class Settings:
         per_request=True,
     )
     retired: tuple[str, ...] = ()
-    """Keys of the file and the environment that set an option of `RETIRED`."""
+    """Keys in the file and the environment that set an option of `RETIRED`."""
     session_id: str = ""
-    """Set by requests only: what those have in common that belong together."""
+    """Name that requests of one session have in common; set by requests only."""
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
@@ -404,7 +405,8 @@ class Settings:
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
     )
     offload_bytes: int = 32 * 1024
-    """Bodies with more new bytes than this, or eight times as large, are worked on beside the event loop."""
+    """Bodies with more new bytes than this, or eight times as large, are handled outside of the
+    event loop."""
     page: PagePlace = row(
         PagePlace(),
         PAGE_PLACE,
@@ -427,13 +429,13 @@ class Settings:
 
     @property
     def external_strategy(self) -> str:
-        """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
+        """Return the strategy that is used with the pipeline or instead of it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""
 
     def untouched(self) -> Settings:
-        """Return settings by which requests pass as they come. Secrets are taken out all the same; so is what
-        the provider has bound to forms that were sent before, and to hidden exchanges."""
+        """Return settings by which requests are sent as they came. Secrets are still redacted, and earlier
+        forms and hidden exchanges still sent, because the provider has bound thinking to them."""
         return replace(
             self,
             pause=True,
@@ -448,8 +450,8 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings by which results get only such forms as any proxy makes of the same request without
-        knowing what was decided before."""
+        """Return settings by which every proxy makes the same forms of a request without knowing earlier
+        decisions."""
         return replace(
             self,
             strategy="pipeline" if self.external_strategy else self.strategy,
@@ -467,13 +469,13 @@ class Settings:
 
     @property
     def rewrites_history(self) -> bool:
-        """Return whether what was sent before may get smaller, though the provider would take it as it
-        was."""
+        """Return whether earlier results may be made smaller although the provider would take them
+        unchanged."""
         return self.shortens and self.mode is not Mode.SAFE
 
     @property
     def must_search(self) -> bool:
-        """Return whether what can't be searched for secrets is not sent."""
+        """Return whether a request that can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"
 
     @property
@@ -482,7 +484,7 @@ class Settings:
         return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:
-        """The part of the settings that decides about forwarded bytes."""
+        """Return the part of the settings that decides about the bytes that are sent."""
         nobody = not self.shortens or (
             not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
         )
@@ -516,7 +518,7 @@ RETIRED: Mapping[str, str] = {
 
 
 def groups() -> dict[str, list[Option[Any]]]:
-    """The options by the title of their group, all in the table's order."""
+    """Return the options by the title of their group, in the table's order."""
     titles: dict[str, list[Option[Any]]] = {}
     members: list[Option[Any]] = []
     for option in OPTIONS:

@@ -1,4 +1,4 @@
-"""Parsers of option values: text, or a scalar or list of YAML, into what the option holds.
+"""Parsers of option values: text, or a scalar or list of YAML, into the type of the option.
 
 Every `read` raises SettingsError with a message that says what is allowed, and accepts the text of `write`.
 """
@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """Port 0: through the proxy only."""
+    """The place of the page. Port 0: the page can be reached through the proxy only."""
 
     is_on: bool = True
     host: str = LOOPBACK
@@ -39,7 +39,8 @@ class PagePlace:
 
 
 def page_place_of(text: str) -> PagePlace | None:
-    """`off`, `proxy`, a port, or a host and a port; None: none of these."""
+    """Return the place that a text names: `off`, `proxy`, a port, or a host and a port; None for
+    other texts."""
     if text in ("off", "false"):
         return PagePlace(is_on=False)
     if text in ("proxy", "on", "true"):
@@ -59,12 +60,12 @@ _STORE_WORDS = {
 }
 _OF_ALL = ("db", "username", "password", "client_name")
 _OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
-"""Parameters of `rediss://` beside `_OF_ALL`. Others change replies or time limits, or are unknown to the
-client."""
+"""Further parameters of `rediss://`. All others change replies or time limits, or are unknown to
+the client."""
 
 
 def store_problem(text: str) -> str:
-    """Return the impossible part of an address, without quoting it; empty if there is none."""
+    """Return why an address can't be used, without quoting it; empty if it can."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -87,7 +88,7 @@ def store_problem(text: str) -> str:
 
 
 def unreadable_file(text: str) -> str:
-    """The parameter whose file can't be read, and why; empty: none."""
+    """Return the parameter whose file can't be read, and why; empty if there is none."""
     for name, value in parse_qsl(urlsplit(text).query):
         if name in _STORE_FILES:
             try:
@@ -99,7 +100,7 @@ def unreadable_file(text: str) -> str:
 
 def _store_place(parts: SplitResult) -> str:
     if parts.scheme == "unix":
-        # With two slashes the first folder would be a host.
+        # After two slashes the first folder would be a host.
         return "" if parts.path and not parts.hostname else "its path does not begin with /"
     if not parts.hostname:
         return "it has no host"
@@ -124,29 +125,29 @@ COMPACTION_NAMES = (
     *("inputTrimBytes", "outputTrimBytes", "excludedTools", "toolIdentifierFields"),
     *("toolOnly", "compactArguments", "staleReads"),
 )
-"""The spellings of YAML files and JSON."""
+"""Spellings in YAML files and JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCompaction:
-    """Calls that are superseded, and the fields of them that stay. Sizes in UTF-8 bytes."""
+    """Rules for calls that a later call supersedes. Sizes are UTF-8 bytes."""
 
     input_trim_bytes: int = 100
     output_trim_bytes: int = 100
     excluded_tools: frozenset[str] = frozenset()
     tool_identifier_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tool_only: bool = False
-    """Tools without identifier fields have one group each, whatever their arguments."""
+    """True if all calls of a tool without identifier fields count as equal, whatever their arguments."""
     arguments: bool = False
-    """Older calls lose their large arguments too."""
+    """True if older calls lose their large arguments, too."""
     stale_reads: bool = True
-    """A read is superseded when its file was written afterwards."""
+    """True if a read is superseded when its file was written afterwards."""
     unknown: tuple[str, ...] = ()
-    """Names that mean nothing here."""
+    """Names that have no meaning."""
 
     @classmethod
     def read(cls, given: Any) -> ToolCompaction:
-        """The options under the names of `NAMES`; values of a wrong type are ignored."""
+        """Return the rules under the names of `COMPACTION_NAMES`; values of a wrong type are ignored."""
         given = given if isinstance(given, Mapping) else {}
         fields = given.get("toolIdentifierFields")
         names = given.get("excludedTools")
@@ -175,7 +176,7 @@ def _texts(value: Any) -> list[str]:
 
 
 class SettingsError(ValueError):
-    """A bad value; the message is one line: key, what it got, what is allowed."""
+    """A bad value. The message is one line: the key, the value and what is allowed."""
 
 
 T = TypeVar("T")
@@ -190,16 +191,16 @@ class Parser(Generic[T]):
     choices: tuple[str, ...] = ()
     """Values that an editor of options offers; empty: any text that can be read."""
     range: tuple[int, int] | None = None
-    """Smallest and largest, of whole numbers."""
+    """Smallest and largest value of whole numbers."""
     write: Callable[[T], str] = str
 
 
 _NEAR = 0.78
-"""Likeness from which a name is taken for a misspelling of another."""
+"""Similarity from which a name counts as a misspelling of another."""
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it, without possible secrets."""
+    """Return a value as an error shows it, without possible secrets."""
     try:
         return redaction.redact(repr(value))
     except redaction.RedactionError:
@@ -207,9 +208,9 @@ def shown(value: Any) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """The known name that a word is probably a misspelling of; empty if there is none."""
+    """Return the known name that a word is probably a misspelling of; empty if there is none."""
     names = list(known)
-    # A short word with two swapped letters has too little in common with the original.
+    # A short word with two swapped letters has too little in common with the original for difflib.
     swapped = [name for name in names if len(name) > 2 and sorted(name) == sorted(word)]
     return next(iter(swapped or difflib.get_close_matches(word, names, 1, _NEAR)), "")
 
@@ -247,12 +248,12 @@ FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower
 
 
 def listed(allowed: tuple[str, ...]) -> str:
-    """The words of a choice, as an error says them."""
+    """Return the words of a choice as an error lists them."""
     return ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
 
 
 def choice(*allowed: str) -> Parser[str]:
-    """One of some words, in any case."""
+    """Return a parser of one of some words, in any case."""
 
     def read(value: Any) -> str:
         text = _switch_word(value).lower()
@@ -264,7 +265,7 @@ def choice(*allowed: str) -> Parser[str]:
 
 
 def _switch_word(value: Any) -> str:
-    """A text. YAML 1.1 reads the bare words on and off as truth values: they are the words again."""
+    """Return a text. YAML 1.1 reads the bare words on and off as truth values, which become words again."""
     return ("on" if value else "off") if isinstance(value, bool) else read_text(value)
 
 
@@ -276,7 +277,7 @@ _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def size(low: int, high: int = 1 << 40) -> Parser[int]:
-    """Bytes, from `low` to `high`."""
+    """Return a parser of bytes, from `low` to `high`."""
 
     def read(value: Any) -> int:
         match = re.fullmatch(
@@ -302,7 +303,7 @@ def read_duration(value: Any) -> float:
 
 
 def _with_unit(value: float, units: Mapping[str, float]) -> str:
-    """A size or time in its largest unit that gives a whole number."""
+    """Return a size or time in the largest unit that gives a whole number."""
     name, unit = max(
         ((name, unit) for name, unit in units.items() if value % unit == 0),
         key=lambda entry: entry[1],
@@ -337,7 +338,7 @@ _MODE_ALIASES = {
 
 
 def parse_mode(text: str) -> Mode | None:
-    """The mode of a name or an alias; None for other words."""
+    """Return the mode of a name or an alias; None for other words."""
     return _MODE_ALIASES.get(text.strip().lower())
 
 
@@ -349,14 +350,14 @@ def read_mode(value: Any) -> Mode:
 
 MODE = Parser(read_mode, tuple(map(str, Mode)))
 STRATEGY_ASKED = ("simple", "api", "external_provider")
-"""Strategies that call another program or service, or cut whatever the content is."""
+"""Strategies that call a service, or cut texts whatever they contain."""
 _STRATEGY = choice(
     "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
 )
 
 
 def read_strategy(value: Any) -> str:
-    """One name, or a chain: names joined by `+`, or a list."""
+    """Return one name, or a chain: names joined by `+`, or a list."""
     parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
     return _STRATEGY.read("+".join(part.strip() for part in parts))
 
@@ -380,7 +381,7 @@ _HOST = re.compile(r"[\w.*?!\[\]-]+|\[?[0-9A-Fa-f:.*?]+\]?")
 
 
 def read_hosts(value: Any) -> tuple[str, ...]:
-    """Names of hosts, globs allowed. A URL or a port would never match a host."""
+    """Return names of hosts, globs allowed. A URL or a port would never match a host."""
     names = read_names(value)
     for name in names:
         bare = re.sub(r"^\w+://", "", name).partition("/")[0]
@@ -389,7 +390,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
             bare = bare.rpartition(":")[0]
         if bare != name and _HOST.fullmatch(bare):
             raise SettingsError(f"names of hosts, without scheme, port or path, did you mean {bare!r}?")
-        # In NO_PROXY, a dot at the beginning stands for all names with that end.
+        # A dot at the beginning stands for all subdomains in NO_PROXY.
         if name.startswith(".") and _HOST.fullmatch(name[1:]):
             raise SettingsError(f"names of hosts, did you mean '*{name}'?")
         if not _HOST.fullmatch(name) or name.startswith(".") or ".." in name:
@@ -398,7 +399,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
 
 
 def read_secrets_allow(value: Any) -> tuple[str, ...]:
-    """Entries of `redaction/rule.py`."""
+    """Return entries of `redaction/rule.py`."""
     from penumbra.redaction.rule import Allowed
 
     entries = read_names(value)
@@ -410,7 +411,7 @@ def read_secrets_allow(value: Any) -> tuple[str, ...]:
 
 
 def read_tool_compaction(value: Any) -> ToolCompaction:
-    """Read a `ToolCompaction` from a mapping, or from the JSON of one, under the names of `NAMES`."""
+    """Return the rules in a mapping, or in the JSON of one, under the names of `COMPACTION_NAMES`."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -432,4 +433,4 @@ PAGE_PLACE = Parser(read_page_place)
 HOSTS = Parser(read_hosts, write=_write_names)
 SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
-"""The option that holds a `ToolCompaction`, where the defaults of its fields stand."""
+"""Parser of `ToolCompaction`, whose fields have the defaults."""

@@ -1,8 +1,8 @@
 """Per-request settings: `_forge.tool_output_compression` in the body, and headers.
 
-A bad value is the client's error and gets a 400 in the shape of the API that was called; the words
-of these errors are part of the field's contract, so clients that know them can rely on them. An unknown
-member is an error too, because its wish would be ignored silently.
+A bad value is the client's error and gets a 400 in the shape of the called API. The words of these errors are
+those of the field, so that clients that know them can rely on them. An unknown member is an error, too, since
+it would be ignored silently.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _MEMBERS = (
 _OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
 _METHODS = ("lzw", "repair", "re-pair", "auto")
 _FIELDS = (*_OPTIONS, "session_id", "method", "memo")
-"""The last two are accepted for clients that send them, and change nothing."""
+"""Members of the object. The last two are accepted for clients that send them, and change nothing."""
 
 
 class OverrideError(ValueError):
-    """A request asks for something that can't be had; the message is for its client."""
+    """A request asks for something that is not possible; the message is for its client."""
 
 
 def apply(settings: Settings, forge: Any) -> Settings:
-    """Settings for one request, given the value of its `_forge` member. Raises OverrideError."""
+    """Return the settings for one request, given the value of its `_forge` member. Raises OverrideError."""
     if not isinstance(forge, dict):
         raise OverrideError("_forge must be an object")
     _refuse_unknown(FIELD, forge, _MEMBERS)
@@ -55,7 +55,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
         changed = _apply_object(settings, wanted)
     else:
         raise OverrideError(f"{_PATH} must be a string or object")
-    # A pause is the operator's, or the same request's: nothing in its body ends it.
+    # The operator or a header of this request has set the pause: no member of the body ends it.
     return changed.untouched() if settings.pause else changed
 
 
@@ -80,7 +80,7 @@ def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
 
 
 def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
-    """The value of an option. Raises OverrideError."""
+    """Return the value of an option. Raises OverrideError."""
     parser, name = option.row.parser, option.name
     if parser is MODE:
         return _mode(_string(wanted, name))
@@ -92,7 +92,7 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
-    """Settings for one request with an `X-Compression-Threshold` header: `off`, or the number of
+    """Return the settings for one request with an `X-Compression-Threshold` header: `off`, or the number of
     tokens (`256`, `4k`) up to which a result stays as it is; a token counts as four bytes.
 
     Raises OverrideError.
@@ -112,15 +112,15 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Settings for one request with an `X-Penumbra` header: it passes as it comes, but for secrets. Raises
-    OverrideError."""
+    """Return the settings for one request with an `X-Penumbra` header, which is sent as it came, without its
+    secrets. Raises OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
         raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()
 
 
 def is_observed(value: str) -> bool:
-    """Return whether what such a request would have become is to be shown."""
+    """Return whether the would-be form of such a request is shown."""
     return value.strip().lower() == "observe"
 
 
@@ -136,7 +136,7 @@ def _refuse_unknown(where: str, members: Mapping[str, Any], allowed: tuple[str, 
 
 
 def _shown(text: str) -> str:
-    """The beginning of a client's word, as it may stand in an error and in the log."""
+    """Return the beginning of a client's word in a form that is safe in an error and in the log."""
     return errors.one_line(text[:_SHOWN])
 
 

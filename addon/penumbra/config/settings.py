@@ -1,12 +1,12 @@
-"""The settings from where they may come from.
+"""Loads the settings from all places that they may come from.
 
-Order of precedence: request > mitmproxy option > environment > YAML file > default. Requests are the business
-of `per_request.py`; the other four are resolved here, option by option, from the table in `options.py`. Every
-value arrives as text (or as a YAML scalar) and is parsed as its row says, so that a bad one always gives the
-same one-line error: key, value, what is allowed.
+Order of precedence: request > mitmproxy option > environment > YAML file > default. `per_request.py` handles
+requests; the other four are resolved here, option by option, from the table in `options.py`. Every value
+arrives as text (or as a YAML scalar) and is parsed by its row, so that a bad one always gives the same error
+of one line: key, value, what is allowed.
 
-In the YAML file, what stands where nothing is read would be ignored without a word, and with it, say,
-a wish to search more for secrets; so it is an error, which names the right place or the nearest name.
+An unknown key of the YAML file is an error, which names the right place or the nearest name: ignored, it
+would silently drop a wish, such as to search more for secrets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penumbra.wire.request_path import is_loopback
 
 
 class Filled(str):
-    """A text in which variables were put; told as it stands in the file."""
+    """A text in which variables were replaced; its `repr` is the text in the file."""
 
     raw: str
 
@@ -58,13 +58,14 @@ class Filled(str):
 
 @dataclass
 class Variables:
-    """`${NAME}` in the texts of a file, and what was put in: an error must not show it."""
+    """Replaces `${NAME}` in the texts of a file, and hides the values in errors."""
 
     environment: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict)
 
     def substitute(self, value: Any) -> Any:
-        """`${NAME}` and `${NAME:-default}` in every text; an unset name is empty, as in a shell."""
+        """Return a value with `${NAME}` and `${NAME:-default}` replaced in every text; an unset name is
+        empty, as in a shell."""
         if isinstance(value, str):
             filled = Filled(_IN_TEXT.sub(self._value, value))
             filled.raw = value
@@ -82,7 +83,7 @@ class Variables:
         return value or match[2] or ""
 
     def hide(self, text: str) -> str:
-        """A message with the names of variables instead of what they hold."""
+        """Return a message with the names of variables instead of their values."""
         for value in sorted(self.used, key=len, reverse=True):
             for form in {value, repr(value)[1:-1], value.lower(), value.strip()}:
                 if len(form) > _TOO_SHORT_TO_HIDE:
@@ -92,13 +93,13 @@ class Variables:
 
 _IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
 _TOO_SHORT_TO_HIDE = 3
-"""No credential is as short as that, and in a message it would stand in other words."""
+"""Characters; no credential is so short, and other words of a message could contain such a text."""
 _TOP = ("providers", "pipes", "penumbra")
 _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
     *("metadata", "notifications"),
 )
-"""Sections of the field's own files, which mean nothing here."""
+"""Sections of other gateways' files, which are ignored."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
 _TOOL_OUTPUT = "pipes.tool_output"
@@ -109,7 +110,7 @@ _INSTEAD = {
     "refusal_threshold": "whatever is smaller is taken: leave it out",
     "bypass_cost_check": "it is cost_check under penumbra, and false there",
 }
-"""Keys of the field's own files that have another name."""
+"""Keys of other gateways' files that have another name here."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 _PLACES = {
     **{option.name: f"penumbra.{option.name}" for option in OPTIONS},
@@ -123,7 +124,7 @@ _PLACES = {
 def read_yaml(
     path: Path, variables: Variables, values: dict[str, Any]
 ) -> Iterator[tuple[Option[Any], str, Any]]:
-    """The options that the file sets; `providers`, `api` and `retired` go into `values` at once.
+    """Yield the options that the file sets; `providers`, `api` and `retired` are written into `values`.
 
     Raises SettingsError.
     """
@@ -164,7 +165,7 @@ def _document(path: Path) -> Any:
 
 
 def _section(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[Option[Any], str, Any]]:
-    """The options that a section sets."""
+    """Yield the options that a section sets."""
     _check_names(prefix, section, (*_BY_NAME, *RETIRED))
     for key, value in section.items():
         if value is not None and value != "" and key in _BY_NAME:
@@ -213,7 +214,8 @@ _AUTHS = ("", "api_key", "oauth")
 
 
 def service(settings: Settings) -> CompressionService:
-    """The service of the strategy `api`: the block `api`, completed by the entry that `provider` names."""
+    """Return the service of the strategy `api`: the block `api`, completed by the entry that `provider`
+    names."""
     named = settings.providers.get(settings.provider)
     if named is None:
         return settings.api
@@ -223,8 +225,9 @@ def service(settings: Settings) -> CompressionService:
 
 
 def provider(settings: Settings) -> tuple[str, Provider | None]:
-    """The model of external_provider and its name: the named entry, the only one there is, or the block
-    `api`; None without any. Without a key of its own it gets the client's, where that is allowed."""
+    """Return the provider of external_provider and its name: the named entry, the only one there is, or the
+    block `api`; None without any. An entry without a key gets the client's credential, where that is allowed.
+    """
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))
@@ -241,7 +244,7 @@ def provider(settings: Settings) -> tuple[str, Provider | None]:
 
 
 def _own_endpoints() -> dict[str, str]:
-    """The providers that need no endpoint of their own, and their endpoints."""
+    """Return the known providers and their endpoints."""
     return {name: entry["endpoint"] for name, entry in _known_providers().items()}
 
 
@@ -251,7 +254,7 @@ def _known_providers() -> Mapping[str, Any]:
 
 
 def _name_of(endpoint: str) -> str:
-    """The provider of an endpoint's host; empty if unknown."""
+    """Return the provider of an endpoint's host; empty if unknown."""
     host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
     return next(
         (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
@@ -259,7 +262,7 @@ def _name_of(endpoint: str) -> str:
 
 
 def missing_for_strategy(settings: Settings) -> str:
-    """One line that says which key lacks what; empty if the strategy can work."""
+    """Return a line that says which key is missing or wrong; empty if the strategy can work."""
     if not (asked := settings.external_strategy):
         return ""
     if settings.lossy == "off":
@@ -332,7 +335,7 @@ def _is_url(text: str) -> bool:
 
 
 def remarks(settings: Settings) -> Iterator[str]:
-    """Warnings about settings, each in one line."""
+    """Yield warnings about settings, each in one line."""
     yield from retired_options(settings.retired)
     for name in settings.tool_compaction.unknown:
         near = meant(name, COMPACTION_NAMES)
@@ -355,7 +358,7 @@ CONFIG_OPTION = f"{PREFIX}config"
 
 
 class Loader(Protocol):
-    """mitmproxy's."""
+    """The part of mitmproxy's loader that is used."""
 
     def add_option(
         self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
@@ -363,10 +366,10 @@ class Loader(Protocol):
 
 
 def declare(loader: Loader) -> None:
-    """Tell mitmproxy of the options, with the choices that its editors show.
+    """Declare the options, with the choices that mitmproxy's editors show.
 
-    All are text, and empty where nothing is said: mitmproxy drops an addon without a word when a value of
-    another type can't be read, and what is set to its default must be told from what is not set.
+    All are texts, and empty where they are not set: mitmproxy drops an addon silently when a value of another
+    type can't be read, and an option that is set to its default differs from one that is not set.
     """
     loader.add_option(
         CONFIG_OPTION,
@@ -380,8 +383,8 @@ def declare(loader: Loader) -> None:
 
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """One line for each name that resembles one of our options without the prefix, and resembles none of
-    `known`, mitmproxy's own and other addons' options, more."""
+    """Return one line for each name that resembles one of Penumbra's options without the prefix, and none of
+    `known`, the options of mitmproxy and other addons, more."""
     ours = [option.name for option in OPTIONS]
     theirs = list(known)
     lines = []
@@ -394,7 +397,7 @@ def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def retired_options(keys: Iterable[str]) -> list[str]:
-    """One line for each key that sets an option of an earlier version."""
+    """Return one line for each key that sets an option of an earlier version."""
     names = {key: re.sub(r"^(penumbra[._]|forge_tool_output_compression_)", "", key.lower()) for key in keys}
     return [
         f"{key}: this option is no longer read; instead: {RETIRED[name]}"
@@ -404,7 +407,7 @@ def retired_options(keys: Iterable[str]) -> list[str]:
 
 
 def unknown_options(names: Iterable[str]) -> list[str]:
-    """One line for each name of an option that should be ours and is not."""
+    """Return one line for each name with Penumbra's prefix that is no option."""
     ours = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:
@@ -422,15 +425,16 @@ _EXPORTER = "opentelemetry-exporter-otlp-proto-http"
 
 
 def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The YAML file: what the option `penumbra_config` names, else what PENUMBRA_CONFIG names."""
+    """Return the YAML file that the option `penumbra_config` names, else the one that
+    PENUMBRA_CONFIG names."""
     return option or environment.get(_FILE_VARIABLE, "").strip()
 
 
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
-    """Settings from mitmproxy options (unset: empty text), environment and YAML file.
+    """Return the settings from mitmproxy options (unset: empty text), environment and YAML file.
 
-    `options` maps the names of options to text. Raises SettingsError for anything that can't be read, and for
-    a strategy that lacks what it needs; what the environment put into the file is not shown.
+    `options` maps the names of options to text. Raises SettingsError for everything that can't be read, and
+    for a strategy that lacks something; values that variables put into the file are not shown.
     """
     variables = Variables(environment)
     try:
@@ -477,7 +481,8 @@ def _load(
 
 
 def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
-    """A home that is not known would make a folder of the name `~`."""
+    """Raise SettingsError where no home folder is known: the path would begin with a folder of the
+    name `~`."""
     path = database_path(settings, environment)
     if path is not None and str(path).startswith("~"):
         raise SettingsError(
@@ -512,7 +517,7 @@ def _has_opentelemetry() -> bool:
 
 
 def shared_place(settings: Settings) -> SharedPlace | None:
-    """The store that several proxies share; None: there is none. Raises SettingsError."""
+    """Return the store that several proxies share; None if there is none. Raises SettingsError."""
     try:
         return key_file.place(settings.store, settings.store_key)
     except key_file.StoreKeyError as error:
@@ -523,13 +528,13 @@ _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
 _METHOD = "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD"
 _OF_THE_FIELD = (*(name for option in OPTIONS for name in option.row.environment), _METHOD)
 _FIELD = "FORGE_"
-"""Beginning of the variables whose names come from other programs."""
+"""Prefix of the variables whose names come from other programs."""
 _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
-"""Variables of the tests, and those that containers get for a neighbour of this name."""
+"""Variables of the tests, and those that containers get for a neighbour of the name `penumbra`."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Variables that look like ours and are none."""
+    """Return the variables with Penumbra's prefix that are no options."""
     return sorted(
         name
         for name in environment
@@ -541,7 +546,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def database_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the database lies; None for `memory`."""
+    """Return the file of the database; None for `memory`."""
     if settings.database in ("memory", ":memory:"):
         return None
     if settings.database:

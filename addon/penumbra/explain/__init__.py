@@ -1,1 +1,1 @@
-"""Requests and responses as text for people: what was said, and what was made of each result."""
+"""Requests and responses as text for people, with the outcome of each result."""

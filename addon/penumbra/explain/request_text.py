@@ -1,4 +1,5 @@
-"""A request for people: what was done, new results before and after, the conversation, and earlier results.
+"""A request as text for people: a summary, new results before and after, the conversation, and earlier
+results.
 
 Messages are shown as lines: words, calls, reasoning, and the places of results. Two forms of a text are
 compared line by line, with removed and added lines marked.
@@ -40,23 +41,23 @@ from penumbra.explain.text_lines import (
 from penumbra.wire.document import Document
 
 _MOST_LINES = 2_000
-"""Lines of each text: the time of comparing grows with the square."""
+"""Lines of each text that are compared: the time grows with the square."""
 _LONGEST = 2_000
 """Characters of a line."""
 _NO_LETTERS = re.compile(r"[\W\d_]")
 _LEAST_LETTERS = 4
-"""Letters of a line that is searched for at the ends of longer lines."""
+"""Letters from which a line is searched for at the ends of longer lines."""
 _MOST_MATCHED = 200_000
-"""Pairs of different lines that are compared by their ends."""
+"""Pairs of different lines whose ends are compared."""
 _AROUND = 3
-"""Equal lines shown on either side of a difference."""
+"""Equal lines that are shown on either side of a difference."""
 Row = list[Any]
-"""Kind, number and text on the left, number and text on the right; `gap` has a count of rows instead."""
+"""Kind, number and text on the left, number and text on the right; a `gap` has a number of rows instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of two texts. Kinds: `same`, `changed`, `removed`, `added` or `gap`."""
+    """Rows of two texts, of the kinds `same`, `changed`, `removed`, `added` and `gap`."""
 
     rows: list[Row]
     is_cut: bool
@@ -79,8 +80,9 @@ def compare(before: str, after: str) -> Comparison:
 
 
 def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Pair different lines, by 1-based number: a line of the right with one that ends in the same letters.
-    Other lines of the right, such as a mark of what is left out, begin beside the first line they replace."""
+    """Yield pairs of different lines, by numbers from 1 on: a line of the right with one that ends in the
+    same letters. Other lines of the right, such as an omission marker, begin beside the first line that they
+    replace."""
     before, after = ([_NO_LETTERS.sub("", line) for line in lines] for lines in (left, right))
     endings = dict.fromkeys(before)
     if len(endings) * len(set(after)) <= _MOST_MATCHED:
@@ -111,7 +113,7 @@ _BLOCK = 60
 
 
 def difference_lines(before: str, after: str) -> list[Line]:
-    """The differences of two texts without secrets, as lines."""
+    """Return the differences of two texts without secrets, as lines."""
     compared = compare(before, after)
     shown: list[Line] = []
     left: list[Line] = []
@@ -148,22 +150,22 @@ def _block(left: list[Line], right: list[Line]) -> list[Line]:
 
 _BEGINNING = 240
 _MOST_ARGUMENTS = 100
-"""Lines of arguments shown in full."""
+"""Lines of arguments that are shown."""
 _MOST_PARTS = 1_000
-"""Parts of one message."""
+"""Parts of one message that are shown."""
 _DEEPEST = 20
-"""Levels of arguments that are indented."""
+"""Levels of arguments up to which they are indented."""
 _MOST_TEXT = 2_000
-"""Lines of a text shown in full."""
+"""Lines of a text that are shown."""
 HIDDEN = "hidden from the client"
 Result = Callable[[Part], list[str]]
-"""Builds the lines of a result, one for each of its texts."""
+"""Returns the lines of a result, one for each of its texts."""
 
 
 def outline(
     document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
 ) -> list[Line]:
-    """A message in short. `hidden`: the injected tool's name; empty without it."""
+    """Return a message in short. `hidden` is the injected tool's name; empty without it."""
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -183,7 +185,7 @@ def outline(
 
 
 def in_full(document: Document, message: Message, search: Search, show: Show, hidden: str) -> list[Line]:
-    """A message of the model, whole."""
+    """Return a whole message of the model."""
     lines: list[Line] = []
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -203,7 +205,7 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
 
 
 def _left_out(message: Message) -> list[Line]:
-    """A note on parts that are not shown."""
+    """Return a note on parts that are not shown."""
     more = len(message.parts) - _MOST_PARTS
     return [note(f"    … {more:,} more parts")] if more > 0 else []
 
@@ -213,7 +215,7 @@ def beginning_of_call(document: Document, arguments: Raw | None, search: Search)
 
 
 def one_paragraph(text: str) -> str:
-    """A text on one line."""
+    """Return a text on one line."""
     return " ".join(text.split())
 
 
@@ -239,7 +241,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """True if a value may be indented: deep values grow many times."""
+    """Return whether a value may be indented: deep values would grow many times."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -252,53 +254,53 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Latest results that are shown; each takes time, shown or not."""
+"""Latest results that are read; each takes time, even if it is not shown."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
-"""Lines of one result's difference."""
+"""Lines of one result's difference, of new and of earlier results."""
 _LINES_OF_SENT = 12
-"""Lines of a result without an original."""
+"""Lines of a result whose original is not known."""
 _MOST_COMPARED = 12_000
-"""Lines of both forms of all results together: comparing takes time."""
+"""Lines of both forms of all results together that are compared."""
 _SENT_CHARACTERS = 4_000
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultContext:
-    """Properties of a result beside its text."""
+    """Facts about a result in addition to its text."""
 
     facts: ResultFacts | None = None
     is_new: bool = False
     pair: Pair | None = None
     """Texts before and after, without secrets; None without the original."""
     is_observed: bool = False
-    """The result was sent unchanged, and its facts are a projection."""
+    """True if the result was sent unchanged and its facts are a projection."""
 
     @property
     def would(self) -> str:
-        """A prefix for facts that are a projection."""
+        """Return the prefix for facts that are a projection."""
         return "would have been " if self.is_observed else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Properties of a request beside its body."""
+    """Facts about a request in addition to its body."""
 
     line: str
-    """A summary of the outcome; empty if it is unknown."""
+    """Summary of the outcome; empty if it is unknown."""
     result: Callable[[str, str, str], ResultContext]
-    """Properties by call, tool and sent text."""
+    """Returns the facts about a result, by call, tool and sent text."""
     originals: str = ""
-    """The reason why there are no originals; empty: there may be some."""
+    """Reason why there are no originals; empty: there may be some."""
     injected_tool: str = ""
     path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One result text of the request."""
+    """A text of a result in the request."""
 
     text: ResultText
     sent: str
@@ -311,7 +313,7 @@ class _Result:
         return f"{self.name()}: {self.done()}"
 
     def done(self) -> str:
-        """Sizes before and after, and stages, as far as they are known."""
+        """Return sizes before and after, and stages, as far as they are known."""
         if (facts := self.context.facts) is None:
             return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
         return f"{facts.sizes()}; {self.context.would}{facts.done()}"
@@ -410,14 +412,14 @@ def _outline(
         for text in part.texts:
             words = document.string(text) or ""
             shown.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
-    # The provider's own tools have none.
+    # The provider's own tools have no names.
     if tools := [name for name in api.wire.tools(document).names if name]:
         more = " …" if len(tools) > _MOST_TOOLS else ""
         shown.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))
     messages = prompt.messages
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)
-    # The latest texts are searched first, in case that not all can be.
+    # The latest texts are searched first, since the search may stop before the end.
     behind = [
         outline(document, message, search, show, context.injected_tool, result_lines)
         for message in reversed(last[hidden:])
@@ -451,7 +453,7 @@ def _in_detail(
 
 
 def _text(result: _Result, context: RequestContext, search: Search, budget: _Budget) -> list[Line]:
-    """The difference of a result's forms, or the sent form."""
+    """Return the difference of a result's forms, or the sent form."""
     facts, pair = result.context.facts, result.context.pair
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:

@@ -1,4 +1,4 @@
-"""Responses and WebSocket frames for people, as lines."""
+"""Responses and WebSocket frames as lines for people."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from penumbra.wire.json_values import NotJson
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """Properties of a response beside its body."""
+    """Facts about a response in addition to its body."""
 
     line: str = ""
-    """A summary of the outcome; empty without one."""
+    """Summary of the outcome; empty without one."""
     hidden: Sequence[str] = ()
-    """Parts that the client did not see, a line each."""
+    """Parts that the client did not get, a line each."""
     injected_tool: str = ""
 
 
 def lines(
     wire: ApiFormat, body: bytes, context: ResponseContext, search: Search, show: Show, *, stream: bool
 ) -> list[Line]:
-    """The whole text. `stream`: the body consists of events."""
+    """Return the lines of a response. `stream` says that the body consists of events."""
     if is_too_much(body):
         return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
@@ -50,7 +50,7 @@ def lines(
 
 
 def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Search, show: Show) -> list[Line]:
-    """The text of a response that has been read."""
+    """Return the lines of a response that has been read."""
     shown = wrapped(head, context.line)
     shown += [line for each in context.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, context.injected_tool)
@@ -81,7 +81,7 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """True if a frame belongs to a response without an error: errors explain themselves."""
+    """Return whether a frame belongs to a response without an error: errors explain themselves."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 
@@ -97,7 +97,8 @@ def is_request(frame: bytes) -> bool:
 
 
 def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Show) -> list[Line]:
-    """Lines of a frame. `earlier`: frames before it that the client has got, the latest first."""
+    """Return the lines of a frame. `earlier` are the frames before it that the client got, the
+    latest first."""
     envelope = responses_socket.envelope(frame)
     if envelope is None:
         return [note("Penumbra: this is no event of a response.")]

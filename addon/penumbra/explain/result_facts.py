@@ -18,9 +18,9 @@ from penumbra.metrics.events import ShownResult
 
 _MOST = 20_000
 _REDACTION = "redaction"
-"""The stage whose effect the list of secrets describes."""
+"""Name of the stage whose effect the list of secrets shows."""
 MOST_IN_FLOW = 1_000
-"""Results listed in one flow, whose names are searched for secrets first."""
+"""Results that are listed in one flow; their names are searched for secrets first."""
 Key = tuple[str, str, str, bytes | int]
 
 
@@ -31,7 +31,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
     tool: str
     how: str
     kept: str
-    """The reason why it went unchanged; empty if it did not."""
+    """Reason why the result is unchanged; empty if it was changed."""
     bytes: tuple[int, int]
     tokens: tuple[int, int]
     stages: tuple[str, ...] = ()
@@ -56,13 +56,13 @@ class ResultFacts(msgspec.Struct, frozen=True):
         )
 
     def record(self) -> dict[str, Any]:
-        """The facts as metadata of a flow."""
+        """Return the facts as metadata of a flow."""
         record: dict[str, Any] = msgspec.to_builtins(self)
         return record | {name: list(record[name]) for name in ("bytes", "tokens", "stages")}
 
     @classmethod
     def read(cls, record: Any) -> ResultFacts | None:
-        """Read a record of unknown origin; None if it is malformed."""
+        """Return the facts in a record of unknown origin; None if it is malformed."""
         try:
             return msgspec.convert(record, cls)
         except (msgspec.ValidationError, ValueError, TypeError):
@@ -81,7 +81,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
         return "; ".join(parts)
 
     def done(self) -> str:
-        """The stages, or the reason why there were none."""
+        """Return the stages, or the reason why there were none."""
         if self.kept:
             done = f"as it came: {self.kept}"
         else:
@@ -108,14 +108,14 @@ class ResultMemory:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows, by the size of the sent form; None: two differ."""
+        """Outcomes in saved flows, by the size of the sent form; None if two of them differ."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """Remember a sent result. `number`: in the journal; 0: none."""
+        """Remember a sent result. `number` is its number in the journal; 0: none."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -123,20 +123,20 @@ class ResultMemory:
             self._numbers[key] = number
 
     def learn(self, session: str, results: Iterable[ResultFacts], *, is_observed: bool = False) -> None:
-        """Add results of a saved flow. `is_observed`: they went unchanged."""
+        """Add results of a saved flow. `is_observed` says that they were sent unchanged."""
         for facts in results:
             key = session, facts.call_id, facts.tool, facts.bytes[0 if is_observed else 1]
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """The outcome of a result, and its number in the journal; 0: none."""
+        """Return the outcome of a result and its number in the journal; 0: none."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)
         return self._saved.get((session, call_id, tool, _size(sent))), 0
 
     def references(self) -> dict[str, int]:
-        """Numbers of results that can be named."""
+        """Return the journal's numbers of results, by reference."""
         named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
         return {ref: number for ref, number in named if number}
 
@@ -154,7 +154,7 @@ def _digest(text: str) -> bytes:
 
 
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
-    """Metadata of results, after those that the flow lists already."""
+    """Return metadata of results, after those that the flow lists already."""
     earlier = list(before) if isinstance(before, list | tuple) else []
     room = max(0, MOST_IN_FLOW - len(earlier))
     return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]

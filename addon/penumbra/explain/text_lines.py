@@ -1,4 +1,4 @@
-"""Lines of a text for people, and how much of it there may be."""
+"""Lines of a text for people, and the limits of their number, length and time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""Characters of one piece, and of all pieces, of a text for people that are searched for secrets, and seconds
-after which no further piece is: the reader waits, and so do all requests that come meanwhile."""
+"""Characters of one piece and of all pieces of a text for people that are searched for secrets, and seconds
+after which no further piece is searched: the reader and all requests wait meanwhile."""
 _MOST_BRACES = 1_000_000
-"""Braces in a body that is read, since objects take time."""
+"""Braces of a body from which it is not read, since objects take time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
@@ -34,13 +34,13 @@ class Mark(Enum):
     HEAD = auto()
     TEXT = auto()
     NOTE = auto()
-    """Words of ours among quoted text."""
+    """Penumbra's own words among quoted text."""
     REMOVED = auto()
     ADDED = auto()
 
 
 class Line(NamedTuple):
-    """A line without line ends and cursor controls."""
+    """A line without line ends and control characters."""
 
     mark: Mark
     text: str
@@ -55,35 +55,35 @@ def note(text: str) -> Line:
 
 
 def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Line]:
-    """Words of ours, broken into lines, since not every program wraps them."""
+    """Return Penumbra's own words as lines, since not every program wraps them."""
     return [mark(f"{indent}{line}") for line in textwrap.wrap(plain(text), _COLUMNS)]
 
 
 def said(text: str) -> Line:
-    """Quoted words."""
+    """Return a line of quoted words."""
     return Line(Mark.TEXT, plain(text))
 
 
 def plain(text: str) -> str:
-    """A line of text with control characters escaped."""
+    """Return a line of text with control characters escaped."""
     text = one_line(text.replace("\t", "    "))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 @dataclass
 class Search:
-    """Removes secrets from texts of flows, within a budget. State: the rest of the budget, and findings."""
+    """Removes secrets from texts of flows. State: the remaining budget, and the secrets found."""
 
     redact: Redact
     left: int = _MOST_SEARCHED
     found: Counter[str] = field(default_factory=Counter)
-    """Secrets by rule that a flow holds in clear."""
+    """Secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline; time counts from the first piece on, since the rules may load at the start."""
+    """The deadline, which is set by the first search, since the rules may load at the start."""
 
     def text(self, text: str, hint: str = "") -> str:
-        """The whole text without secrets, or a note in its place."""
+        """Return the whole text without secrets, or a note in its place."""
         if len(text) > min(self.left, LONGEST_SEARCHED) or self._is_late():
             return TOO_MUCH
         self.left -= len(text)
@@ -95,7 +95,7 @@ class Search:
             return NOT_SEARCHED
 
     def name(self, name: str, hint: str) -> Redacted:
-        """The redacted name, while there is time. Raises RedactionError."""
+        """Return the redacted name. Raises RedactionError, also when the time is over."""
         if self._is_late():
             raise RedactionError("no time")
         return self._searched(name, hint)
@@ -109,14 +109,14 @@ class Search:
         return self.clock() > self.until
 
     def warning(self) -> list[Line]:
-        """A line that names the findings, if there are any."""
+        """Return a line that names the secrets found, if there are any."""
         if not self.found:
             return []
         named = ", ".join(f"{rule} {count}" for rule, count in sorted(self.found.items()))
         return [note(f"In the flow as they are, and shown as placeholders here only: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
-        """The first `length` characters at most. Secrets that end well after them are found, too."""
+        """Return at most the first `length` characters. Secrets that end well after them are found, too."""
         clean = self.text(text[: length + _BEHIND], hint)
         if len(text) <= length and len(clean) <= length:
             return clean
@@ -125,16 +125,16 @@ class Search:
 
 _BEHIND = 4_000
 Show = Callable[[str], str]
-"""Makes a name from outside safe to show."""
+"""Returns a name from outside in a form that is safe to show."""
 
 
 def is_too_much(body: bytes) -> bool:
-    """True if a body is too large to be read here."""
+    """Return whether a body is too large to be read here."""
     return body.count(b"{") > _MOST_BRACES
 
 
 def bounded(lines: list[Line], most: int, what: str = "lines") -> list[Line]:
-    """The beginning and the end of a block of lines, and the number of lines between."""
+    """Return the beginning and the end of a block of lines, and the number of lines between."""
     if len(lines) <= most:
         return lines
     tail = most // 4

@@ -1,9 +1,9 @@
-"""The results of one request that somebody else shortens: which they are, and what they become.
+"""Chooses the results of a request that an external compressor shortens, and the forms that they get.
 
-Order of the decision: an earlier decision stays; skipped tools; size; results that must not lose anything are
-not sent; a stored response; a new one; and without one in time, the fallback, which then is the result's form
-for its conversation. A fallback to the pipeline or to nothing is left to the code that decides about the
-other results.
+The decision follows this order: an earlier decision is final; skipped tools; size; results that may lose
+nothing are not sent; a stored text is used; a new one is asked for; without one in time the fallback becomes
+the result's form for its conversation. Where the fallback is the pipeline or no change, `conversation`
+decides as about all other results.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
-"""Characters that are handed on, the last ones."""
+"""Characters of the question that are sent, the last ones."""
 _KINDS = (None, "text", "input_text")
 
 
 def question(document: Document, messages: Raw | None) -> str:
-    """The text of the last user message that holds a human's words; empty if there is none.
+    """Return the text of the last user message that holds a human's words; empty if there is none.
 
     Tagged text that agents add to such messages is left out.
     """
@@ -78,7 +78,8 @@ def _tags() -> tuple[str, ...]:
 
 
 def without_injected(text: str) -> str:
-    """A text without what agents inject, blanks at its ends trimmed. Linear in its length."""
+    """Return a text without the parts that agents add, and without blanks at its ends. Linear in
+    its length."""
     for tag in _tags():
         if f"<{tag}" in text:
             text = _without(text, tag)
@@ -104,11 +105,12 @@ def _without(text: str, tag: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""Results of a chain that the pipeline makes smaller than this without a cut are sent to no strategy."""
+"""Bytes; a result that the pipeline makes no larger than this without leaving anything out is sent to no
+strategy."""
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
 _MOST_MISFITS = 100
-"""A log with so many has said enough."""
+"""Hosts that are named in the log."""
 _log = logging.getLogger(__name__)
 
 
@@ -119,7 +121,7 @@ class OpenResult:
     key: bytes
     output: ToolOutput
     clean: Redact
-    """A function that takes the secrets out of a text of the call."""
+    """Takes the secrets out of a text of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +130,26 @@ class Asking:
 
     settings: Settings
     scope: bytes
-    """Keyed hash of who is asking."""
+    """Keyed hash of the caller."""
     question: Callable[[], str]
     """The user's question, without secrets."""
     reader: Reader
     references: References | None
     credential: Credential | None
-    """Credential that may be spent for it."""
+    """Credential that may pay for the calls."""
     work: Work
-    """Runs the reading and shortening of its results."""
+    """Runs work on the results away from the event loop."""
     show: ShowName = one_line
     """Makes names of tools and calls fit to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A result that somebody is to be asked about."""
+    """A result that a strategy is to shorten."""
 
     result: OpenResult
     base: Shortened
-    """The input of a strategy."""
+    """Input of the strategy."""
 
     @property
     def output(self) -> ToolOutput:
@@ -156,7 +158,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """Chooses among the forms that the texts of one request may get."""
+    """Chooses the results of one request to be sent, and their forms."""
 
     asking: Asking
     strategy: Strategy
@@ -172,7 +174,7 @@ class _Selector:
     def pending(
         self, results: Callable[[], Iterable[OpenResult]]
     ) -> tuple[list[Pending], dict[bytes, Asked]]:
-        """The results to ask a strategy about, and the reasons for not asking about the others."""
+        """Return the results to ask a strategy about, and the reasons for not asking about the others."""
         pending: list[Pending] = []
         others: dict[bytes, Asked] = {}
         for result in results():
@@ -184,7 +186,7 @@ class _Selector:
         return pending, others
 
     def _reason(self, result: OpenResult) -> str:
-        """The reason for not asking about a result; empty if the strategy may be asked."""
+        """Return why a strategy is not asked about a result; empty if it may be asked."""
         settings, output = self.settings, result.output
         if tools.skips(output.tool, settings.skip_tools):
             return "skipped tool"
@@ -193,7 +195,6 @@ class _Selector:
         if size(output.text) > settings.max_bytes:
             return "above max_bytes"
         if self._in_chain and size(output.text) <= _CHAIN_BYTES:
-            # The pipeline makes it no larger.
             return "not above chain_bytes"
         if not self._may_lose():
             return "no reference"
@@ -214,7 +215,7 @@ class _Selector:
 
     @property
     def _in_chain(self) -> bool:
-        """The pipeline comes first, but for what only cuts."""
+        """Return whether the pipeline shortens the input of the strategy, without its final cut."""
         return self.settings.strategy.startswith("pipeline")
 
     def _shorten(self, result: OpenResult) -> Shortened:
@@ -229,20 +230,21 @@ class _Selector:
 
     @property
     def overhead(self) -> str:
-        """Return what stands before a text that lost something."""
+        """Return the prefix of a text that lost something."""
         return self.references.overhead() if self.references is not None else ""
 
     def _may_lose(self) -> bool:
-        """The model can ask for the original, or the operator wants it to do without."""
+        """Return whether something may be left out: the model can ask for the original, or the operator
+        allows it."""
         settings = self.settings
         return settings.lossy != "off" and (self.references is not None or settings.lossy == "on")
 
     def instead(self, pending: Pending) -> str:
-        """The text that a response has to be smaller than."""
+        """Return the text that would be sent instead; a response must be smaller."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: Pending, outcome: Outcome) -> Asked:
-        """Return what came of asking about a result."""
+        """Return the outcome of asking about a result."""
         if outcome.text is not None:
             return Asked(outcome.how, self._lossy(pending, outcome.text, self.strategy.name))
         if self.settings.fallback_strategy == "simple" and not self._in_chain:
@@ -263,17 +265,17 @@ class ExternalCompressors:
         self._http = http
         self._closing: asyncio.Task[None] | None = None
         self._misfits: set[str] = set()
-        """Hosts whose clients have nothing that could be spent."""
+        """Hosts whose clients have no credential that could pay; they are logged already."""
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all calls."""
         self._dispatcher.cancel()
         with suppress(RuntimeError):
-            # Outside of an event loop there are no connections to close either.
+            # Without an event loop there are no connections to close.
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(self, asking: Asking, results: Callable[[], Iterable[OpenResult]]) -> dict[bytes, Asked]:
-        """Return what comes of asking about the results, by their keys.
+        """Return the outcome for each result that was asked about, by key.
 
         `results` is called away from the event loop. Raises RedactionError.
         """
@@ -347,7 +349,7 @@ def _text_of(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return what a call was for, in one line: its arguments, long ones cut."""
+    """Return the purpose of a call in one line: its arguments, long ones cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]
@@ -360,7 +362,7 @@ def _short(value: Any) -> str:
 
 
 def _line(selector: _Selector, pending: Pending, outcome: Outcome) -> str:
-    """One line for the log, without anything of the text."""
+    """Return a line for the log, without any part of the text."""
     references = selector.references
     before = size(pending.base.text)
     show = selector.asking.show

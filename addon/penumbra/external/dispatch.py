@@ -1,9 +1,9 @@
 """Asks a strategy about many texts at once, within the limits of the process and a deadline.
 
-    stored response -> worth its price? -> one call for all who ask the same -> clean -> kept for long
+    stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
-A call goes on when those who wait for it give up: its response is paid for, and the next who asks gets
-it. The outcome is never an exception: a text, or the kind of the failure.
+A call goes on when nobody waits for it any more: its response is paid for, and is stored for the next
+request. The outcome is never an exception: it is a text, or the kind of the failure.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ Clock = Callable[[], float]
 @dataclass(slots=True)
 class Breaker:
     """Lets no call to a service through for `pause` seconds after `limit` failures in a row. The next failure
-    begins another pause; a response ends the row.
-    """
+    begins another pause; a response ends the row."""
 
     limit: int = 5
     pause: float = 30.0
@@ -63,7 +62,8 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The model that a result is for; what its prompt cache costs, in parts of an input token's price."""
+    """The model that a result is for, and the prices of its prompt cache in parts of an input
+    token's price."""
 
     model: str = ""
     read: float = 0.1
@@ -71,7 +71,7 @@ class Reader:
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float:
-    """Dollars that a call costs; 0 where the price is not known."""
+    """Return the dollars that a call costs; 0 where the price is not known."""
     rate = price(model)
     if rate is None:
         return 0.0
@@ -79,8 +79,8 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 
 def saving(reader: Reader, saved: int) -> float | None:
-    """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
-    requests that are expected to follow. Returns None if the price is not known."""
+    """Return the dollars that `saved` tokens less are worth: they would be written into the cache once, and
+    read from it in the requests that are expected to follow. Returns None if the price is not known."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -108,7 +108,7 @@ PUT_BACK = "[Lines of the original that must not be missing:]"
 
 @cache
 def _markers(part: str) -> Any:
-    """The pattern of all markers: their `whole`, or their `start`."""
+    """Return the pattern of all markers: their `whole`, or their `start`."""
     return LinearText("|".join(f"(?:{entry[part]})" for entry in strategy_rules()["markers"]))
 
 
@@ -128,7 +128,7 @@ def check_response(response: str, text: str) -> None:
 
 
 def with_critical(response: str, text: str) -> str:
-    """The response, and after it those critical lines of the text that it does not have."""
+    """Return the response, followed by those critical lines of the text that it lacks."""
     in_response = Counter(map(normal, response.split("\n")))
     joined = normal(response)
     missing: list[str] = []
@@ -147,8 +147,8 @@ def with_critical(response: str, text: str) -> str:
 
 
 def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
-    """The name by which the response to a task is kept; 20 bytes. All that a response depends on is in it:
-    another model, ratio or question gets its own. `secret` is the installation's key."""
+    """Return the key of the response to a task; 20 bytes. The key covers all that a response depends on, such
+    as model, ratio and question. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
     owner += task.scope.hex()
@@ -169,31 +169,31 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
-"""Failures that say something about the service and not only about one text."""
+"""Failures of the service itself, not of one text."""
 _MOST_BREAKERS = 1_000
-"""Breakers that are kept: one for each client whose own credential is spent."""
+"""Breakers that are kept: one for each service, and for each client whose own credential pays."""
 _log = logging.getLogger(__name__)
 
 
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Does a piece of work away from the event loop, when it is its caller's turn."""
+"""Runs a piece of work away from the event loop, when it is its caller's turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One text, and what its response is measured by."""
+    """One text to be shortened, and how its response is judged."""
 
     task: Task
     instead: str
-    """Text that is forwarded without a response; a response must be smaller."""
+    """Text that is sent without a response; a response must be smaller."""
     overhead: str = ""
     """Text that will precede the response."""
     reader: Reader = field(default_factory=Reader)
     """Reader of the result."""
     redact: Callable[[str], str] = str
-    """A function that takes secrets out of the response. Raises RedactionError."""
+    """Takes secrets out of the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
-    """Runs that work."""
+    """Runs the redaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Flight:
-    """A call under way, and how many wait for it."""
+    """A call in progress, and the number of those who wait for it."""
 
     task: asyncio.Task[str | NoResponse] | None = None
     waiters: int = 0
@@ -238,7 +238,7 @@ PROCESS = Shared()
 
 
 class Dispatcher:
-    """`secret` is the installation's key."""
+    """Asks strategies for texts. `secret` is the installation's key."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class Dispatcher:
     async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
-        """Return what came of each, in order, after at most `deadline` seconds."""
+        """Return the outcome of each question, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)
@@ -308,13 +308,14 @@ class Dispatcher:
         return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
-        """The call that is under way for this, or a new one, with one more who waits for it."""
+        """Return the call that is in progress for this text, or a new one, and count the caller among those
+        who wait."""
         flight = self._flights.get(name)
         if flight is not None:
             flight.waiters += 1
             self.metrics.shared += 1
             return flight
-        # Somebody waits from the start: where tasks are eager, the call begins before the next line.
+        # The caller counts from the start: where tasks are eager, the call begins before the next line.
         flight = self._flights[name] = _Flight(waiters=1)
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
@@ -332,7 +333,7 @@ class Dispatcher:
 
     async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | NoResponse:
         try:
-            # Another call for the same may have ended between its caller's look into the store and here.
+            # Another call for the same text may have ended since the caller read the store.
             stored = await self._compressed.get([name])
             if name in stored:
                 return stored[name]
@@ -353,7 +354,7 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         release = loop.time()
         try:
-            # Asked in the place, so that a queue for a service that is down empties at once.
+            # Checked in the place, so that a queue for a service that is down empties at once.
             if breaker.is_open:
                 raise NoResponse("breaker open")
             if flight.waiters == 0:
@@ -383,7 +384,7 @@ class Dispatcher:
         self.metrics.dollars += cost(strategy.model, *spent)
 
     async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
-        """The response as it may be forwarded; empty if it is no shorter than the text."""
+        """Return the response as it may be sent; empty if it is no shorter than the text."""
         if not response.text.strip():
             raise NoResponse("empty")
         try:
@@ -403,7 +404,7 @@ def _clean(text: str, protects: bool, ask: Ask) -> str:
 
 
 def _judged(text: str, ask: Ask, how: str) -> Outcome:
-    """Kept only if it is smaller in bytes and in estimated tokens, all counted."""
+    """Return the text as an outcome if it is smaller in bytes and in estimated tokens, prefix included."""
     if not text.strip():
         return Outcome(None, "not smaller")
     whole = ask.overhead + text

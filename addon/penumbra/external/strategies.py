@@ -10,12 +10,12 @@ A compression service is Compresr's, or any that speaks the same contract:
     200 {"success": true, "data": {"compressed_output": text,
          "original_tokens": n, "compressed_tokens": n}}
 
-`query` is left out where the service is query-agnostic, and the ratio where none is wanted. The service's
-ratio is a strength from 0 to 1, so it gets what is to go, not what is to stay. A response with `success`
-false, or with an error's status, is a failure. Relative endpoints are Compresr's own.
+A query-agnostic service gets no `query`, and the ratio is left out where none is wanted. The service's ratio
+is a strength from 0 to 1, so it gets the share to remove. A response with `success` false, or with an error's
+status, is a failure. Relative endpoints are Compresr's own.
 
-A provider's key is the operator's, or, where the operator allows it, the credential of the very client whose
-result it is; that one goes to no host but the one that the client itself sent it to.
+A provider's key is the operator's, or, where the operator allows it, the credential of the client whose
+result is shortened; that credential is sent to no host but the one that the client itself sent it to.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
 # Calls go through the operator's proxies but never through this one. Every call carries a header with a
-# number of its own, so that a call that comes back to us over any way (a transparent proxy, a proxy in front)
-# is recognised and left alone. The number means nothing as soon as the call is over.
+# random number, so that a call that reaches this proxy over any way (a transparent proxy, a proxy before this
+# one) is recognised and left alone. The number is invalid once the call is over.
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
-# Their messages would write addresses and keys into the log.
+# Messages of these libraries contain addresses and keys.
 for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
@@ -64,7 +64,8 @@ class Call:
 
 
 class Http:
-    """One client for all calls, made with the first one. `listening` is asked for every new client."""
+    """One HTTP client for all calls, made with the first call. `listening` returns the ports of
+    this process."""
 
     def __init__(self, listening: Listening = tuple) -> None:
         self._listening = listening
@@ -72,7 +73,7 @@ class Http:
         self._ports: frozenset[int] = frozenset()
 
     async def post(self, call: Call, timeout: float, limit: int) -> Any:
-        """The decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
+        """Return the decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
 
         Raises NoResponse.
         """
@@ -104,7 +105,7 @@ class Http:
         try:
             if response.status_code != 200:
                 raise NoResponse("status", str(response.status_code))
-            # Raw: httpx would decode a small piece into as much memory as it takes.
+            # Raw bytes: httpx would decode a small piece into any amount of memory.
             decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
             body, received = bytearray(), 0
             async for piece in response.aiter_raw():
@@ -129,7 +130,7 @@ class Http:
                 verify=trust(),
                 trust_env=not ours,
                 timeout=None,
-                # Callers bound the number of concurrent calls.
+                # The dispatcher bounds the number of concurrent calls.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=60),
             )
             self._ports = ports
@@ -143,7 +144,7 @@ class Http:
 
 @cache
 def trust() -> ssl.SSLContext:
-    """Public CAs, and those of `SSL_CERT_FILE`."""
+    """Return a context that trusts the public CAs and those of `SSL_CERT_FILE`."""
     context = ssl.create_default_context(cafile=certifi.where())
     extra = os.environ.get("SSL_CERT_FILE")
     if extra and os.path.isfile(extra):
@@ -166,19 +167,19 @@ def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Credential of a client's own request, good for the host that the client sent it to."""
+    """Credential of a client's own request, valid for the host that the client sent it to."""
 
     host: str
     """Name and port, `api.example.com:443`."""
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     owner: bytes = b""
-    """Keyed hash of the account: only this account gets responses that it paid for."""
+    """Keyed hash of the account; no other account gets responses that this one paid for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One text to be shortened. Every text in it is without secrets already."""
+    """One text to be shortened. No text in it contains secrets."""
 
     text: str
     tool: str = ""
@@ -197,7 +198,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A shorter text, and the tokens that it cost as the service counts them (0: not told)."""
+    """A shorter text, and the tokens that the service counted for it (0: unknown)."""
 
     text: str
     input_tokens: int = 0
@@ -205,7 +206,8 @@ class Response:
 
 
 class NoResponse(Exception):
-    """No response. `kind` is one of a few constant words for figures; nothing in it quotes anybody."""
+    """Raised where there is no response. `kind` is one of a few constant words for figures; the message
+    quotes neither the text nor the service."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)
@@ -217,7 +219,8 @@ _WORD = re.compile(r"\S+")
 
 
 def first_words(text: str) -> str:
-    """The text up to its word number `WORDS`, with three dots; the whole text if it has no more."""
+    """Return the text up to its word number `WORDS`, with three dots; the whole text if it has no
+    more words."""
     for number, found in enumerate(_WORD.finditer(text)):
         if number == WORDS:
             return f"{text[: found.start()].rstrip()}..."
@@ -237,19 +240,20 @@ class Question:
     task: Task
     model: str
     is_aware: bool
-    """The service is told what the user wants to know."""
+    """The service gets the user's question."""
     reserve: int = 0
-    """Tokens for thinking, on top of those of the response."""
+    """Tokens for thinking, in addition to those of the response."""
 
     @property
     def wanted(self) -> int:
-        """Tokens of the response."""
+        """Return the tokens that the response should have."""
         share = self.task.ratio if self.task.ratio is not None else 0.5
         return min(max(int(token_estimate.estimate(self.task.text) * share), _LEAST), _MOST)
 
     @property
     def most(self) -> int:
-        """Most tokens of the response, thinking included. The estimate and the provider's count differ."""
+        """Return the most tokens of the response, thinking included; the estimate and the provider's count
+        differ."""
         return self.wanted * 3 // 2 + self.reserve
 
     @property
@@ -259,7 +263,7 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """The text between tags that nothing in it can close, after what it is about."""
+        """Return the text between tags that it can't contain, after the question, the tool and the call."""
         task = self.task
         digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         titles = (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))
@@ -278,7 +282,7 @@ class Contract:
     path: str
     """Added to a base URL; `{model}` stands for the model's name."""
     key: Callable[[str], dict[str, str]]
-    """The headers that carry a key."""
+    """Returns the headers that carry a key."""
     body: Callable[[Question], dict[str, Any]]
     read: Callable[[Any], Response]
     """Reads a decoded response. Raises NoResponse, LookupError, TypeError or AttributeError."""
@@ -286,7 +290,7 @@ class Contract:
 
 
 def service_address(endpoint: str) -> str:
-    """Return where the calls go: a base URL without a path gets the contract's own."""
+    """Return the URL of calls: a base URL without a path gets the contract's own path."""
     url = urljoin(HOME, endpoint)
     return urljoin(url, PATH) if urlsplit(url).path in ("", "/") else url
 
@@ -318,12 +322,12 @@ def _service_response(response: Any) -> Response:
 
 
 def count(value: Any) -> int:
-    """A number of tokens as a response tells it; 0 for anything else."""
+    """Return a number of tokens in a response; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def provider_address(endpoint: str, path: str, model: str) -> str:
-    """A base URL with the contract's path after it, as much of it as is missing."""
+    """Return a base URL with the missing part of the contract's path appended."""
     base = endpoint.rstrip("/")
     version, operation = path.split("/")[1], path.rsplit("/", 1)[1]
     base_path = urlsplit(base).path
@@ -335,7 +339,7 @@ def provider_address(endpoint: str, path: str, model: str) -> str:
 
 
 def _finished(reason: Any, *good: Any) -> None:
-    """A response that was cut off, or that is a refusal, is none."""
+    """Raise NoResponse for a response that was cut off or refused."""
     if reason not in good:
         raise NoResponse("unfinished", str(reason)[:40] if isinstance(reason, str) else "")
 
@@ -419,7 +423,7 @@ _SERVICE = Contract(PATH, lambda key: {"x-api-key": key}, _service_body, _servic
 
 @cache
 def strategy_rules() -> Mapping[str, Any]:
-    """The content of rules/strategies.yaml."""
+    """Return the content of rules/strategies.yaml."""
     loaded: dict[str, Any] = rules.load("strategies.yaml")
     return loaded
 
@@ -431,45 +435,45 @@ class Strategy:
     name: str
     """The spelling of the settings."""
     identity: str
-    """Everything but the task that a service's responses depend on."""
+    """Everything but the task on which the responses depend."""
     contract: Contract | None = None
     """The form of requests to a service; None if no service is called."""
     address: str = ""
     model: str = ""
-    """Name of the model, by which it has a price; empty: it costs nothing."""
+    """Name of the model, which determines the price; empty: calls cost nothing."""
     key: str = field(default="", repr=False)
     entry: str = ""
     """Name in `providers`."""
     captures: bool = False
     """The clients' own credentials pay for it."""
     is_aware: bool = True
-    """The service is told what the user wants to know."""
+    """The service gets the user's question."""
     reserve: int = 0
     limit: int = 65_536
-    """Bytes of a response beside six for each character of the text."""
+    """Bytes of a response in addition to six for each character of the text."""
     timeout: float = 30.0
     """Seconds."""
     http: Http | None = None
 
     @property
     def protects(self) -> bool:
-        """True if reads are left whole and critical lines are put back."""
+        """Return whether reads are left whole and critical lines are put back."""
         return self.contract is not None
 
     @property
     def host(self) -> str:
-        """Name and port of the address."""
+        """Return the name and port of the address."""
         parts = urlsplit(self.address)
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     def fits(self, task: Task) -> bool:
-        """True if the task has the credential that is needed."""
+        """Return whether the task has the credential that the strategy needs."""
         if not self.captures:
             return True
         return task.credential is not None and task.credential.host.lower() == self.host
 
     async def shorten(self, task: Task) -> Response:
-        """The shorter text. Raises NoResponse."""
+        """Return the shorter text. Raises NoResponse."""
         if self.contract is None or self.http is None:
             return Response(first_words(task.text))
         headers = {**self.contract.headers, **self._authorisation(self.contract, task)}
@@ -496,7 +500,7 @@ SIMPLE = Strategy("simple", f"{WORDS} words")
 
 
 def of_service(settings: CompressionService, http: Http) -> Strategy:
-    """The strategy that asks a compression service."""
+    """Return the strategy that asks a compression service."""
     address, model = service_address(settings.endpoint), settings.model or MODEL
     return Strategy(
         "api",
@@ -512,7 +516,7 @@ def of_service(settings: CompressionService, http: Http) -> Strategy:
 
 
 def of_provider(entry: str, provider: Provider, timeout: float, http: Http) -> Strategy:
-    """The strategy that asks a provider's model. `entry`: its name in `providers`."""
+    """Return the strategy that asks a provider's model. `entry` is its name in `providers`."""
     known: Mapping[str, Any] = strategy_rules()["providers"].get(entry, {})
     name = str(known.get("contract", strategy_rules()["other"]))
     endpoint = provider.endpoint or str(known.get("endpoint", ""))
@@ -534,7 +538,7 @@ def of_provider(entry: str, provider: Provider, timeout: float, http: Http) -> S
 
 
 def chosen(settings: Settings, http: Http) -> Strategy | None:
-    """The strategy beside the pipeline or instead of it; None: none."""
+    """Return the strategy that is used with the pipeline or instead of it; None if there is none."""
     name = settings.external_strategy
     if name == "simple":
         return SIMPLE

@@ -1,1 +1,1 @@
-"""Figures and records of the work: events, sums, lines for logs."""
+"""Figures of the work: events, sums, and lines for logs."""

@@ -1,4 +1,4 @@
-"""Sums that are shown and kept: of everything, a day, a conversation, an agent, a tool or a family; and
+"""Sums that are shown and stored, over everything, a day, a conversation, an agent, a tool or a family; and
 list prices.
 
 Sums hold counts, never content. Prices are those of the providers' lists in `rules/dollars.yaml`.
@@ -17,12 +17,12 @@ from penumbra import rules
 from penumbra.errors import one_line
 
 _MOST_NAMES = 60
-"""Most names that a counter keeps: of rules, of providers' statuses and of Penumbra's own errors."""
+"""Most names of rules, statuses or errors that a counter keeps."""
 
 
 @dataclass(slots=True)
 class Amounts:
-    """Tokens of results are estimated; those that are billed are the provider's own count.
+    """Sums over requests. Tokens of results are estimated; billed tokens are the provider's count.
 
     `sent` counts a result in every request that carries it, `new` only once.
     """
@@ -30,9 +30,9 @@ class Amounts:
     requests: int = 0
     changed: int = 0
     turns: int = 0
-    """Requests for a message that the provider has taken, without counts of tokens and failed tries."""
+    """Requests for a message that the provider has taken; counts of tokens and failed tries are left out."""
     refused: int = 0
-    """Requests that were not sent, because they can't be searched for secrets."""
+    """Requests that were not sent because they could not be searched for secrets."""
     responses: int = 0
     """Responses with the provider's figures."""
     seconds: float = 0.0
@@ -42,7 +42,7 @@ class Amounts:
     new_after: int = 0
     sent_before: int = 0
     sent_after: int = 0
-    # The costs in tokens that the figures above do not include.
+    # Costs in tokens that the figures above do not include.
     declared: int = 0
     """Tokens of the injected tool's declaration, in every request that has it."""
     put_back: int = 0
@@ -55,13 +55,13 @@ class Amounts:
     read_again: int = 0
     """Results of repeated calls whose earlier, equal result had been shortened."""
     read_again_tokens: int = 0
-    # The bill, as the provider counts.
+    # The bill by the provider's count.
     uncached: int = 0
     cached: int = 0
     written: int = 0
     output: int = 0
     missed: int = 0
-    """Input tokens that should have come from the cache, and did not."""
+    """Input tokens that should have come from the cache but did not."""
     compared: int = 0
     broken: int = 0
     """Compared prompts whose earlier part Penumbra changed without meaning to."""
@@ -77,12 +77,12 @@ class Amounts:
     dollars_expired: float = 0.0
     """Part of `dollars_missed`."""
     unpriced: int = 0
-    """Taken requests of models without a known price: no dollars are counted for them."""
+    """Requests of models without a known price that the provider has taken: they count no dollars."""
     misses: Counter[str] = field(default_factory=Counter)
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests that changed earlier results because the cache was taken for cold, by the state in which the
+    """Requests that changed earlier results because the cache was considered cold, by the state in which the
     provider's bill shows the cache."""
     secrets: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -90,31 +90,31 @@ class Amounts:
 
     @property
     def saved(self) -> int:
-        """Tokens by which results were smaller, in all requests that carried them."""
+        """Return the tokens by which results were smaller, in all requests that carried them."""
         return self.sent_before - self.sent_after
 
     @property
     def overhead(self) -> int:
-        """Tokens that would not have been sent without Penumbra."""
+        """Return the tokens that would not have been sent without Penumbra."""
         return self.declared + self.put_back + self.hidden_tokens + self.read_again_tokens
 
     @property
     def net(self) -> int:
-        """Tokens saved, less the overhead; negative if that is larger."""
+        """Return the tokens saved, less the overhead; negative if that is larger."""
         return self.saved - self.overhead
 
     @property
     def input(self) -> int:
-        """Input tokens by the provider's count."""
+        """Return the input tokens by the provider's count."""
         return self.uncached + self.cached + self.written
 
     @property
     def dollars_net(self) -> float:
-        """Dollars saved, less dollars spent."""
+        """Return the dollars saved, less the dollars spent."""
         return self.dollars_saved - self.dollars_spent
 
     def parts(self) -> list[tuple[str, Any]]:
-        """Sums that are not 0, by name."""
+        """Return the sums that are not 0, by name."""
         return [(name, value) for name in NAMES if (value := getattr(self, name))]
 
     def add(self, parts: Iterable[tuple[str, Any]]) -> None:
@@ -125,7 +125,7 @@ class Amounts:
                 setattr(self, name, getattr(self, name) + value)
 
     def record(self) -> dict[str, Any]:
-        """Sums that are not 0, for JSON."""
+        """Return the sums that are not 0, for JSON."""
         return {
             name: dict(value.most_common(_MOST_NAMES)) if isinstance(value, Counter) else value
             for name, value in self.parts()
@@ -133,7 +133,7 @@ class Amounts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Amounts:
-        """Read a record of any release; unknown names are ignored."""
+        """Return the sums in a record of any release; unknown names are ignored."""
         made = cls()
         for name in NAMES:
             value = record.get(name)
@@ -153,14 +153,14 @@ class ExternalMetrics:
     sees."""
 
     hits: int = 0
-    """Texts with a known answer."""
+    """Texts with a stored response."""
     misses: int = 0
     """Texts that were sent."""
     shared: int = 0
     """Texts that another request was sending already, so that one call served both."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
-    """All calls, with any outcome."""
+    """Calls with any outcome."""
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
@@ -183,14 +183,14 @@ class ResultSums:
     """Originals that the model asked for and that were no longer stored."""
     read_again: int = 0
     kept: Counter[str] = field(default_factory=Counter)
-    """Results that went unchanged, by reason."""
+    """Results that were sent unchanged, by reason."""
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class Groups:
-    """Sums by name, bounded, since names come from clients."""
+    """Sums by name. The number of names is bounded, since clients choose them."""
 
     def __init__(self) -> None:
         self._sums = defaultdict[str, ResultSums](ResultSums)
@@ -202,12 +202,12 @@ class Groups:
         return self._sums[name]
 
     def items(self) -> list[tuple[str, ResultSums]]:
-        """Names and sums, the largest first."""
+        """Return names and sums, the largest first."""
         return sorted(self._sums.items(), key=lambda each: -each[1].before)
 
 
 def label(name: str) -> str:
-    """A name from outside, safe to show."""
+    """Return a name from outside in a form that is safe to show."""
     return one_line(name[:_LONGEST]) or "(unknown)"
 
 
@@ -216,22 +216,22 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Dollars of a token; 0: unknown."""
+    """Prices in dollars of a token; 0: unknown."""
 
     input: float = 0.0
     output: float = 0.0
     cached: float = 0.0
     written: float = 0.0
     long: Rates | None = None
-    """Rates of requests whose prompt has more than `above` tokens; None if no other rates apply."""
+    """Rates of requests whose prompt has more than `above` tokens; None if they are the same."""
     above: int = 0
 
     def at(self, prompt: int) -> Rates:
-        """Return the rates of a request by the number of its prompt's tokens."""
+        """Return the rates of a request whose prompt has so many tokens."""
         return self.long if self.long is not None and prompt > self.above else self
 
     def with_cache(self, read: float, write: float) -> Rates:
-        """Return the rates with those of a cache, given in parts of the rate of input."""
+        """Return the rates with those of a cache, which are given as parts of the input rate."""
         long = self.long.with_cache(read, write) if self.long is not None else None
         return replace(self, cached=self.input * read, written=self.input * write, long=long)
 
@@ -244,7 +244,7 @@ def table() -> Mapping[str, Any]:
 
 @lru_cache(256)
 def price(model: str) -> Rates | None:
-    """The list price of a model, without a cache; None: unknown."""
+    """Return the list price of a model, without a cache; None if unknown."""
     entry = next((each for each in table()["models"] if fnmatchcase(model.lower(), each["glob"])), None)
     if entry is None:
         return None

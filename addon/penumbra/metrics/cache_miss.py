@@ -1,5 +1,5 @@
-"""Reasons why a provider read a prompt anew that was in its cache, found by comparison with earlier
-prompts."""
+"""Reasons why a provider read a prompt anew that should have been in its cache, found by comparison with
+earlier prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Part of an earlier prompt that may be missing: clients mark where caching ends before its end."""
+"""Part of an earlier prompt that may be missing: clients set the last cache breakpoint before its end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
@@ -32,20 +32,21 @@ _BY_DIAGNOSIS = {
 }
 """Anthropic's words for the first difference between two prompts."""
 COLD, WARM, UNSEEN = "cold", "warm", "not to be told"
-"""States of a cache that was taken for cold."""
+"""States of a cache that was considered cold."""
 NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """Digests of a prompt that the provider compares with others, to tell whose change a difference is."""
+    """Digests of a prompt that the provider compares with earlier ones; they show who changed it."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
     written: tuple[bytes, ...]
     """Hashes of each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
-    """Hashes of Penumbra's edits to each message (empty for none), and at last of its edits elsewhere."""
+    """Hashes of Penumbra's edits to each message (empty for none), followed by that of its edits
+    elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
         """Return the index of the first message of `earlier` that is edited differently here."""
@@ -55,45 +56,46 @@ class ComparedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ColdTurn:
-    """A request in which earlier results changed since its cache was taken for cold. Sizes in tokens."""
+    """A request in which earlier results changed because the cache was considered cold. Sizes are
+    in tokens."""
 
     head: int
-    """Tokens beside the messages, which other conversations may keep cached."""
+    """Tokens outside of the messages, which other conversations may keep cached."""
     kept: int
-    """Tokens of the first messages that stay unchanged; 0 where the head changed, too."""
+    """Tokens of the first messages that stay unchanged; 0 if the part outside of messages changed, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request, for its place in the provider's cache."""
+    """A request, as far as the provider's cache is concerned."""
 
     time: float
     model: str
     head: PromptHead
     messages: tuple[bytes, ...]
-    """Hashes of the parts before each message, and of all messages."""
+    """Hashes of the prompt before each message, and of the whole prompt."""
     least: int
-    """Tokens below which nothing is cached."""
+    """Tokens below which the provider caches nothing."""
     life: float
     """Seconds without a request for which the provider keeps a prompt."""
     is_automatic: bool = True
-    """The provider caches without being asked."""
+    """True if the provider caches without being asked."""
     rewrote: str = ""
-    """The name of the step that rewrote the whole conversation; empty for none."""
+    """Name of the step that rewrote the whole conversation; empty if none did."""
     tokens: int = 0
     """Tokens by the provider's count; 0: unknown."""
     compared: ComparedPrompt | None = None
     """Digests for the comparison that the client asks for; None if it asks for none."""
     cold_turn: ColdTurn | None = None
-    """The cold turn; None if no cold cache led to a change."""
+    """The change because of a cold cache; None if there is none."""
 
     def counted(self, tokens: int) -> Prompt:
-        """The prompt with the provider's count."""
+        """Return the prompt with the provider's count."""
         return replace(self, tokens=tokens)
 
     @property
     def opening(self) -> tuple[str, bytes]:
-        """The part that all requests of a thread share."""
+        """Return the part that all requests of a thread share."""
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
@@ -108,8 +110,8 @@ class Miss:
 
 
 def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
-    """The miss that a response shows; None: no miss, or nothing is known. `earlier`: the request before it in
-    the same thread."""
+    """Return the miss that a response shows; None if there is none, or nothing is known. `earlier` is the
+    request before it in the same thread."""
     if earlier is None or earlier.tokens < max(now.least, 1):
         return None
     expected = min(earlier.tokens, billed.prompt)
@@ -185,7 +187,7 @@ def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:
 
 
 def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | None:
-    """The number (from 1) of the first message that differs; None: none does."""
+    """Return the number (from 1) of the first message that differs; None if none does."""
     last = len(earlier) - 1
     if last < len(now) and earlier[last] == now[last]:
         return None
@@ -196,14 +198,14 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Hashes of all prompts together, some 20 MB, since a client chooses the number of messages."""
+"""Hashes of all prompts together, about 20 MB; clients choose the number of messages."""
 _BESIDE = 8
-"""Size of a prompt beside its messages, in hashes."""
+"""Size of a prompt without its messages, in hashes."""
 Key = tuple[str | int | bytes, ...]
 
 
 class Prompts:
-    """Prompts by key; those that were not used for the longest time are dropped, and one that is too large
+    """Prompts by key. Those that were not used for the longest time are dropped, and one that is too large
     alone is not kept."""
 
     def __init__(self) -> None:

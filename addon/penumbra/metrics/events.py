@@ -1,8 +1,7 @@
-"""The outcome of one request: its results and totals, a summary in a line, and one JSON line for an event
+"""The outcome of one request: its results and totals, a line for the log, and a line of JSON for the event
 file.
 
-Names of tools and rules, sizes and counts are recorded, never content. docs/options.md describes every
-field.
+Names of tools and rules, sizes and counts are recorded, never content. docs/options.md describes every field.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from penumbra.store.decisions import Facts
 
 
 class ShownResult(Protocol):
-    """Names, sizes and counts; never content."""
+    """A result of a request, as it is shown: names, sizes and counts."""
 
     @property
     def tool(self) -> str: ...
@@ -44,12 +43,12 @@ class ShownResult(Protocol):
 
     @property
     def new(self) -> bool:
-        """The result got its form in this request."""
+        """Return whether the result got its form in this request."""
         ...
 
 
 SAME = ("kept", "adopted")
-"""Values of `how` for results that keep an earlier form."""
+"""Values of `how` for results that were not changed."""
 
 
 SEEN = "the provider had it already"
@@ -62,7 +61,7 @@ NOTHING = "nothing to leave out"
 
 
 def reason(tool: str, facts: Facts, settings: Settings) -> str:
-    """The reason why a result is whole; empty if it was changed."""
+    """Return why a result is unchanged; empty if it was changed."""
     if facts.how == "adopted":
         return SEEN
     if facts.how != "kept":
@@ -87,7 +86,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sums over the results of one request, as the client sent them and as they were forwarded."""
+    """Sums over the results of one request, as the client sent them and as the provider got them."""
 
     results: int = 0
     changed: int = 0
@@ -96,7 +95,7 @@ class Summary:
     tokens_before: int = 0
     tokens_after: int = 0
     put_back: int = 0
-    """Hidden exchanges."""
+    """Hidden exchanges that were put back."""
     tools: Counter[str] = field(default_factory=Counter)
     """Tools of changed results."""
     stages: Counter[str] = field(default_factory=Counter)
@@ -113,12 +112,12 @@ class Summary:
         declared: str = "",
         put_back: int = 0,
     ) -> Summary:
-        """Sums over a request's results, with past decisions. `outside`: secrets that were found outside of
-        tool results, by rule."""
+        """Return the sums over a request's results, earlier ones included. `outside` counts the secrets that
+        were found outside of tool results, by rule."""
         results = bytes_before = bytes_after = tokens_before = tokens_after = 0
         changed: list[ShownResult] = []
         secrets = Counter(outside)
-        # A long conversation has thousands of results, which are counted with every request.
+        # This loop is kept simple: a long conversation has thousands of results, which each request counts.
         for entry in shown:
             facts = entry.facts
             results += 1
@@ -144,8 +143,8 @@ class Summary:
         return replace(self, **added, declared=other.declared or self.declared)
 
     def line(self, new: Summary | None = None) -> str:
-        """A line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
-        3 secrets redacted (password 3)`. With `new`, only new results are summed up."""
+        """Return a line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by
+        terminal 2, 3 secrets redacted (password 3)`. With `new`, the names are those of new results only."""
         named, mark = (self, "") if new is None else (new, "new: ")
         parts = []
         if self.results:
@@ -165,7 +164,7 @@ class Summary:
         return ", ".join(parts) or "changed"
 
     def metadata(self) -> dict[str, object]:
-        """Metadata for mitmproxy's filters and saved flows."""
+        """Return metadata for mitmproxy's filters and saved flows."""
         return {
             "results": self.results,
             "results_changed": self.changed,
@@ -182,7 +181,7 @@ _ADDED = tuple(member.name for member in fields(Summary) if member.name != "decl
 
 
 def _name(text: str) -> str:
-    """A client's name on one line, safe for a terminal."""
+    """Return a client's name on one line, safe for a terminal."""
     text = one_line(text)
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
@@ -192,7 +191,7 @@ def _names(counts: Counter[str], mark: str = "") -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    """Counts, the most frequent first, then by name, so that equal requests read alike."""
+    """Return counts as text, the most frequent first, then by name."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
     if len(ordered) > _MOST_NAMES:
@@ -211,7 +210,7 @@ class NewResult:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One request as sent to the provider."""
+    """A request as sent to the provider."""
 
     conversation: bytes
     model: str
@@ -229,30 +228,31 @@ class SentRequest:
     prompt: Prompt
     rates: Rates
     dollars_saved: float | None
-    """Saved dollars; None if the price is not known."""
+    """Dollars saved; None if the price is not known."""
     declared: int
     """Tokens of the injected tool's declaration."""
     put_back: int
     """Bytes."""
     is_turn: bool = True
-    """The request asks for a message; it neither counts tokens nor compacts."""
+    """True if the request asks for a message, not for a count of tokens or a compaction."""
     project: str = ""
     """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """The request went unchanged and its figures are a projection: no history is kept."""
+    """True if the request was sent unchanged and its figures are a projection, of which no history
+    is kept."""
     tools: tuple[DeclaredTool, ...] = ()
     called: frozenset[str] = frozenset()
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""A function that writes the event which its argument makes; only where events are written is one made."""
+"""Writes the event that its argument makes; the argument is called only where events are written."""
 _log = logging.getLogger(__name__)
 
 
 def request_event(
     flow_id: str, sent: SentRequest, shown: Iterable[ShownResult], mode: str, strategy: str
 ) -> dict[str, Any]:
-    """The event of one request; of the results that it shows only the new ones are listed."""
+    """Return the event of one request, which lists the new results only."""
     summary = sent.summary
     return {
         "event": "request",
@@ -305,7 +305,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
 
 
 def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
-    """The event of a request that the provider refused as too large and accepted after it was made smaller
+    """Return the event of a request that the provider refused as too large and took after it was made smaller
     for the `level`-th time."""
     return {
         "event": "recovery",
@@ -326,7 +326,7 @@ def expansion_event(
     tokens: Sequence[Mapping[str, int]],
     sound: bool,
 ) -> dict[str, Any]:
-    """The event of one response in which the model asked for originals."""
+    """Return the event of one response in which the model asked for originals."""
     return {
         "event": "expansion",
         "time": round(time.time(), 3),
@@ -349,11 +349,11 @@ def expansion_event(
 
 
 class EventFile:
-    """The file that a setting names now, which grows by a line for each event; mode 0600. A failing disk is
-    named in the log once, and disturbs no request."""
+    """The event file, which grows by a line for each event; mode 0600. A failing disk is logged once and
+    disturbs no request."""
 
     def __init__(self, path: Callable[[], str]) -> None:
-        """`path` is the setting; empty: nothing is written."""
+        """`path` returns the present setting; empty: no events are written."""
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
         self._failed = ""
@@ -365,12 +365,12 @@ class EventFile:
             self._thread.submit(self._append, path, orjson.dumps(make()) + b"\n")
 
     def follow(self) -> None:
-        """Open what the setting names now, so that errors show at the start."""
+        """Open the file that the setting names now, so that errors are logged at once."""
         if path := self._path():
             self._append(path, b"")
 
     def close(self) -> None:
-        """Write what is waiting."""
+        """Write the waiting events."""
         self._thread.submit(lambda: None).result()
 
     def _append(self, path: str, line: bytes) -> None:

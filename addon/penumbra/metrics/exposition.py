@@ -1,7 +1,7 @@
-"""The figures as Prometheus reads them (text format 0.0.4).
+"""The figures in Prometheus's text format 0.0.4.
 
-Written here and not by a client library: everything is counted already, so that of a library only this page
-of printing would be used. Base units; no label has a value for each session.
+A client library would count for itself, and everything is counted already: only its few lines of printing
+would be used. Units are base units; no label has a value for each session.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penumbra.metrics.journal import SECONDS, Journal
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
 Sample = tuple[str, Mapping[str, str], float]
-"""End of the name, labels and value."""
+"""Suffix of the name, labels and value."""
 Family = tuple[str, str, str, Iterable[Sample]]
 """Name, type, help and samples."""
 
@@ -23,8 +23,8 @@ Family = tuple[str, str, str, Iterable[Sample]]
 def text(
     journal: Journal, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
-    """All figures. `store`: those of a shared store, None without one; `database`: those of this machine's
-    database."""
+    """Return all figures. `store` holds those of a shared store, None without one; `database` those of this
+    machine's database."""
     kept = chain(_of("store", _STORE, store or {}), _of("database", _DATABASE, database or {}))
     families = chain(_families(journal), _of_groups(journal), [_histogram(journal)], kept)
     return "".join(line + "\n" for family in families for line in _lines(*family))
@@ -70,7 +70,7 @@ _COUNTS = {
     ),
     "missed_tokens": ("missed", "Input tokens that should have come from the cache."),
 }
-"""Name -> member of the sums, and help."""
+"""Member of the sums and help of each name."""
 _PARTS = {
     "result_tokens": (
         "state",
@@ -108,7 +108,7 @@ _PARTS = {
         },
     ),
 }
-"""Name -> label, help, and by value of the label the member of the sums."""
+"""Label, help, and the member of the sums for each value of the label, of each name."""
 _COLD_TURNS = "Requests whose earlier results changed after a pause, by how the cache was found."
 
 

@@ -1,6 +1,7 @@
-"""Sums over requests and responses for the page, the history and the metrics. Counts, never content.
+"""Sums over requests and responses for the page, the history and the metrics: counts, never content.
 
-Everything runs on the event loop. `changed` is called when figures change; `take` returns sums to be stored.
+All methods run on the event loop. `changed` is called when figures change; `take` returns the sums to be
+stored.
 """
 
 from __future__ import annotations
@@ -22,24 +23,23 @@ from penumbra.metrics.tool_use import ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MOST_LISTED = 200
-"""New results of one turn."""
+"""New results that are listed for one turn."""
 _PAUSES = (
     (600, "up to 10 minutes"),
     (3_600, "10 to 60 minutes"),
     (28_800, "1 to 8 hours"),
     (float("inf"), "over 8 hours"),
 )
-"""Longest seconds of each length of pause, and its name."""
+"""Longest pause of each group in seconds, and the group's name."""
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
-"""The lowest status of a refusal."""
 _REFUSED_WITHIN = "{}, but an error"
-"""The status that is counted for a response with a status of success and an error as its only content."""
+"""Status that is counted for a response with a status of success and an error as its only content."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """Sums since the last write."""
+    """Sums since the last write of the history."""
 
     all: Amounts = field(default_factory=Amounts)
     conversations: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
@@ -49,15 +49,15 @@ class Pending:
 
 
 class Timeline:
-    """Result tokens sent and saved over time; the steps widen as time goes on."""
+    """Result tokens sent and saved over time, in points whose distance grows with the time."""
 
     MOST = 120
 
     def __init__(self) -> None:
         self.step = 60.0
-        """Seconds of a point."""
+        """Seconds between two points."""
         self.points: list[list[float]] = []
-        """Beginning (seconds since 1970), tokens sent, tokens saved."""
+        """Beginning (seconds since 1970), tokens sent and tokens saved of each point."""
 
     def add(self, time: float, sent: int, saved: int) -> None:
         begin = time - time % self.step
@@ -82,7 +82,6 @@ class Journal:
     def __init__(
         self, changed: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time
     ) -> None:
-        """`changed` is called when figures change."""
         self._changed = changed
         self._clock = clock
         self._number = 0
@@ -94,28 +93,28 @@ class Journal:
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
-        """Prompts by turn, until the response tells what it found in the cache."""
+        """Prompts by turn, until the response tells what was in the cache."""
         self._threads = Prompts()
-        """The latest prompts by conversation and opening: agents have several at once under one name."""
+        """The latest prompts by conversation and opening: agents have several threads under one name."""
         self.untouched: Counter[str] = Counter()
         self.observed = 0
-        """Requests that were only observed: their figures are a projection."""
+        """Requests that were only observed; their figures are a projection."""
         self.stages: Counter[str] = Counter()
         """New results by the stages that changed them."""
         self.skipped: Counter[str] = Counter()
         self.recoveries: Counter[str] = Counter()
         """Requests that were refused as too large and then taken, by rule and by number of tries."""
         self.answers = self.bytes_given = 0
-        """Responses in which the model asked for originals, and bytes of those that it got."""
+        """Responses in which the model asked for originals, and the bytes of the originals that it got."""
         self.external = ExternalMetrics()
         self.seconds: Counter[float] = Counter()
-        """Requests by the histogram bucket of their added time."""
+        """Requests by the histogram bucket of the time that was added to them."""
 
     # Events of requests
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """Count a request that goes to the provider. The request may still be refused: no dollars are counted
-        yet."""
+        """Count a request that is sent to the provider. Dollars are counted once the provider has
+        taken it."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -153,7 +152,7 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns`: its readable turns, the client's last."""
+        """Count a complete response. `turns` are those that could be read, the client's last."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
@@ -173,7 +172,8 @@ class Journal:
         self._add(turn, more)
 
     def failed(self, turn: TurnRecord, status: int | None) -> None:
-        """Count a request without a whole response. `status`: of the part that came; None: nothing came."""
+        """Count a request without a whole response. `status` is that of the part that came; None: no part
+        came."""
         if status is not None and status < _LEAST_ERROR:
             self.taken(turn)
         if not turn.status:
@@ -199,11 +199,11 @@ class Journal:
             self._mark(turn.session, {answer.ref for answer in answered})
 
     def refused(self) -> None:
-        """Count a request that is not sent."""
+        """Count a request that was not sent."""
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:
-        """Count a request that passes untouched."""
+        """Count a request that was not touched."""
         self.untouched[reason] += 1
 
     def redacted(self, secrets: Mapping[str, int]) -> None:
@@ -317,7 +317,7 @@ class Journal:
             found = cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])
             more.cold_turns[found] += 1
             if found == cache_miss.WARM:
-                # Tokens that are read anew are then due to the change, not to the pause.
+                # The change, not the pause, is then the cause of tokens that are read anew.
                 prompt = replace(prompt, cold_turn=None)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:
@@ -340,7 +340,7 @@ class Journal:
         self._threads.put(prompt.counted(billed[-1].prompt), *thread)
 
     def _mark(self, name: str, references: set[str]) -> None:
-        """Mark the results that were asked back."""
+        """Mark the results whose originals the model asked for."""
         session = self.sessions.get(name)
         for turn in session.turns if session is not None else ():
             for result in turn.results:
@@ -368,7 +368,7 @@ class Journal:
 
 
 def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
-    """Amounts that count once a request is taken."""
+    """Return the amounts that count once the provider has taken a request."""
     rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
     again = amounts.read_again_tokens * rates.written
     return Amounts(
@@ -386,7 +386,7 @@ def _of(sums: defaultdict[str, Amounts], name: str) -> Amounts:
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
-    """Add the bill of a response. Without us the first turn would have been the only one."""
+    """Add the bill of a response. Without Penumbra it would have had the first turn only."""
     more.responses = 1
     for number, tokens in enumerate(billed):
         rates = every.at(tokens.prompt)

@@ -1,5 +1,4 @@
-"""Figures for the page and for export: names and numbers ready for JSON, and advice on what can be
-improved."""
+"""Figures for the page and for export: names and numbers ready for JSON, and advice."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""Part of a tool's shortened results that the model asks for, from which on too much is left out."""
+"""Part of a tool's shortened results that the model may ask for before too much counts as left out."""
 _SLOW = 1.0
 """Seconds of a request."""
 _WAYS = {
@@ -45,7 +44,7 @@ class Advice:
 
 
 def advice(journal: Journal) -> list[Advice]:
-    """Advice, the most pressing first."""
+    """Return advice, the most pressing first."""
     order = ("act", "look", "note")
     return sorted(_all(journal), key=lambda each: order.index(each.level))
 
@@ -146,7 +145,7 @@ Record = dict[str, Any]
 
 
 def overview(journal: Journal) -> Record:
-    """Figures since the start."""
+    """Return the figures since the start."""
     return {
         "amounts": amounts(journal.amounts),
         "advice": [asdict(each) for each in advice(journal)],
@@ -164,7 +163,7 @@ def overview(journal: Journal) -> Record:
 
 
 def amounts(sums: Amounts) -> Record:
-    """Sums and derived figures. A part of an unknown whole is null."""
+    """Return sums and derived figures. A share of an unknown whole is null."""
     return {
         **sums.record(),
         "saved": sums.saved,
@@ -181,7 +180,7 @@ def amounts(sums: Amounts) -> Record:
 
 
 def sessions(journal: Journal) -> list[Record]:
-    """Conversations since the start, the latest first, without their turns."""
+    """Return the conversations since the start, the latest first, without their turns."""
     return [{**session.record(), "amounts": amounts(session.amounts)} for session in journal.sessions]
 
 
@@ -192,13 +191,13 @@ def session(journal: Journal, name: str) -> Record | None:
 
 
 def with_turns(found: Session, turns: list[Record]) -> Record:
-    """A session with its turns."""
+    """Return a session with its turns."""
     kinds = {kind: in_words(kind) for kind in found.amounts.secrets}
     return {**found.record(), "amounts": amounts(found.amounts), "turns": turns, "kinds": kinds}
 
 
 def past(days: Mapping[str, Record]) -> list[Record]:
-    """Days of the history with their conversations, the latest last."""
+    """Return the days of the history with their conversations, the latest last."""
     return [
         {
             "day": day,
@@ -226,7 +225,7 @@ def unused_tools(days: Mapping[str, Record]) -> list[Record]:
 
 
 def seconds(journal: Journal) -> Record:
-    """Requests by upper bounds of their added time."""
+    """Return the number of requests by upper bounds of their added time, and quantiles."""
     total, below = sum(journal.seconds.values()), 0
     quantiles: dict[str, float] = {}
     for end in SECONDS:
@@ -238,7 +237,7 @@ def seconds(journal: Journal) -> Record:
 
 
 def _named(sums: Mapping[str, Amounts]) -> list[Record]:
-    """The one with most requests first."""
+    """Return sums by name, those with most requests first."""
     return [
         {"name": name, "amounts": amounts(each)}
         for name, each in sorted(sums.items(), key=lambda pair: -pair[1].requests)

@@ -23,27 +23,27 @@ import orjson
 try:
     import fcntl
 except ImportError:
-    # Windows: without a lock, nothing tells whether a file's process lives.
+    # Windows has no such locks, so that nothing tells whether a file's process lives.
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3
-"""The file is written at most this often, in seconds."""
+"""Least seconds between two writes of the file."""
 _MOST_BYTES = 4_000_000
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
-"""Errors of file systems without locks."""
+"""Errors of file systems that have no locks."""
 _NO_FILE = "Penumbra keeps no file for `penumbra stats`, `pause` and `wrap`"
 _log = logging.getLogger(__name__)
 
 
 def folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the files."""
+    """Return the folder of the files."""
     state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "penumbra" / "running"
 
 
 class StatsFile:
-    """The file of one process. `content` gives its content; it is called in the event loop, which waits for
-    no disk."""
+    """The file of one process. `content` returns its content; it is called in the event loop, and the file is
+    written in a thread."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class StatsFile:
         self._written = 0.0
         self._failed = self._closed = False
         self._lock: int | None = None
-        """Descriptor of the present file, locked."""
+        """Descriptor of the present, locked file."""
         self._writing = threading.Lock()
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class StatsFile:
         self._write(orjson.dumps(self._content()))
 
     def changed(self) -> None:
-        """Write the file soon, since there is something new."""
+        """Write the file soon, because figures have changed."""
         if self._due is None and not self._failed:
             loop = asyncio.get_running_loop()
             self._due = loop.call_at(max(loop.time(), self._written + SECONDS), self._changed)
@@ -105,7 +105,7 @@ class StatsFile:
                 raise
             self._hold(descriptor)
         except OSError as error:
-            # No request waits for this.
+            # The proxy works without the file.
             self._failed = True
             if error.errno in _NO_LOCKS:
                 _log.warning("%s: files in %s can't be locked", _NO_FILE, self._path.parent)
@@ -113,7 +113,7 @@ class StatsFile:
                 _log.debug("%s: %s", _NO_FILE, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
-        """Hold the lock of another file in place of the last one's."""
+        """Replace the lock of the last file by that of another one."""
         if self._lock is not None:
             os.close(self._lock)
         self._lock = descriptor
@@ -124,7 +124,8 @@ def own_file() -> Path:
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """Files of running proxies, oldest process first. `pid` in each is the process of the file."""
+    """Yield the contents of the files of running proxies, the oldest process first. `pid` is that of the
+    file's process."""
     if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):
@@ -139,8 +140,8 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
-    """True if a path is a regular file (or of another `kind`) of this user, no link, that no other user can
-    change."""
+    """Return whether a path is a regular file (or of another `kind`) of this user, no link, that no other
+    user can change."""
     try:
         return _is_ours(path.lstat(), kind)
     except OSError:
@@ -153,14 +154,15 @@ def _is_ours(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
 
 
 _TRIES = 3
-"""Tries to open a file that is being replaced."""
+"""Attempts to open a file that is being replaced."""
 
 
 def _record(path: Path) -> Any:
-    """The file of a running process; None where no process holds it, False where it can't be read."""
+    """Return the content of a running process's file; None if no process holds it, False if it
+    can't be read."""
     try:
         for _ in range(_TRIES):
-            # Not to wait at a pipe.
+            # O_NONBLOCK does not wait at a pipe.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
@@ -176,7 +178,7 @@ def _record(path: Path) -> Any:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """True if another process holds the lock of a file."""
+    """Return whether another process holds the lock of a file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Conversations, turn by turn, since the start: sizes, counts and names of tools; never content."""
+"""Conversations since the start, turn by turn: sizes, counts and names of tools; never content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST_TURNS = 4_000
 """Turns of all sessions together; each session has at most a quarter of them."""
 _MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
-"""Remembered calls of one session, by which repeated calls are recognised."""
+"""Calls of one session that are remembered to recognise repeated calls."""
 
 
 @dataclass(slots=True)
 class ResultRecord:
-    """One new result."""
+    """A new result."""
 
     number: int
     tool: str
@@ -33,9 +33,9 @@ class ResultRecord:
     tokens: tuple[int, int]
     secrets: dict[str, int]
     kept: str
-    """The reason why it went unchanged; empty if it did not."""
+    """Reason why the result is unchanged; empty if it was changed."""
     read_again: bool = False
-    """True if the same call had the same result before, which was shortened."""
+    """True if the same call had the same result before, and that was shortened."""
     asked: int = 0
     ref: str = ""
 
@@ -45,7 +45,7 @@ class ResultRecord:
 
 @dataclass(slots=True, eq=False)
 class TurnRecord:
-    """One request and its response."""
+    """A request and its response."""
 
     number: int
     time: float
@@ -58,14 +58,14 @@ class TurnRecord:
     note: str
     results: tuple[ResultRecord, ...]
     carried: int
-    """Results in the request, new and earlier ones."""
+    """Number of results in the request, new and earlier ones."""
     body: tuple[int, int]
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     if_taken: Amounts | None = None
-    """Amounts that count once the provider has taken the request."""
+    """Amounts that count once the provider has taken the request; None afterwards."""
     status: str = ""
-    """Empty: no response so far."""
+    """Outcome for display; empty without a response so far."""
     miss: Miss | None = None
     ending: Ending = NOT_READ
     is_billed: bool = False
@@ -93,7 +93,7 @@ class Session:
     """One conversation since the start."""
 
     id: str
-    """The beginning of its keyed hash, as in events."""
+    """Beginning of the conversation's keyed hash, as in events."""
     agent: str
     project: str
     model: str
@@ -102,7 +102,7 @@ class Session:
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    """Loss of each call with its result."""
+    """Loss of each call's result, by call."""
 
     def record(self) -> dict[str, Any]:
         return {
@@ -117,7 +117,7 @@ class Session:
         }
 
     def called(self, call: bytes, loss: int) -> int:
-        """Note a call with its result, and return the loss of the same one before."""
+        """Note a call with its result and return the loss of the same call before."""
         before = self.calls.pop(call, 0)
         self.calls[call] = loss
         while len(self.calls) > _MOST_CALLS:
@@ -135,7 +135,7 @@ class Sessions:
         self._results = 0
 
     def __iter__(self) -> Iterator[Session]:
-        """Sessions, the latest first."""
+        """Yield the sessions, the latest first."""
         return reversed(self._sessions.values())
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class Sessions:
         return self._sessions.get(name)
 
     def begin_turn(self, turn: TurnRecord) -> Session:
-        """Add a turn to its session, and return the session."""
+        """Add a turn to its session and return the session."""
         session = self._sessions.pop(turn.session, None) or Session(
             turn.session, turn.agent, turn.project, turn.model, turn.time, turn.time
         )
@@ -161,7 +161,7 @@ class Sessions:
         return session
 
     def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
-        """Note the new results of a turn; the oldest turns lose theirs."""
+        """Store the new results of a turn; the oldest turns lose theirs."""
         if not results:
             return
         turn.results = results

@@ -1,4 +1,4 @@
-"""A call of an LLM as OpenTelemetry's conventions for generative AI name its parts. Counts, never content.
+"""Attributes of a call of an LLM by OpenTelemetry's conventions for generative AI: counts, never content.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 """
@@ -20,16 +20,16 @@ _PROVIDERS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""Providers with other names in the conventions than in `rules/providers.yaml`."""
+"""Names in the conventions of providers that `rules/providers.yaml` calls otherwise."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
 """Names by an API's family, for hosts of no known provider."""
 _NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
-"""Models and reasons that may be recorded; other texts may hold anything."""
+"""Models and reasons of this form may be recorded; other texts may contain anything."""
 _BROKEN_OFF = "broken off"
 
 
 def operation(turn: TurnRecord) -> str:
-    """The conventions' name of a request's operation."""
+    """Return the conventions' name of a request's operation."""
     return "generate_content" if turn.api.startswith("gemini") else "chat"
 
 
@@ -38,7 +38,7 @@ def name(turn: TurnRecord) -> str:
 
 
 def error(turn: TurnRecord) -> str:
-    """The error, as `error.type`; empty without one."""
+    """Return the error, as `error.type`; empty without one."""
     if turn.status == _BROKEN_OFF:
         return "broken_off"
     if turn.status.isdigit():
@@ -47,7 +47,7 @@ def error(turn: TurnRecord) -> str:
 
 
 def attributes(turn: TurnRecord) -> dict[str, Value]:
-    """Known attributes of the conventions, and ours below `penumbra.`."""
+    """Return the known attributes of the conventions, and Penumbra's own below `penumbra.`."""
     amounts = turn.amounts
     found: dict[str, Value] = {
         "gen_ai.operation.name": operation(turn),
@@ -79,7 +79,7 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
 
 
 def _response_model(turn: TurnRecord) -> str:
-    """The model that answered; empty where the requested name may not be recorded."""
+    """Return the model that answered; empty where the requested name may not be recorded."""
     model = turn.ending.model
     return model if _NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 
@@ -93,5 +93,5 @@ def _provider(turn: TurnRecord) -> str:
 
 
 def parent(headers: Mapping[str, str]) -> dict[str, str]:
-    """The trace context of the client."""
+    """Return the trace context of the client."""
     return {key: headers[key] for key in ("traceparent", "tracestate") if key in headers}

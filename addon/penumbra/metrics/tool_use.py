@@ -18,7 +18,7 @@ from penumbra import rules
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""Requests of a project and agent before a tool counts as one that is never called."""
+"""Requests of a project and agent from which a tool can count as never called."""
 _MOST_TOOLS = 400
 """Tools of one project and agent that are counted."""
 _MOST_GROUPS = 100

@@ -1,7 +1,4 @@
-"""Figures since the start as lines of text, and as one record for programs.
-
-Each original that is asked for is a sign of too much shortening.
-"""
+"""Figures since the start as lines of text, and as a record for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from penumbra.redaction.ruleset import in_words
 
 
 def record(journal: Journal) -> dict[str, Any]:
-    """Figures for programs."""
+    """Return the figures for programs."""
     sums = journal.amounts
     return {
         "requests": sums.requests,
@@ -41,7 +38,7 @@ def record(journal: Journal) -> dict[str, Any]:
 
 
 def lines(journal: Journal) -> list[str]:
-    """Figures as text, one fact a line."""
+    """Return the figures as text, one fact a line."""
     sums = journal.amounts
     if not sums.requests:
         return ["Penumbra: no LLM requests yet."]
@@ -73,12 +70,12 @@ def lines(journal: Journal) -> list[str]:
 
 
 def _saved_by_tool(journal: Journal) -> dict[str, int]:
-    """Tokens saved by tool, each result counted once."""
+    """Return the tokens saved by tool; each result counts once."""
     return {name: saved for name, sums in journal.tools.items() if (saved := sums.before - sums.after)}
 
 
 def external_lines(sums: ExternalMetrics) -> list[str]:
-    """Figures of external compressors as text, one fact a line; none without calls."""
+    """Return the figures of external compressors as text, one fact a line; none without calls."""
     if not (sums.hits or sums.misses or sums.failures):
         return []
     unanswered = sums.failures.total()
@@ -91,7 +88,7 @@ def external_lines(sums: ExternalMetrics) -> list[str]:
 
 
 def net_lines(sums: Amounts) -> list[str]:
-    """Savings less overhead, with their shares; none without savings."""
+    """Return a line with the savings less the overhead and their shares; none without savings."""
     if not sums.saved:
         return []
     line = f"net         {sums.net:,} tokens fewer, less {sums.overhead:,} for the tool, originals, repeats"
@@ -127,7 +124,8 @@ def _change(before: int, after: int) -> str:
 
 
 def expansion_lines(journal: Journal) -> list[str]:
-    """Figures of originals that the model asked for, and of recovered requests, one fact a line."""
+    """Return the figures of originals that the model asked for, and of recovered requests, one fact
+    a line."""
     sums = journal.amounts
     lines = [f"recovered   {_top(journal.recoveries)}"] if journal.recoveries else []
     if not journal.answers:

@@ -1,1 +1,1 @@
-"""Projections: the outcome of requests that were sent without Penumbra, worked out by its own engine."""
+"""Projections: what Penumbra's engine would have made of requests that were sent without Penumbra."""

@@ -1,8 +1,8 @@
 """The sums of a projection by tool, command family and agent, in tokens and in dollars, and as a record for
 JSON.
 
-Tokens are estimates, except where logs count whole requests. A result counts once as new, in the request
-that has it first, and again as resent in each later one.
+Tokens are estimates, except where logs count whole requests. A result counts once as new, in the first
+request that has it, and as resent in each later one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""Tools and families that are counted apart; a log may name any number."""
+"""Tools and families that are counted apart, since a log may name any number."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """Sums over results. Tokens before and after; dollars, as far as prices are known."""
+    """Sums over results: tokens before and after, and dollars as far as prices are known."""
 
     results: int = 0
     changed: int = 0
@@ -34,12 +34,12 @@ class Sums:
 
     @property
     def saved(self) -> int:
-        """Tokens saved in all requests."""
+        """Return the tokens saved in all requests."""
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that is resent in `resent` later requests; `each`: dollars of one of its tokens, in
-        all of them."""
+        """Add a result that is resent in `resent` later requests. `each` is the price in dollars of one of
+        its tokens, in all of them."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1
@@ -62,7 +62,7 @@ class Requests:
     dollars: float = 0.0
     """Cost of the prompts, at cache prices."""
     declared: int = 0
-    """Tokens of the injected tool's declaration, in all of them."""
+    """Tokens of the injected tool's declaration, in all requests."""
     declared_dollars: float = 0.0
     unpriced: int = 0
 
@@ -95,10 +95,10 @@ class LargeResult:
 
 @dataclass(slots=True)
 class Figures:
-    """State: sums over everything projected."""
+    """State: the sums over everything that was projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """Sums by tool, and by family or kind of its command; empty: it runs no commands."""
+    """Sums by tool, and by family or kind of its command; empty: the tool runs no commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions in new results and calls, by rule."""
@@ -133,7 +133,7 @@ class Figures:
             sums.add(facts, resent, each, is_new=is_new)
 
     def is_large(self, tokens: int) -> bool:
-        """True if a result of so many tokens is one of the largest so far."""
+        """Return whether a result of so many tokens is one of the largest so far."""
         return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
 
     def add_large(self, large: LargeResult) -> None:
@@ -142,7 +142,7 @@ class Figures:
 
     @property
     def ranked(self) -> list[tuple[tuple[str, str], Sums]]:
-        """The rows, largest saving first."""
+        """Return the rows, the largest saving first."""
         return sorted(self.rows.items(), key=lambda row: (-row[1].saved, -row[1].before, row[0]))
 
     @property
@@ -167,7 +167,7 @@ NOTE = (
 
 
 def summary(figures: Figures, read: dict[str, int]) -> dict[str, Any]:
-    """The figures. `read`: what was read of files, and what was not."""
+    """Return the figures for JSON. `read` counts the files that were read, and those that were not."""
     return {
         "projection": NOTE,
         "read": {**read, "conversations": figures.conversations, "failed": figures.failed},

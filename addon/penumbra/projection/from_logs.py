@@ -1,11 +1,11 @@
-"""A logged conversation as requests for messages, and the forms that its results would have got
-from the first request on. One API's requests stand for those of all.
+"""Projects a logged conversation: its requests, and the forms that its results would have got from the first
+request on. Requests of one API stand for those of all.
 
-System prompts, declarations of tools, images and reasoning are not in logs, or not needed here: a body has
-the messages, and declares the called tools by name. The engine gets the last request, which holds all
-results in order, and decides about one after the other, as it does when they come one by one. The cost of a
-result in later requests follows from its size, so that time grows with the length of a conversation, not
-with the number of its requests.
+System prompts, declarations of tools, images and reasoning are not in logs, or not needed: a body has the
+messages, and declares the called tools by name. The engine gets the last request, which holds all results in
+order, and decides about them one after the other, as it does when they come one by one. The cost of a result
+in later requests follows from its size, so that time grows with the length of a conversation, not with the
+number of its requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penumbra.session_logs.log_entries import (
 Message = dict[str, Any]
 _PATH = "/v1/messages"
 _NO_TOOL = "tool"
-"""The tool of a conversation without any calls."""
+"""Name of the tool of a conversation without any calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class LoggedBody:
 
     data: bytes
     turns: tuple[int, ...]
-    """Number of the first request that has each message, from 0 on."""
+    """Number, from 0 on, of the first request that has each message."""
 
 
 def last_request(conversation: LoggedConversation, model: str) -> LoggedBody | None:
-    """The request of the last response, as Messages; None if there is no response."""
+    """Return the request of the last response, as Messages; None if there is no response."""
     entries, turn = conversation.entries, 0
     last = max((at for at, entry in enumerate(entries) if isinstance(entry, LoggedResponse)), default=-1)
     if last < 0:
@@ -101,16 +101,17 @@ def _result(result: LoggedResult) -> Message:
 
 
 _LEAST_COUNTED = 2
-"""A logged count below half of the estimate is none of the prompt: some log zeros, or what was not cached."""
+"""A logged count below half of the estimate is not the prompt's: some logs contain zeros, or only the
+uncached part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     model: str
     counts: bool
-    """The request is new and recent enough."""
+    """True if the request is new and recent enough."""
     price: float | None
-    """Dollars of an uncached input token; None: not known."""
+    """Dollars of an uncached input token; None if unknown."""
     new: float
     """Price of a new token, in parts of that price."""
     again: float
@@ -123,14 +124,14 @@ class LogProjection:
     """State: the figures, and the keys of counted responses."""
 
     def __init__(self, projector: Projector, figures: Figures, since: float = 0.0) -> None:
-        """`since`: seconds since the epoch; older responses are not counted."""
+        """`since` is a time in seconds since the epoch; older responses are not counted."""
         self.projector = projector
         self.figures = figures
         self.since = since
         self._seen: set[str] = set()
 
     async def add(self, conversation: LoggedConversation, source: str, at: float) -> None:
-        """Add a conversation. `source`: its log's name; `at`: time of the log's last change."""
+        """Add a conversation. `source` is its log's name, `at` the time of the log's last change."""
         keys = list(response_keys(conversation.entries))
         format_name, model = _format_of(conversation)
         turns = self._turns(conversation, keys, format_name, at)
@@ -200,12 +201,12 @@ class LogProjection:
 
 
 def _behind(values: Sequence[float]) -> list[float]:
-    """For each position the sum of later values."""
+    """Return for each position the sum of later values."""
     return [*list(accumulate(reversed(values)))[-2::-1], 0.0] if values else []
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """The format of the API that a conversation's model has, and the model."""
+    """Return the format of the API that a conversation's model has, and the model."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -214,7 +215,7 @@ def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
 
 
 def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) -> Requests:
-    """Sums over the counted requests of a conversation."""
+    """Return the sums over the counted requests of a conversation."""
     total, held, new, number = Requests(), 0, 0, 0
     for entry in entries:
         if isinstance(entry, LoggedResponse):
@@ -228,7 +229,8 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Sums of one request. `held`: tokens that an earlier request had; `new`: other tokens."""
+    """Return the sums of one request. `held` counts the tokens that an earlier request had, `new` the other
+    tokens."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:
         usage = None
@@ -249,7 +251,7 @@ def _request(
 
 
 def _tokens(entry: Entry) -> int:
-    """Tokens that an entry adds to later requests."""
+    """Return the tokens that an entry adds to later requests."""
     if isinstance(entry, LoggedResult):
         return sum(map(estimate, entry.texts))
     if isinstance(entry, LoggedResponse):

@@ -1,5 +1,5 @@
-"""Recorded requests through the engine that a proxy uses: in this process, with a database in memory,
-nothing sent."""
+"""Runs recorded requests through the proxy's engine: in this process, with a database in memory, and without
+sending anything."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from penumbra.store.decisions import Facts
 _MEMORY_BYTES = 128 * 1024**2
 """Bytes of remembered decisions."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Characters shown of a form and of a call."""
+"""Characters that are shown of a form and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
-    """A proxy's settings where nothing is sent, kept or waited for.
+    """Return a proxy's settings for an engine that sends, keeps and waits for nothing.
 
-    `adopts`: conversations begin without Penumbra in the middle, as they may in what was recorded; false:
-    each is taken as if it had been there from its first request on, which logs don't show all of.
+    `adopts` says that conversations may begin in the middle, as in recorded requests. Otherwise each
+    conversation is taken as if Penumbra had seen it from its first request on, since logs don't show all of
+    that.
     """
     return replace(
         settings,
@@ -58,19 +59,19 @@ class Form:
     message: int
     tool: str
     kind: str
-    """Family of the command, or its kind; empty: the tool runs none."""
+    """Family of the command, or its kind; empty: the tool runs no commands."""
     facts: Facts
     is_result: bool
     is_new: bool
     call: str
-    """The command or path, as logged."""
+    """The command or path, as in the log."""
     original: str
     text: str | None
-    """The forwarded text; None if unchanged."""
+    """The text that would have been sent; None if unchanged."""
 
     @property
     def values(self) -> set[str]:
-        """Placeholders of its values."""
+        """Return the placeholders that replaced secrets."""
         if not self.facts.redactions or self.text is None:
             return set()
         return set(placeholder.PATTERN.findall(self.text)) - set(placeholder.PATTERN.findall(self.original))
@@ -102,7 +103,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """Process a request; None: nothing to do, or refused."""
+        """Return the forms of a request; None if there is nothing to do, or if it would be refused."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None
@@ -111,7 +112,8 @@ class Projector:
         return Projected(accepted, forms, accepted.hidden, reference.tool_tokens(name) if name else 0)
 
     async def large(self, form: Form, source: str) -> LargeResult:
-        """A form for display, without secrets. `source`: the file that holds it. Raises RedactionError."""
+        """Return a form for display, without secrets. `source` is the file that holds it. Raises
+        RedactionError."""
         text = form.original if form.text is None else form.text
         call = await self._engine.cleaned(form.call)
         tool = await self._engine.cleaned(form.tool)
@@ -119,7 +121,7 @@ class Projector:
 
 
 def api_of(format_name: str, method: str, path: str) -> Api:
-    """The API with this format and path."""
+    """Return the API with this format and path."""
     found = recognise.by_request_line(method, path)
     if found is None or found.format != format_name:
         raise KeyError(format_name)
@@ -148,7 +150,7 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
 
 
 class RequestProjection:
-    """State: the figures, and the latest length of each conversation."""
+    """State: the figures, and the latest size of each conversation."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         self.projector = projector
@@ -156,7 +158,7 @@ class RequestProjection:
         self._sizes: dict[bytes, int] = {}
 
     async def add(self, incoming: Incoming, source: str) -> None:
-        """Add a request. `source`: the file that holds it."""
+        """Add a request. `source` is the file that holds it."""
         projected = await self.projector.request(incoming)
         if projected is None:
             self.figures.failed += 1
@@ -208,7 +210,8 @@ class RequestProjection:
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:
-    """Tokens of a request: estimates for results, as for the savings, and a count by bytes for the rest."""
+    """Return the tokens of a request: estimates for results, as for the savings, and a count by bytes for the
+    rest."""
     results = [form.facts for form in projected.forms if form.is_result]
     rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
     return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

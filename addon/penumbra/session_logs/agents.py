@@ -19,9 +19,9 @@ class Agent:
 
     name: str
     patterns: tuple[str, ...]
-    """Globs of logs below a folder."""
+    """Globs of log files below a folder."""
     roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
-    """Folders of logs, by home folder and environment."""
+    """Returns the folders of logs, given the home folder and the environment."""
     is_first: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
 
@@ -38,7 +38,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """The agent of a log, by its first bytes and lines. Raises OSError."""
+    """Return the agent that wrote a log, by its first bytes and lines. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

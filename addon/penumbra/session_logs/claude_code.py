@@ -40,7 +40,7 @@ from penumbra.session_logs.log_entries import (
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
 _SYNTHETIC = "<synthetic>"
-"""The model named in lines that no model wrote."""
+"""Name of the model in lines that no model wrote."""
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -62,7 +62,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a log. Raises OSError."""
+    """Yield the conversations of a log. Raises OSError."""
     tree = _Tree()
     for line in objects(path, counts):
         tree.add(line)
@@ -122,14 +122,15 @@ class _Tree:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
         node.blocks += [block for block in blocks if block.get("type") in ("text", "tool_use")]
-        # The last line of a streamed message has the whole count.
+        # The last line of a streamed message has the final count.
         node.at = seconds(line.get("timestamp")) or node.at
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
     def conversations(self) -> Iterator[LoggedConversation]:
-        """One conversation for each end of a branch that the model wrote; branches share their beginning."""
+        """Yield one conversation for each end of a branch that the model wrote; branches share their
+        beginning."""
         behind: set[int] = set()
-        """Messages of the model with a later one."""
+        """Ids of messages of the model that have a later one."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:
@@ -139,11 +140,11 @@ class _Tree:
                 yield LoggedConversation(NAME, tuple(self._entries(node)))
 
     def _before(self, node: _Node) -> _Node | None:
-        """The message of the model before a node."""
+        """Return the last message of the model before a node."""
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:
-        """Nodes before a node, last first. A circle ends where it closes."""
+        """Yield the nodes before a node, last first. A circle ends where it closes."""
         seen = {id(node)}
         while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:
             seen.add(id(before))

@@ -45,7 +45,7 @@ _CALLS = {
     "custom_tool_call": ("", "input"),
     "local_shell_call": ("local_shell", "action"),
 }
-"""Items of calls: the tool's name where the item has none, and its arguments."""
+"""Items of calls: the tool's name where the item has none, and the member with its arguments."""
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "event_msg")
 
@@ -63,7 +63,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a log, one between two compactions. Raises OSError."""
+    """Yield the conversations of a log, one between two compactions. Raises OSError."""
     log = _Rollout()
     for line in objects(path, counts):
         yield from log.add(line)
@@ -74,7 +74,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 class _Rollout:
     entries: list[Entry] = field(default_factory=list)
     response: LoggedResponse | None = None
-    """The current response; a line of the client ends it."""
+    """The response in progress; a line of the client ends it."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
@@ -91,7 +91,6 @@ class _Rollout:
             self._item(payload or line, seconds(line.get("timestamp")))
 
     def end(self) -> Iterator[LoggedConversation]:
-        """End the conversation."""
         self._close()
         if self.entries:
             yield LoggedConversation(NAME, tuple(self.entries))
@@ -128,7 +127,7 @@ class _Rollout:
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add its usage to the last response, which may be closed already by results of its calls."""
+        """Add usage to the last response, which results of its calls may have closed already."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
@@ -158,7 +157,7 @@ def _call(kind: str, item: Mapping[str, Any]) -> LoggedCall:
 
 
 def _output(output: Any) -> tuple[str, ...]:
-    """The texts of an output; releases of 2025 wrapped a text in an object."""
+    """Return the texts of an output; releases of 2025 put a text into an object."""
     return texts_of(output.get("content") if isinstance(output, dict) else output)
 
 

@@ -50,7 +50,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a log, one for each agent between two compactions. Raises OSError."""
+    """Yield the conversations of a log, one for each agent between two compactions. Raises OSError."""
     log = _Events()
     for line in objects(path, counts):
         yield from log.add(line)
@@ -61,7 +61,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     entries: dict[str, list[Entry]] = field(default_factory=dict)
-    """Entries by the call that an agent answers; empty: the session's own."""
+    """Entries by the call that started the agent; empty: the session's own."""
     seen: set[str] = field(default_factory=set)
     """Ids of messages, and of calls with a result."""
     model: str = ""
@@ -82,7 +82,6 @@ class _Events:
             self.entries[agent] = [LoggedPrompt(text(data.get("summaryContent")))]
 
     def end(self, agent: str) -> Iterator[LoggedConversation]:
-        """End an agent's conversation."""
         if entries := self.entries.pop(agent, []):
             yield LoggedConversation(NAME, tuple(entries))
 

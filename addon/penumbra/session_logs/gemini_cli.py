@@ -54,7 +54,8 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a log: the final one, and those taken back or replaced. Raises OSError."""
+    """Yield the conversations of a log: the final one, and those that were rewound or replaced. Raises
+    OSError."""
     log = _Chat()
     for line in objects(path, counts):
         yield from log.add(line)
@@ -81,7 +82,7 @@ class _Chat:
                 self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
 
     def end(self) -> Iterator[LoggedConversation]:
-        """The present messages."""
+        """Yield the conversation of the present messages."""
         entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
         if entries:
             yield LoggedConversation(NAME, entries)

@@ -1,9 +1,8 @@
-"""Conversations as session logs tell them, whichever agent wrote the log, and the lines of JSON that they
-are read from.
+"""Conversations in session logs, and the lines of JSON that they are read from.
 
-Readers of each agent's format make these entries; a projection makes requests of them. Logs are files of
-other programs, which may be broken, cut off or of any size: a line that is no JSON object, or that is longer
-than any of use, is counted and passed over, and a member of another type than expected counts as absent.
+The reader of each agent's format makes these entries, and a projection makes requests of them. Logs are files
+of other programs, which may be broken, cut off or of any size: a line that is no JSON object or is too long
+is counted and passed over, and a member of another type than expected counts as absent.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import zstandard
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A call of a tool. `arguments`: a dict, or the text of a freeform tool."""
+    """A call of a tool. `arguments` is a dict, or the text of a freeform tool."""
 
     id: str
     name: str
@@ -55,7 +54,7 @@ class LoggedResponse:
     """The model's answer to one request."""
 
     key: str
-    """Names the response in every log that holds it; empty: it is known by the entries before it."""
+    """Id of the response in every log that holds it; empty: the entries before it identify the response."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
@@ -66,7 +65,7 @@ class LoggedResponse:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPrompt:
-    """Words of the user, or the client's replacement for older history."""
+    """A text of the user, or the client's replacement for older history."""
 
     text: str
 
@@ -76,7 +75,7 @@ Entry = LoggedPrompt | LoggedResponse | LoggedResult
 
 @dataclass(frozen=True, slots=True)
 class LoggedConversation:
-    """Entries in the order in which the model saw them; the request of a response holds all entries before
+    """Entries in the order in which the model got them; the request of a response holds all entries before
     it."""
 
     agent: str
@@ -84,14 +83,14 @@ class LoggedConversation:
 
     @property
     def models(self) -> Iterator[str]:
-        """Models of the responses, as far as they are logged."""
+        """Return the models of the responses, as far as they are logged."""
         return (entry.model for entry in self.entries if isinstance(entry, LoggedResponse) and entry.model)
 
 
 def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
-    """For each response what it is known by: the log's own key, else a hash of all that was said so far.
+    """Yield the identity of each response: the log's own key, else a hash of all entries so far.
 
-    A session that was resumed or forked into another log begins with the same entries, and has the same keys.
+    A session that was resumed or forked into another log begins with the same entries and has the same keys.
     """
     chain = hashlib.blake2b(digest_size=16)
     for entry in entries:
@@ -101,7 +100,7 @@ def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _lasting(entry: Entry) -> tuple[object, ...]:
-    """Parts of an entry that are equal in its copies."""
+    """Return the parts of an entry that are equal in all copies."""
     if isinstance(entry, LoggedResponse):
         return entry.text, [(call.id, call.name, call.arguments) for call in entry.calls]
     if isinstance(entry, LoggedResult):
@@ -110,7 +109,7 @@ def _lasting(entry: Entry) -> tuple[object, ...]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object; empty for other types."""
+    """Return an object; empty for other types."""
     return value if isinstance(value, dict) else {}
 
 
@@ -119,17 +118,17 @@ def objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def text(value: Any) -> str:
-    """A string; empty for other types."""
+    """Return a string; empty for other types."""
     return value if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int:
-    """A count; 0 for other types."""
+    """Return a count; 0 for other types."""
     return value if type(value) is int and value > 0 else 0
 
 
 def seconds(value: Any) -> float:
-    """Seconds of a time in ISO 8601 or in milliseconds since the epoch; 0 for other types."""
+    """Return the seconds of a time in ISO 8601 or in milliseconds since the epoch; 0 for other types."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
         return value / 1000
     try:
@@ -139,7 +138,7 @@ def seconds(value: Any) -> float:
 
 
 def texts_of(content: Any) -> tuple[str, ...]:
-    """The texts of a content that is a string or a list of typed blocks with a `text`."""
+    """Return the texts of a content that is a string or a list of blocks with a `text`."""
     if isinstance(content, str):
         return (content,)
     return tuple(block["text"] for block in objects_in(content) if isinstance(block.get("text"), str))
@@ -150,13 +149,13 @@ LONGEST_LINE = 32_000_000
 _LONGEST_FILE = 4 * LONGEST_LINE
 """Bytes of a file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""Plain bytes of one log; bytes beyond are left unread."""
+"""Decompressed bytes of one log; the rest is not read."""
 _PIECE = 1 << 20
 
 
 @dataclass(slots=True)
 class LogCounts:
-    """Numbers of what was read of logs, and of what was not."""
+    """Numbers of files and lines that were read, and of those that were not."""
 
     files: int = 0
     lines: int = 0
@@ -169,7 +168,7 @@ class LogCounts:
 
 
 def objects(path: Path, counts: LogCounts) -> Iterator[dict[str, Any]]:
-    """The objects of a log, in order; a `.json` is one. Raises OSError."""
+    """Yield the objects of a log, in order; a `.json` file is one object. Raises OSError."""
     with path.open("rb") as file:
         if path.suffix == ".json":
             yield from _whole(file, counts)
@@ -206,7 +205,7 @@ def _objects(file: IO[bytes], counts: LogCounts) -> Iterator[dict[str, Any]]:
 
 
 def _pass_over(file: IO[bytes], most: int) -> int:
-    """Read up to the end of a line, and return the number of bytes."""
+    """Read up to the end of a line and return the number of bytes."""
     passed = 0
     while passed <= most and (piece := file.readline(_PIECE)):
         passed += len(piece)

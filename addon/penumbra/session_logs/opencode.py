@@ -48,7 +48,7 @@ from penumbra.session_logs.log_entries import (
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
 _COPIES = 3
-"""Copies of the database that are tried while another process writes."""
+"""Attempts to copy the database while another process writes."""
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -58,22 +58,21 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """False: the database has no lines."""
+    """Return False: the database has no lines."""
     return False
 
 
 def is_database(path: Path) -> bool:
-    """True if a file is one of SQLite's. Raises OSError."""
+    """Return whether a file is an SQLite database. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
-    """The conversations of a database. Raises OSError."""
+    """Yield the conversations of a database. Raises OSError."""
     try:
-        # Rows that another process writes meanwhile may be missing; that process is never waited for or
-        # disturbed.
-        with _at_rest(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
+        # Rows that another process writes meanwhile may be missing; that process is never delayed.
+        with _unchanging(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
             sessions = database.execute(
                 "SELECT DISTINCT session_id FROM message ORDER BY session_id"
             ).fetchall()
@@ -84,8 +83,8 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 
 
 @contextmanager
-def _at_rest(path: Path) -> Iterator[str]:
-    """Address of a database that no process writes to. Raises OSError."""
+def _unchanging(path: Path) -> Iterator[str]:
+    """Yield the address of a database that no process writes to. Raises OSError."""
     journal = path.with_name(f"{path.name}-wal")
     if not journal.is_file() or not journal.stat().st_size:
         yield f"file:{quote(str(path))}?mode=ro&immutable=1"
@@ -151,7 +150,6 @@ class _Session:
             self.entries = [LoggedPrompt(said) for said in summary]
 
     def end(self) -> Iterator[LoggedConversation]:
-        """The conversation so far."""
         if self.entries:
             yield LoggedConversation(NAME, tuple(self.entries))
         self.entries = []
@@ -160,7 +158,7 @@ class _Session:
 def _steps(
     parts: list[Mapping[str, Any]], empty: LoggedResponse, usage: LoggedUsage | None
 ) -> Iterator[tuple[LoggedResponse, list[LoggedResult]]]:
-    """The requests of a message, each with the results of its calls. `usage`: of the message."""
+    """Yield the requests of a message, each with the results of its calls. `usage` is that of the message."""
     steps: list[tuple[LoggedResponse, list[LoggedResult]]] = []
     for part in parts:
         kind = part.get("type")
