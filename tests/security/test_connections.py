@@ -1,5 +1,4 @@
-"""What a client can say on a connection beside a request's head and body: first bytes in odd shapes through a tunnel
-without TLS, another name in its TLS than in its tunnel, and trailers."""
+"""Where a request goes: what its connection, its request line and its headers say, in odd shapes, too."""
 
 from __future__ import annotations
 
@@ -9,11 +8,13 @@ import ssl
 import time
 from typing import Any
 
+import certifi
 import h2.connection
 import h2.events
 import pytest
 
-from support.by_hand import CHAT, PATH, SECRET, TURNS, sent, tunnelled
+from support.apis import APIS, Api
+from support.by_hand import CHAT, LOG, PATH, SECRET, TURNS, sent, tunnelled
 from support.upstream import Raw
 from support.upstream.sink import Sink
 
@@ -212,3 +213,197 @@ def test_trailers_over_http1(proxy: Any, upstream: Any) -> None:
             while stream.recv(4096):
                 pass
     assert upstream.requests == []
+
+
+def secured(running: Any, name: str | None, target: str, host: str) -> bytes:
+    """A request through TLS that ends at the proxy."""
+    anyone = ssl.create_default_context()
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", running.port), 20) as plain,
+        anyone.wrap_socket(plain, server_hostname=name) as stream,
+    ):
+        return sent(stream, target, host, CHAT.body(TURNS))
+
+
+def test_the_name_of_the_proxy_is_nobodys_host(proxy: Any, upstream: Any) -> None:
+    """Who asks the proxy for the certificate of a provider does not make another host that provider."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    secured(proxy("regular", ssl_insecure="true"), "api.openai.com", f"http://evil.example.org{PATH}", "evil")
+    assert upstream.requests[-1].raw_body == CHAT.body(TURNS)
+    running = proxy("regular")
+    before = running.log().count("evil.example.org openai-chat")
+    secured(running, "api.openai.com", f"https://evil.example.org{PATH}", "evil.example.org")
+    assert running.log().count("evil.example.org openai-chat") == before
+
+
+@pytest.mark.parametrize("name", ["proxy.example.org", "api.openai.com", None])
+def test_a_proxy_that_is_reached_through_tls(name: str | None, proxy: Any, upstream: Any) -> None:
+    """It is a proxy like any other, and what goes through it is searched."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    answer = secured(proxy("regular"), name, f"https://api.openai.com{PATH}", "api.openai.com")
+    assert b" 200 " in answer
+    assert SECRET.encode() not in upstream.requests[-1].raw_body
+
+
+@pytest.mark.parametrize("pieces", [[b"P", b"OST"], [b"POST", b" "], [b"\r\n"], [b"\0"], [b" "]])
+def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, upstream: Any) -> None:
+    """mitmproxy would pass on everything behind them as bytes of an unknown protocol."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    body, running = CHAT.body(TURNS), proxy("regular")
+    head = f"POST {PATH} HTTP/1.1\r\nHost: api.openai.com\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    first = b"".join(pieces)
+    rest = head.encode().removeprefix(first) + body
+    with socket.create_connection(("127.0.0.1", running.port), 20) as tunnel:
+        tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tunnel.sendall(b"CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com\r\n\r\n")
+        assert b"200" in tunnel.recv(4096)
+        with running.trust().wrap_socket(tunnel, server_hostname="api.openai.com") as secure:
+            for piece in [*pieces, rest]:
+                secure.sendall(piece)
+                time.sleep(0.1)  # So that the proxy reads the pieces one by one.
+            with contextlib.suppress(OSError):
+                secure.recv(4096)
+    assert all(SECRET.encode() not in one.raw_body for one in upstream.requests)
+    if head.encode().startswith(first):
+        assert upstream.requests
+
+
+def test_a_host_header_makes_nobody_a_provider(proxy: Any, upstream: Any) -> None:
+    """A server of the attacker's own, which says that it is a provider's."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    body = CHAT.body(TURNS)
+    with socket.create_connection(("127.0.0.1", proxy("regular").port), 20) as stream:
+        sent(stream, f"http://attacker.example.org{PATH}", "api.openai.com", body)
+    assert upstream.requests[-1].raw_body == body
+
+
+def test_a_host_header_takes_no_request_away_from_its_provider(proxy: Any, upstream: Any) -> None:
+    """What goes to a provider is searched and rewritten whatever name stands in it."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    body = CHAT.body(TURNS)
+    tunnelled(proxy("regular"), "api.openai.com", "api.openai.com", "attacker.example.org", body)
+    got = upstream.requests[-1].raw_body
+    assert SECRET.encode() not in got
+    assert len(got) < len(body)
+
+
+def test_the_certificate_names_the_host_of_a_tunnel(proxy: Any, upstream: Any) -> None:
+    """An address counts by the name that its certificate is checked for."""
+    upstream.pages[PATH] = Raw(body=b"{}")
+    body = CHAT.body(TURNS)
+    tunnelled(proxy("regular"), "192.0.2.1", "api.openai.com", "api.openai.com", body)
+    assert len(upstream.requests[-1].raw_body) < len(body)
+
+
+def test_a_server_without_the_certificate_gets_nothing(own_proxy: Any, upstream: Any) -> None:
+    """The same address for a server that can't show that it is the provider: the tunnel ends."""
+    running = own_proxy("regular", ssl_verify_upstream_trusted_ca=certifi.where())
+    before = len(upstream.requests)
+    with contextlib.suppress(OSError):
+        tunnelled(running, "192.0.2.1", "api.openai.com", "api.openai.com", CHAT.body(TURNS))
+    assert len(upstream.requests) == before
+
+
+API = {api.id: api for api in APIS}
+CLAUDE, GEMINI, CONVERSE = API["anthropic-messages"], API["gemini"], API["bedrock-converse"]
+BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com"
+SIGNED = (
+    (
+        "Authorization: AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/bedrock/aws4_request, "
+        f"SignedHeaders=host;x-amz-date, Signature={'0' * 64}"
+    ),
+    "X-Amz-Date: 20260101T000000Z",
+)
+
+
+@pytest.fixture
+def sink() -> Any:
+    with Sink() as made:
+        yield made
+
+
+def body_of(api: Api) -> bytes:
+    turns = [("user", "go"), ("call", "call_0", "cat log"), ("result", "call_0", f"{LOG}\ntoken: {SECRET}")]
+    return api.body(turns)
+
+
+def asked(running: Any, sink: Sink, host: str, target: bytes, api: Api, *headers: str) -> tuple[bytes, bytes]:
+    """One request, written by hand; return its answer, and the body that the server got of it."""
+    before, content = len(sink.got), body_of(api)
+    authority = f"{host}:{sink.port}"
+    lines = (f"Host: {authority}", "Connection: close", "Content-Type: application/json", *headers)
+    head = "".join(f"{line}\r\n" for line in (*lines, f"Content-Length: {len(content)}", ""))
+    with socket.create_connection(("127.0.0.1", running.port), 20) as stream:
+        stream.sendall(b"POST " + target + b" HTTP/1.1\r\n" + head.encode() + content)
+        answer = b""
+        while data := stream.recv(65_536):
+            answer += data
+    return answer, sink.got[before:].partition(b"\r\n\r\n")[2]
+
+
+PATHS: dict[str, tuple[str, bytes, Api]] = {
+    "a byte at the end": ("api.anthropic.com", b"/v1/messages\xe9", CLAUDE),
+    "a byte on the way": ("api.anthropic.com", b"/\xe9/../v1/messages", CLAUDE),
+    "a byte in a parameter": ("api.anthropic.com", b"/v1/messages;\xff", CLAUDE),
+    "a byte in the query": ("api.anthropic.com", b"/v1/messages?beta=\xe9", CLAUDE),
+    "half a letter": ("api.anthropic.com", b"/v1/messages%c3", CLAUDE),
+    "Gemini": ("generativelanguage.googleapis.com", b"/v1beta/models/gem\xe9:generateContent", GEMINI),
+    "Gemini, escaped": ("generativelanguage.googleapis.com", b"/v1beta/models/g%E9%ff%253A:generateContent", GEMINI),
+    "Gemini, a path for a model": ("generativelanguage.googleapis.com", b"/v1beta/models/a%2Fb:generateContent", GEMINI),
+    "Bedrock": (BEDROCK, b"/model/cl\xe9/converse", CONVERSE),
+    "Bedrock, escaped": (BEDROCK, b"/model/us.anthropic%E9%252F/converse", CONVERSE),
+    "Bedrock, by name": (BEDROCK, b"/model/arn:aws:bedrock:us-east-1:1:inference-profile/\xe9/converse", CONVERSE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("host", "target", "api"), PATHS.values(), ids=PATHS)
+def test_a_path_with_any_bytes(host: str, target: bytes, api: Api, proxy: Any, sink: Sink) -> None:
+    """It is searched like any other, and keeps its bytes."""
+    answer, got = asked(proxy("regular"), sink, host, target, api)
+    assert b" 200 " in answer
+    assert SECRET.encode() not in got
+    assert b"[REDACTED:" in got
+    assert target in sink.got
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.1", "127.255.0.3", "2130706433", "0x7f.1", "0177.0.0.1", "0", "localhost.", "LocalHost"),
+        *("a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]"),
+    ],
+)
+def test_this_machine_by_any_name(host: str, proxy: Any, sink: Sink) -> None:
+    answer, got = asked(proxy("regular"), sink, host, b"/v1/messages", CLAUDE)
+    assert b" 200 " in answer
+    assert SECRET.encode() not in got
+    assert b"[REDACTED:" in got
+
+
+@pytest.mark.parametrize(
+    ("host", "api"),
+    [
+        ("api.anthropic.com", CLAUDE),
+        ("api.anthropic.com", CONVERSE),
+        ("openrouter.ai", CONVERSE),
+        ("localhost", CLAUDE),
+    ],
+    ids=["another provider", "another provider, its path", "a gateway", "this machine"],
+)
+def test_a_signature_where_nobody_reads_it(host: str, api: Api, proxy: Any, sink: Sink) -> None:
+    _, got = asked(proxy("regular"), sink, host, api.path.encode(), api, *SIGNED)
+    assert SECRET.encode() not in got
+    assert b"[REDACTED:" in got
+
+
+@pytest.mark.parametrize("host", [BEDROCK, "localhost"], ids=["Bedrock", "what may lead there"])
+def test_a_signature_that_a_change_would_break(host: str, proxy: Any, sink: Sink) -> None:
+    _, got = asked(proxy("regular"), sink, host, CONVERSE.path.encode(), CONVERSE, *SIGNED)
+    assert got == body_of(CONVERSE)
+
+
+def test_a_signature_that_covers_no_body(proxy: Any, sink: Sink) -> None:
+    free = (*SIGNED, "X-Amz-Content-Sha256: UNSIGNED-PAYLOAD")
+    _, got = asked(proxy("regular"), sink, BEDROCK, CONVERSE.path.encode(), CONVERSE, *free)
+    assert SECRET.encode() not in got

@@ -1,4 +1,4 @@
-"""Strings that UTF-8, RE2 or a line reader may trip over, in every place of a request that has a string."""
+"""Strings and bodies as no client writes them: nothing raises, and nothing leaves unsearched."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from support.apis import APIS, Api
 from support.engines import Callers
+from support.examples import examples
 from support.planted import GITHUB
+from support.properties import TARGETS
 
 _PATH = "src/app.py"
 _TURNS = (
@@ -108,3 +112,21 @@ def test_odd_strings_beside_a_request_do_not_end_it(odd: str) -> None:
                 assert GITHUB.encode() not in found.rewritten.body
     finally:
         callers.close()
+
+
+_EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules": 200}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_holds_for_every_input(name):
+    @settings(
+        max_examples=examples(_EXAMPLES.get(name, 100)),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.binary(max_size=300))
+    def holds(data: bytes) -> None:
+        TARGETS[name](data)
+
+    holds()

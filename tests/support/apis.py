@@ -1,4 +1,4 @@
-"""The APIs: how a conversation is written in each. Another API is an entry in `APIS`."""
+"""How a conversation is written in each API. Another API is an entry in `APIS`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Turn = tuple[Any, ...]
-"""`("user", text)`, `("call", id, command)` or `("call", id, tool, arguments)`, `("result", id, text)` or
-`("result", id, text, tool)`, `("said", text)`."""
+"""A turn is `("user", text)`, `("call", id, command)` or `("call", id, tool, arguments)`, `("result", id, text)` or
+`("result", id, text, tool)`, or `("said", text)`."""
 
 
 def printed(
@@ -19,7 +19,7 @@ def printed(
     ids: str = "toolu_{:022}",
     arguments: Callable[[int], Any] = lambda number: {"command": f"run {number}"},
 ) -> list[Turn]:
-    """A prompt, and for each result the call of a tool and what it returned."""
+    """Return a prompt, and for each result the call of a tool and the result."""
     turns: list[Turn] = [("user", words)]
     for number, result in enumerate(results):
         turns.append(("call", ids.format(number), tool, arguments(number)))
@@ -28,7 +28,7 @@ def printed(
 
 
 def _call(rest: list[Any]) -> tuple[str, str, Any]:
-    """The id, tool and arguments of a call."""
+    """Return the id, tool and arguments of a call."""
     return (rest[0], rest[1], rest[2]) if len(rest) > 2 else (rest[0], "Bash", {"command": rest[1]})
 
 
@@ -113,13 +113,34 @@ def schema(key: str) -> dict[str, Any]:
 
 
 TOOLS = (("Bash", "command"), ("Read", "file_path"))
-_FUNCTIONS = [{"name": name, "parameters": schema(key)} for name, key in TOOLS]
-_OF_TYPE_FUNCTION = [{"type": "function", "function": one} for one in _FUNCTIONS]
+"""Tools, each with the name of its one argument."""
+Tools = Sequence[tuple[str, str]]
+
+
+def _functions(tools: Tools) -> list[dict[str, Any]]:
+    return [{"name": name, "parameters": schema(key)} for name, key in tools]
+
+
+def _of_anthropic(tools: Tools) -> dict[str, Any]:
+    return {"tools": [{"name": name, "input_schema": schema(key)} for name, key in tools]}
+
+
+def _of_chat(tools: Tools) -> dict[str, Any]:
+    return {"tools": [{"type": "function", "function": one} for one in _functions(tools)]}
+
+
+def _of_responses(tools: Tools) -> dict[str, Any]:
+    return {"tools": [{"type": "function", "strict": False, **one} for one in _functions(tools)]}
+
+
+def _of_converse(tools: Tools) -> dict[str, Any]:
+    specs = ({"name": name, "description": name, "inputSchema": {"json": schema(key)}} for name, key in tools)
+    return {"toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]}}
 
 
 @dataclass(frozen=True)
 class Api:
-    """One API: how its requests are written."""
+    """An `Api` says how the requests of one API are written."""
 
     id: str
     host: str
@@ -127,17 +148,24 @@ class Api:
     member: str
     """The member of a request that holds its conversation."""
     write: Callable[[Turn], dict[str, Any]]
-    rest: Mapping[str, Any]
+    declares: Callable[[Tools], dict[str, Any]]
+    """The members of a request that declare tools."""
+    fields: Mapping[str, Any]
     """The other members of a request."""
     header: str = "authorization"
     """The header that holds the credential."""
 
+    @property
+    def rest(self) -> dict[str, Any]:
+        """The members of a request beside its conversation."""
+        return {**self.fields, **self.declares(TOOLS)}
+
     def written(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
-        """The conversation as the API spells it."""
+        """Return the conversation as the API spells it."""
         return [self.write(one) for one in turns]
 
     def body(self, turns: Sequence[Turn], **more: Any) -> bytes:
-        """A request that declares tools."""
+        """Return a request that declares tools; `more` are further members."""
         return json.dumps({**self.rest, self.member: self.written(turns), **more}).encode()
 
     def credential(self, key: str) -> dict[str, str]:
@@ -146,37 +174,37 @@ class Api:
 
 APIS = (
     Api(
-        "anthropic-messages", "api.anthropic.com:443", "/v1/messages", "messages", _anthropic,
-        {"model": "m", "max_tokens": 999, "tools": [{"name": name, "input_schema": schema(key)} for name, key in TOOLS]},
-        "x-api-key",
-    ),
-    Api("openai-chat", "api.openai.com:443", "/v1/chat/completions", "messages", _chat, {"model": "m", "tools": _OF_TYPE_FUNCTION}),
-    Api(
-        "openai-responses", "api.openai.com:443", "/v1/responses", "input", _responses,
-        {"model": "m", "store": False, "tools": [{"type": "function", "strict": False, **one} for one in _FUNCTIONS]},
+        "anthropic-messages", "api.anthropic.com:443", "/v1/messages", "messages",
+        _anthropic, _of_anthropic, {"model": "m", "max_tokens": 999}, "x-api-key",
     ),
     Api(
-        "gemini", "generativelanguage.googleapis.com:443", "/v1beta/models/m:generateContent", "contents", _gemini,
-        {"tools": [{"functionDeclarations": _FUNCTIONS}]}, "x-goog-api-key",
+        "openai-chat", "api.openai.com:443", "/v1/chat/completions", "messages",
+        _chat, _of_chat, {"model": "m"},
     ),
-    Api("ollama-chat", "ollama.com:443", "/api/chat", "messages", _ollama, {"model": "m", "tools": _OF_TYPE_FUNCTION}),
     Api(
-        "bedrock-converse", "bedrock-runtime.us-east-1.amazonaws.com:443", "/model/m/converse", "messages", _converse,
-        {"toolConfig": {"tools": [
-            {"toolSpec": {"name": name, "description": name, "inputSchema": {"json": schema(key)}}} for name, key in TOOLS
-        ]}},
+        "openai-responses", "api.openai.com:443", "/v1/responses", "input",
+        _responses, _of_responses, {"model": "m", "store": False},
+    ),
+    Api(
+        "gemini", "generativelanguage.googleapis.com:443", "/v1beta/models/m:generateContent", "contents",
+        _gemini, lambda tools: {"tools": [{"functionDeclarations": _functions(tools)}]}, {}, "x-goog-api-key",
+    ),
+    Api("ollama-chat", "ollama.com:443", "/api/chat", "messages", _ollama, _of_chat, {"model": "m"}),
+    Api(
+        "bedrock-converse", "bedrock-runtime.us-east-1.amazonaws.com:443", "/model/m/converse", "messages",
+        _converse, _of_converse, {},
     ),
 )  # fmt: skip
 BY_ID = {api.id: api for api in APIS}
 
 
 def messages(*results: Any, **more: Any) -> dict[str, Any]:
-    """A request of Anthropic's Messages API without tools, in which tools have printed something."""
+    """Return a request of Anthropic's Messages API that declares no tools and holds these results."""
     written = BY_ID["anthropic-messages"].written(printed(*results))
     return {"model": "m", "max_tokens": 9, "messages": written, **more}
 
 
 def chat(*results: Any, **more: Any) -> dict[str, Any]:
-    """A request of Chat Completions without tools, in which tools have printed something."""
+    """Return a request of Chat Completions that declares no tools and holds these results."""
     written = BY_ID["openai-chat"].written(printed(*results, ids="call_{:020}"))
     return {"model": "m", "messages": written, **more}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents.bedrock_callers import SIGNING
+from support.agents.callers import SIGNING
 from support.agents.model import CAP
 from support.mitm import Mitmdump
 from support.mitm.starter import Starter

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import ClientError, EventStreamError
+from urllib3.exceptions import ProtocolError
 
 from penumbra.wire.sigv4 import Keys, Signable
-from support.agents.agent import PRINTS
-from support.agents.bedrock_callers import HOST, TOOLS
-from support.upstream import amazon, turn
+from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.callers import HOST, ConverseAgent, InvokeAgent, anthropic_bedrock, boto
+from support.agents.model import CAP, COMMANDS, Model, ask, expand
+from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
+from support.upstream import Fault, Text, amazon, turn
 from support.upstream.script import ToolCall
 
 PATH = "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse"
@@ -29,7 +37,7 @@ def conversation() -> bytes:
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [{"toolResult": result}]},
     ]
-    return json.dumps({"messages": messages, "toolConfig": {"tools": TOOLS}}).encode()
+    return json.dumps({"messages": messages, **ConverseAgent.API.rest}).encode()
 
 
 def headers(body: bytes, keys: Keys = KEYS, **more: str) -> dict[str, str]:
@@ -95,3 +103,143 @@ def test_hidden_requests_are_signed_with_their_own_time(send: Any, signing_proxy
     assert first.header("x-amz-date") == date
     assert second.header("x-amz-date") > date
     assert second.status == 200
+
+
+LOG = COMMANDS["cat worker.log"]
+Start = Callable[..., Any]
+both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+
+
+@pytest.fixture
+def start(clients: Any, api_key: str, proxy: Any) -> Start:
+    """An agent with an API key, or, with `signs`, one that signs its requests."""
+
+    def start(api: str, running: Any = None, signs: bool = False, **more: Any) -> Any:
+        running = running or proxy("regular", penumbra_max_output_bytes=CAP)
+        token = "" if signs else api_key
+        if api == "anthropic":
+            return AnthropicAgent(anthropic_bedrock(clients, running, token), **more)
+        kind = ConverseAgent if api == "converse" else InvokeAgent
+        return kind(boto(running, token=token), token=token, **more)
+
+    return start
+
+
+def statuses(upstream: Any) -> set[int]:
+    return {request.status for request in upstream.asked()}
+
+
+@both_ways
+def test_figures_are_of_all_turns(stream: bool, start: Start, upstream: Any) -> None:
+    for api, usage in (
+        ("converse", {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}),
+        ("invoke", {"input_tokens": 5, "output_tokens": 3}),
+    ):
+        said = partial(_with_usage, ask("One moment."), usage), partial(_with_usage, turn("It is."), usage)
+        upstream.script(Model(turn(bash("cat worker.log")), *said))
+        agent = start(api, stream=stream)
+        agent.say("What is in the log?")
+        if api == "converse":
+            found = {key: agent.usage[key] for key in usage}
+            assert found == {"inputTokens": 5, "outputTokens": 6, "totalTokens": 11}
+        else:
+            assert (agent.metrics["inputTokenCount"], agent.metrics["outputTokenCount"]) == (5, 6)
+
+
+def _with_usage(step: Any, usage: dict[str, int], received: Any) -> Any:
+    answer = step(received) if callable(step) else step
+    return turn(*answer.blocks, usage=usage)
+
+
+def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any) -> None:
+    """The third word is let go by the test only when the second has reached the client."""
+    gate = threading.Event()
+    second = turn(Text("Two. Three.", deltas=("Two.", " Three.")), hold={3: gate})
+    upstream.script(Model(turn("One.", expand("shadow_999999999999999999")), second))
+    agent = start("invoke", stream=True)
+    agent.messages.append(agent.prompt("Count."))
+    got = ""
+    for event in agent.events():
+        got += event.get("delta", {}).get("text", "")
+        if "Two." in got:
+            assert gate.is_set() == ("Three." in got)
+            gate.set()
+    assert got == "One.Two. Three."
+
+
+@both_ways
+@pytest.mark.parametrize("api", ["converse", "invoke"])
+def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: Any) -> None:
+    upstream.script(Model(turn(bash("cat worker.log")), ask("One moment."), Fault(400, "Too many cats.")))
+    agent = start(api, stream=stream)
+    if stream:
+        with pytest.raises(ProtocolError, match="ended prematurely"):
+            agent.say("What is in the log?")
+        return
+    # The client's own request was right: a status that is tried again.
+    with pytest.raises(ClientError, match="status 400") as caught:
+        agent.say("What is in the log?")
+    assert caught.value.response["Error"]["Code"] == "InternalServerException"
+
+
+@pytest.mark.parametrize("api", ["converse", "invoke"])
+def test_an_error_in_the_middle_of_a_stream(api: str, start: Start, upstream: Any) -> None:
+    """The client gets the provider's own error; after a hidden turn too."""
+    for step in (ask("One moment.", delivery={"error_after": 2}), ask("Well.")):
+        failing = turn("abc", delta=1, error_after=4)
+        upstream.script(Model(turn(bash("cat worker.log")), step, failing))
+        with pytest.raises(EventStreamError) as caught:
+            start(api, stream=True).say("What is in the log?")
+        assert caught.value.response["Error"]["Code"] == "throttlingException"
+    upstream.script(Model(turn(bash("cat worker.log")), ask("Well."), turn("a" * 99, cut_after=2)))
+    with pytest.raises(ProtocolError):
+        start(api, stream=True).say("What is in the log?")
+
+
+# -- signed requests
+
+
+def test_signed_requests_are_signed_anew(start: Start, upstream: Any, signing_proxy: Any) -> None:
+    for api in ("converse", "invoke", "anthropic"):
+        for stream in (False, True):
+            upstream.requests.clear()
+            upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
+            agent = start(api, signing_proxy, signs=True, stream=stream)
+            assert agent.say("What is in the log?").endswith("NEEDLE-90 it is.")
+            upstream.script(Model(turn("Done.")))
+            assert agent.say("Go on.") == "Done."
+            assert [request.problem for request in upstream.asked() if request.problem] == []
+            assert all(
+                "SignedHeaders" in str(request.header("authorization")) for request in upstream.asked()
+            )
+            assert hidden_results(upstream.asked()[-1]) == [LOG]
+            assert len(upstream.asked()) == 4
+            assert_prefix_kept(upstream.asked())
+
+
+def test_signed_requests_pass_untouched_with_one_line(start: Start, upstream: Any, own_proxy: Any) -> None:
+    running = own_proxy("regular", penumbra_max_output_bytes=CAP)
+    for api in ("converse", "invoke", "anthropic"):
+        upstream.script(Model(turn(bash("cat worker.log")), turn("So it is.")))
+        agent = start(api, running, signs=True, stream=True)
+        assert agent.say("What is in the log?") == "So it is."
+        assert statuses(upstream) == {200}
+        assert dict(results(upstream.asked()[-1].json))["Bash"] == LOG
+        assert PHANTOM not in str(upstream.asked()[-1].json)
+    assert running.log().count("they are signed") == 1
+
+
+def test_without_botocore_the_model_cannot_ask(
+    start: Start, upstream: Any, own_proxy: Any, tmp_path: Path
+) -> None:
+    script = tmp_path / "without.py"
+    script.write_text(
+        "import sys\nsys.modules['botocore'] = None\nfrom penumbra.addon import Penumbra\naddons = [Penumbra()]\n"
+    )
+    running = own_proxy("regular", script=script, forked=False, penumbra_max_output_bytes=CAP)
+    upstream.answers(turn(bash("cat worker.log")), turn("Done."))
+    agent = start("converse", running, stream=True)
+    assert agent.say("What is in the log?") == "Done."
+    assert all(PHANTOM not in str(request.json) for request in upstream.asked())
+    assert len(dict(results(upstream.asked()[-1].json))["Bash"]) < len(LOG)
+    assert running.log().count("penumbra-proxy[bedrock]") == 1

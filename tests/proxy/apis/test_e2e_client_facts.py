@@ -10,7 +10,7 @@ import pytest
 
 from support.agents.agent import AnthropicAgent, bash
 from support.agents.apis import CLIENTS, both_ways
-from support.agents.bedrock_callers import HOST, MODEL
+from support.agents.callers import HOST, MODEL
 from support.agents.model import CAP, COMMANDS, Model, ask, expand
 from support.agents.requests import PHANTOM, hidden_results, results
 from support.upstream import Thinking, ToolCall, turn

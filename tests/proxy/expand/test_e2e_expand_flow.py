@@ -258,7 +258,7 @@ def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, ups
         async with anthropic.AsyncAnthropic(api_key=api_key, http_client=transport) as client:
             request = {"model": "claude-opus-5-5", "max_tokens": 99, "system": "You are a careful engineer."}
             async with client.messages.stream(
-                **request, tools=list(AnthropicAgent.TOOLS), messages=messages
+                **request, tools=AnthropicAgent.API.rest["tools"], messages=messages
             ) as answer:
                 return [text async for text in answer.text_stream]
 

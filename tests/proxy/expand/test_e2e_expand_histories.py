@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from support.agents.agent import agent, bash
+from support.agents.agent import AnthropicAgent, agent, bash
 from support.agents.apis import CLIENTS, SDKS, Client, every_api
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results, tool_names
@@ -207,7 +208,7 @@ def test_a_client_that_stopped_an_answer_keeps_the_phantom(
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 def test_where_the_phantom_belongs(name: str, clients: Any, running: Any, upstream: Any) -> None:
     caller = agent(name, clients, running)
-    tools = list(caller.TOOLS)
+    tools = caller.declared["tools"]
     named = copy.deepcopy(tools[0])
     (named if name == "anthropic" else named["function"])["name"] = PHANTOM
     forced: Any = {"type": "tool", "name": "Bash"}
@@ -310,3 +311,35 @@ def test_the_hint_can_be_left_out(
     first, second, *_ = text.split("\n")
     assert first == f"<<<SHADOW:{refs(upstream.asked()[-1])[0]}>>>"
     assert (PHANTOM in second) is shown
+
+
+OPTIONS = {"penumbra_max_output_bytes": CAP, "penumbra_originals_ttl": "1s"}
+
+
+def asked_late(agent: Any, upstream: Any, change: Any) -> str:
+    """What the model gets of a log that it asks for after the time."""
+    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
+    agent.say("What is in the log?")
+    [ref] = refs(upstream.asked()[-1])
+    time.sleep(2.2)
+    change(agent)
+    upstream.script(Model(turn(expand(ref)), turn("So it is.")))
+    agent.say("And now?")
+    [given] = hidden_results(upstream.asked()[-1])[-1:]
+    return given
+
+
+def cleared(agent: Any) -> None:
+    """As clients do with old results."""
+    agent.messages[2]["content"][0]["content"] = "[Old tool result content cleared]"
+
+
+def test_the_original_is_there_as_long_as_the_client_sends_it(
+    clients: Any, proxy: Any, upstream: Any
+) -> None:
+    running = proxy("regular", **OPTIONS)
+    whole = AnthropicAgent(clients.anthropic(running))
+    assert asked_late(whole, upstream, lambda agent: None) == LOG
+    upstream.reset()
+    forgetful = AnthropicAgent(clients.anthropic(running))
+    assert "not available any more" in asked_late(forgetful, upstream, cleared)

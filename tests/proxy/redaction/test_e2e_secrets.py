@@ -1,14 +1,25 @@
-"""Secrets in tool results never leave the machine, and are never kept on it."""
+"""Secrets in requests: taken out, by the user's rules too, refused where they can't be searched, and told."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.agents.requests import result_texts
-from support.apis import messages
+from penumbra.expand import reference
+from penumbra.redaction.placeholder import NOTE, PATTERN, make
+from penumbra.redaction.redact_calls import mask
+from support.agents.disk import PATH, give_tools
+from support.agents.requests import assert_prefix_kept, result_texts
+from support.apis import BY_ID, messages, printed
+from support.bodies_with_secrets import SAYS
+from support.gitleaks_file import FILE, TEXT, TICKET
+from support.mitm import NotStarted
+from support.planted import GITHUB, PASSWORD, anthropic, results
+from support.restoring import BY_NAME, mark, play
+from support.upstream import Received, ToolCall, turn
 
 # Made for this test, in pieces, so that no scanner of this repository takes them for real.
 SECRETS = {
@@ -91,3 +102,232 @@ def test_other_text_is_not_searched(clients: Any, proxy: Any, upstream: Any) -> 
     headers = {"x-api-key": "nothing known", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
     assert upstream.requests[-1].json == body
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai", "responses"])
+def test_what_is_said_is_searched_where_the_scope_is_all(
+    api: str, proxy: Any, clients: Any, upstream: Any
+) -> None:
+    running = proxy("reverse", penumbra_redact_scope="all")
+    code = {"type": "object", "properties": {"command": {"type": "string"}}}
+    arguments = json.dumps({"command": f"export GITHUB_TOKEN={GITHUB}"})
+    schema = {"name": "Bash", "description": "x"}
+    if api == "anthropic":
+        path, tool = "/v1/messages", {**schema, "input_schema": code}
+        body = {**anthropic(f"DB_PASSWORD={PASSWORD}\n"), "system": SAYS, "tools": [tool]}
+        body["messages"][0]["content"] = SAYS
+        body["messages"][1]["content"][0]["input"] = json.loads(arguments)
+    elif api == "openai":
+        path = "/v1/chat/completions"
+        call = {"id": "call_1", "type": "function", "function": {"name": "Bash", "arguments": arguments}}
+        body = {
+            "model": "m",
+            "tools": [{"type": "function", "function": {**schema, "parameters": code}}],
+            "messages": [
+                {"role": "system", "content": SAYS},
+                {"role": "user", "content": SAYS},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "call_1", "content": f"DB_PASSWORD={PASSWORD}\n"},
+            ],
+        }
+    else:
+        path = "/v1/responses"
+        body = {
+            "model": "m",
+            "instructions": SAYS,
+            "input": [
+                {"role": "user", "content": SAYS},
+                {"type": "function_call", "call_id": "call_1", "name": "Bash", "arguments": arguments},
+                {"type": "function_call_output", "call_id": "call_1", "output": f"DB_PASSWORD={PASSWORD}\n"},
+            ],
+        }
+    headers = {
+        "x-api-key": f"all {api}",
+        "authorization": f"Bearer all {api}",
+        "anthropic-version": "2023-06-01",
+    }
+    for _ in range(2):
+        answer = clients.http(running).post(f"{running.url}{path}", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+    first, second = (received.body for received in upstream.requests[-2:])
+    assert first == second
+    assert GITHUB.encode() not in first
+    assert PASSWORD.encode() not in first
+    assert len(PATTERN.findall(first.decode())) == 4
+    log = running.log()
+    assert GITHUB not in log
+    assert "github-token" in log
+
+
+LONG = f"GITHUB_TOKEN={GITHUB}\n" * 40
+SIZE = len(LONG)
+
+
+def ask(running: Any, clients: Any, **more: Any) -> Any:
+    headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    return clients.http(running).post(
+        f"{running.url}/v1/messages", json=anthropic(LONG, **more), headers=headers
+    )
+
+
+def test_refused_by_default(proxy: Any, clients: Any, upstream: Any) -> None:
+    running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
+    answer = ask(running, clients)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["type"] == "request_too_large"
+    assert f"{SIZE} bytes are more than the limit of 1024" in answer.json()["error"]["message"]
+    assert upstream.requests == []
+    assert GITHUB not in answer.text + running.log()
+
+
+@pytest.mark.parametrize("scope", ["results", "all"])
+def test_masked(scope: str, proxy: Any, clients: Any, upstream: Any) -> None:
+    running = proxy(
+        "reverse",
+        penumbra_redaction_max_bytes="1k",
+        penumbra_redaction_failure="mask",
+        penumbra_redact_scope=scope,
+    )
+    body = anthropic(LONG)
+    body["messages"][1]["content"][0]["input"] = {"command": "x" * 2000}
+    headers = {"x-api-key": f"k {scope}", "anthropic-version": "2023-06-01"}
+    for _ in range(2):
+        answer = clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
+        assert answer.status_code == 200
+    first, second = upstream.requests[-2:]
+    assert first.body == second.body
+    assert list(results(first.json)) == [mask(LONG)]
+    arguments = first.json["messages"][1]["content"][0]["input"]
+    if scope == "all":
+        assert arguments == {"redacted": "[REDACTED:unscanned:2014 bytes]"}
+    else:
+        assert arguments == {"command": "x" * 2000}
+    assert GITHUB not in running.log()
+
+
+def test_passed_on(proxy: Any, clients: Any, upstream: Any) -> None:
+    running = proxy(
+        "reverse",
+        penumbra_redaction_max_bytes="1k",
+        penumbra_redaction_failure="pass",
+        penumbra_mode="disabled",
+    )
+    assert ask(running, clients).status_code == 200
+    assert list(results(upstream.requests[-1].json)) == [LONG]
+    log = running.log()
+    assert "passes on a text that was not searched for secrets" in log
+    assert GITHUB not in log
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_rules_of_a_gitleaks_file_are_applied(
+    config: Path, own_proxy: Any, clients: Any, upstream: Any
+) -> None:
+    proxy = own_proxy("reverse", penumbra_gitleaks_config=str(config))
+    client, headers = clients.http(proxy), {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    for _ in range(2):
+        answer = client.post(f"{proxy.url}/v1/messages", json=anthropic(TEXT), headers=headers)
+        assert answer.status_code == 200
+    for received in upstream.requests:
+        [text] = results(received.json)
+        assert TICKET not in text
+        assert GITHUB not in text
+        assert "[REDACTED:acme-ticket:" in text
+    assert proxy.log().count("rule names-a-path: no regex, left out") == 1
+
+
+def test_a_bad_gitleaks_file_ends_the_start_with_one_line(config: Path, own_proxy: Any) -> None:
+    config.write_text("a = ")
+    proxy = own_proxy("reverse", started=False, penumbra_gitleaks_config=str(config))
+    with pytest.raises(NotStarted) as caught:
+        proxy.start()
+    lines = [line for line in str(caught.value).split("\n") if "penumbra_gitleaks_config" in line]
+    assert len(lines) == 1
+    assert "Traceback" not in str(caught.value)
+
+
+MARK = make("password", b"k", b"v")
+RESULT = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+WRITTEN = "1 calls write a [REDACTED] placeholder instead of a value"
+
+
+def request(name: str, result: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
+    api = BY_ID[name]
+    more: dict[str, Any] = {"tools": [{"name": "Write", "description": "x", "input_schema": SCHEMA}]}
+    if name == "openai-chat":
+        more["tools"] = [{"type": "function", "function": {"name": "Write", "parameters": SCHEMA}}]
+    turns = printed(result, tool="Write", arguments=lambda _: {})
+    return api.path, json.loads(api.body(turns, stream=stream, **more))
+
+
+@pytest.mark.parametrize("expand", ["true", "false"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-chat"])
+def test_a_placeholder_in_a_call(
+    api: str, stream: bool, expand: str, proxy: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    running = proxy("reverse", penumbra_enable_expand_context=expand)
+    running.command("tests.forget")
+    headers = {"x-api-key": api_key, "authorization": f"Bearer {api_key}", "anthropic-version": "2023-06-01"}
+    arguments = {"path": ".env", "content": f"DB_PASSWORD={MARK}\nDEBUG=false\n"}
+    path, body = request(api, RESULT, stream=stream)
+    before = running.log().count(WRITTEN)
+    for blocks in (
+        ("See", ToolCall("Write", arguments)),
+        (f"It is {MARK}.", ToolCall("Write", {"path": "x"})),
+    ):
+        upstream.answers(turn(*blocks))
+        answer = clients.http(running).post(f"{running.url}{path}", json=body, headers=headers)
+        assert answer.status_code == 200
+    written, said = (flow for flow in running.flows() if flow["path"] == path)
+    assert (written["marked"], written["metadata"]["penumbra_placeholders_written"]) == (":warning:", 1)
+    assert written["comment"].endswith(WRITTEN)
+    assert said["marked"] != ":warning:"
+    assert "penumbra_placeholders_written" not in said["metadata"]
+    assert running.log().count(WRITTEN) == before + 1
+    assert MARK not in running.log()
+
+
+def test_the_legend_is_sent_from_the_first_request_on(
+    proxy: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    running = proxy("reverse", penumbra_enable_expand_context="true")
+    path, body = request("anthropic-messages", "nothing", stream=False)
+    first = {**body, "messages": body["messages"][:1]}
+    client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
+    for each in (first, body):
+        client.post(f"{running.url}{path}", json=each, headers=headers)
+    tools = [received.json["tools"] for received in upstream.requests[-2:]]
+    assert tools[0] == tools[1]
+    assert tools[0][-1]["description"].endswith(reference.LEGEND)
+
+
+def test_the_model_is_told_once_and_for_good(
+    own_proxy: Any, clients: Any, upstream: Any, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, running = give_tools(monkeypatch), own_proxy()
+
+    def write(received: Received) -> Any:
+        return (
+            ToolCall("Write", {"file_path": "/repo/copy.env", "content": f"DB_PASSWORD={mark(received)}"}),
+        )
+
+    mend = ToolCall("Bash", {"command": f"grep DB_PASSWORD {PATH} > /repo/copy.env"})
+    play(upstream, (ToolCall("Read", {"file_path": PATH}),), write, (mend,), ("Mended.",))
+    agent = BY_NAME["anthropic"].caller(clients, running, api_key, False)
+    assert agent.say("Copy it.") == "Mended."
+    running.restart()
+    again = BY_NAME["anthropic"].caller(clients, running, api_key, False, messages=agent.messages)
+    assert [again.say("And now?"), again.say("Sure?")] == ["Done.", "Done."]
+    assert disk.files["/repo/copy.env"].startswith("DB_PASSWORD=[REDACTED:")
+    told = [received.body.decode().count(f"written\\n{NOTE}") for received in upstream.asked()]
+    assert told == [0, 0, 1, 1, 1, 1]
+    assert [received.body.decode().count("[Note:") for received in upstream.asked()] == told
+    assert_prefix_kept(upstream.asked())

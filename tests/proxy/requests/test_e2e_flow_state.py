@@ -1,7 +1,10 @@
-"""What is known of a flow is forgotten at its end, whichever end that is, and no engine is held by it."""
+"""What is kept of flows: nothing after their end, and until then the settings that they began with."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,9 @@ import pytest
 from support.agents.agent import PRINTS, bash
 from support.agents.apis import CLIENTS
 from support.agents.model import CAP, COMMANDS, Model, ask
+from support.agents.requests import assert_prefix_kept, hidden_results
 from support.agents.websocket_caller import Talker
-from support.mitm import eventually
+from support.mitm import ADDON, eventually
 from support.upstream import Fault, Hangup, turn
 
 API = CLIENTS[0]
@@ -99,3 +103,152 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     proxy.set("penumbra_ledger_ttl", "3d")
     assert say(ask("Let me see."), turn("So.")) == "Let me see.So."
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
+
+
+LOG = COMMANDS["cat worker.log"]
+QUICK = "how are you"
+OTHERS = {"penumbra_ledger_ttl": "3d", "penumbra_originals_ttl": "2h", "penumbra_max_output_bytes": "3072"}
+
+
+def script(upstream: Any, *steps: Any) -> None:
+    """A model that does the steps, and has a word for those who only ask how it is."""
+    model = Model(*steps)
+    upstream.script(lambda got: turn("Well.") if QUICK.encode() in got.raw_body else model(got))
+
+
+@pytest.fixture
+def quick(clients: Any) -> Callable[[Any, str], None]:
+    """Somebody else's request, which is the first one to meet what has changed."""
+
+    def ask_quickly(proxy: Any, key: str = "somebody") -> None:
+        answer = API.post(clients.http(proxy), key, False, QUICK)
+        assert answer.status_code == 200, answer.content
+
+    return ask_quickly
+
+
+def by_option(proxy: Any, file: Path) -> None:
+    for name, value in OTHERS.items():
+        proxy.set(name, value)
+
+
+def by_file(proxy: Any, file: Path) -> None:
+    lines = "".join(f"  {name.removeprefix('penumbra_')}: {value}\n" for name, value in OTHERS.items())
+    file.write_text(f"penumbra:\n{lines}")
+
+
+def by_script(proxy: Any, file: Path) -> None:
+    before = proxy.log().count("Penumbra is active")
+    proxy.script.touch()
+    assert eventually(lambda: proxy.log().count("Penumbra is active") > before)
+
+
+CHANGES = [by_option, by_file, by_script]
+
+
+@pytest.fixture
+def started(own_proxy: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
+    def start(**options: str) -> tuple[Any, Path]:
+        file, main = tmp_path / "penumbra.yaml", tmp_path / "main.py"
+        file.write_text(f"penumbra:\n  max_output_bytes: {CAP}\n")
+        main.write_text(ADDON.read_text())
+        return own_proxy("regular", script=main, penumbra_config=str(file), **options), file
+
+    return start
+
+
+def changed_meanwhile(caller: Any, upstream: Any, change: Callable[[], Any]) -> None:
+    """The answer to a first prompt comes to its end although something changes, and so does the next one."""
+    gate = threading.Event()
+    script(
+        upstream,
+        turn(bash("cat worker.log")),
+        ask("Let me see.", delivery={"hold": {3: gate}}),
+        turn("NEEDLE-90 it is."),
+    )
+    with ThreadPoolExecutor(1) as threads:
+        said = threads.submit(caller.say, "What is in the log?")
+        assert eventually(lambda: len(upstream.asked()) == 2)
+        change()
+        gate.set()
+        assert said.result(30) == "Let me see.NEEDLE-90 it is."
+    script(upstream, turn(bash("ls")), turn("Done."))
+    assert caller.say("Go on.") == "Done."
+
+
+@pytest.mark.parametrize(
+    ("change", "database"),
+    [(by_option, ""), (by_option, "memory"), (by_file, ""), (by_file, "memory"), (by_script, "")],
+)
+def test_a_stream_and_its_hidden_request_end_on_what_they_began_with(
+    change: Any, database: str, started: Any, quick: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    proxy, file = started(penumbra_database=database)
+    caller = API.caller(clients, proxy, api_key, False, stream=True)
+    changed_meanwhile(caller, upstream, lambda: (change(proxy, file), quick(proxy)))
+    own = [received for received in upstream.asked() if QUICK.encode() not in received.raw_body]
+    assert hidden_results(own[-1]) == [LOG]
+    assert_prefix_kept(own)
+    assert "penumbra: an" not in proxy.log()
+    assert "Traceback" not in proxy.log()
+
+
+def test_requests_that_are_being_rewritten_are_sent(
+    started: Any, quick: Any, clients: Any, upstream: Any
+) -> None:
+    """A new engine's first requests wait for its rules, so that the next change meets them under way."""
+    proxy, _ = started()
+    script(upstream)
+    for number in range(4):
+        with ThreadPoolExecutor(4) as threads:
+            proxy.set("penumbra_ledger_ttl", f"{10 + number}d")
+            under_way = [threads.submit(quick, proxy, f"caller-{one}") for one in range(3)]
+            proxy.set("penumbra_ledger_ttl", f"{20 + number}d")
+            under_way.append(threads.submit(quick, proxy, "another"))
+            for one in under_way:
+                one.result(30)
+    assert "refused a request" not in proxy.log()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_answer_on_a_socket_goes_on(
+    change: Any, started: Any, quick: Any, upstream: Any, api_key: str
+) -> None:
+    proxy, file = started()
+    caller = Talker(proxy, key=api_key)
+    changed_meanwhile(caller, upstream, lambda: (change(proxy, file), quick(proxy)))
+    caller.close()
+    assert {received.status for received in upstream.asked()} == {200}
+    assert "penumbra: an" not in proxy.log()
+    assert "Traceback" not in proxy.log()
+
+
+def test_an_engine_that_is_not_used_any_more_closes(
+    started: Any, quick: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    """The database of the old one is closed once its last stream has ended."""
+    proxy, file = started()
+    folder = Path(f"/proc/{proxy.process.pid}/fd")
+    if not folder.exists():
+        pytest.skip("open files are counted in /proc")
+
+    def open_files() -> int:
+        return sum(link.resolve().name.startswith("penumbra.sqlite") for link in folder.iterdir())
+
+    script(upstream)
+    quick(proxy)
+    before = open_files()
+    gate = threading.Event()
+    script(upstream, turn("Slow.", hold={3: gate}))
+    with ThreadPoolExecutor(1) as threads:
+        client = clients.http(proxy)
+        slow = threads.submit(API.post, client, api_key, True, "slowly")
+        assert eventually(lambda: any(b"slowly" in received.raw_body for received in upstream.asked()))
+        for number in range(3):
+            proxy.set("penumbra_database", str(file.parent / f"penumbra.sqlite.{number}"))
+            quick(proxy)
+        during = open_files()
+        gate.set()
+        assert API.text(slow.result(30).content) == "Slow."
+    assert during > before
+    assert eventually(lambda: open_files() == before)

@@ -1,22 +1,27 @@
-"""Options at start-up and while the proxy runs, and what it says of its work."""
+"""Options at start-up, while the proxy runs and of one request, and a user's rules."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
+import yaml
 
 from support.agents.agent import PRINTS, SESSION, agent
 from support.agents.requests import result_texts
-from support.apis import BY_ID, printed
-from support.mitm import ADDON, eventually
+from support.apis import BY_ID, chat, messages, printed
+from support.mitm import ADDON, Mitmdump, eventually
+from support.upstream import Raw
 
 LOG = PRINTS["docker compose logs worker"]
 KEYS = {"authorization": "Bearer k", "content-type": "application/json"}
@@ -273,3 +278,259 @@ def test_the_event_loop_stays_free(own_proxy: Any, clients: Any, upstream: Any) 
     proxy.command("tests.forget")
     send(lines)
     assert proxy.flows()[-1]["metadata"]["penumbra"]["changed"]
+
+
+MESSAGES_KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+FORGE = "tool_output_compression"
+
+
+BODIES = {"anthropic": ("/v1/messages", messages), "openai": ("/v1/chat/completions", chat)}
+
+
+@pytest.fixture
+def post(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Any:
+    running = proxy("reverse")
+    client = clients.http(running)
+
+    def send(api: str, headers: dict[str, str] | None = None, text: str = LOG, **more: Any) -> Any:
+        path, make = BODIES[api]
+        keys = {
+            **MESSAGES_KEYS,
+            "x-api-key": api_key,
+            "authorization": f"Bearer {api_key}",
+            **(headers or {}),
+        }
+        return client.post(running.url + path, content=json.dumps(make(text, **more)).encode(), headers=keys)
+
+    return send
+
+
+def arrived(upstream: Any) -> str:
+    """The one result of the last request, as it arrived."""
+    [text] = result_texts(upstream.requests[-1].json)
+    return text
+
+
+MODES = {
+    "off": "off",
+    "word": "Disabled ",
+    "false": "false",
+    "object": {"mode": "none", "memo": True},
+}
+
+
+@pytest.mark.parametrize("value", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("api", BODIES)
+def test_forge_is_obeyed_and_taken_out(api: str, value: Any, post: Any, upstream: Any) -> None:
+    answer = post(api, _forge={FORGE: value, "debug": {"a": 1}})
+    assert answer.status_code == 200
+    assert b"_forge" not in upstream.requests[-1].raw_body
+    assert arrived(upstream) == LOG
+
+
+@pytest.mark.parametrize("api", BODIES)
+def test_forge_takes_nothing_else_out(api: str, post: Any, upstream: Any) -> None:
+    assert post(api, _forge={}, stream=False).status_code == 200
+    received = upstream.requests[-1]
+    assert list(received.json) == [*BODIES[api][1](LOG), "stream"]
+    assert len(arrived(upstream)) < len(LOG)
+
+
+@pytest.mark.parametrize("api", BODIES)
+def test_forge_inside_of_messages_is_taken_out(api: str, post: Any, upstream: Any) -> None:
+    _path, make = BODIES[api]
+    said = make(LOG)["messages"]
+    said[0]["_forge"] = {"tool_status": "ok"}
+    assert post(api, messages=said).status_code == 200
+    assert b"_forge" not in upstream.requests[-1].raw_body
+
+
+BAD_WISHES = {
+    "no object": ("on", "_forge must be an object"),
+    "a number": ({FORGE: 1}, "_forge.tool_output_compression must be a string or object"),
+    "true": ({FORGE: True}, "_forge.tool_output_compression must be a string or object"),
+    "null": ({FORGE: None}, "_forge.tool_output_compression must be a string or object"),
+    "word": ({FORGE: "max"}, "tool output compression must be disabled, safe, standard, or aggressive, got 'max'"),
+    "mode": ({FORGE: {"mode": 1}}, "_forge.tool_output_compression.mode must be a string"),
+    "method": ({FORGE: {"method": "zip"}}, "tool output compression method must be lzw, repair, or auto, got 'zip'"),
+    "session": ({FORGE: {"session_id": 5}}, "_forge.tool_output_compression.session_id must be a string"),
+    "dedup": ({FORGE: {"dedup": "yes"}}, "_forge.tool_output_compression.dedup must be a boolean"),
+    "float": ({FORGE: {"max_output_bytes": 10.0}}, "_forge.tool_output_compression.max_output_bytes must be a positive integer"),
+    "large": ({FORGE: {"max_output_bytes": 1_048_577}}, "_forge.tool_output_compression.max_output_bytes must be <= 1048576"),
+    "redaction": ({FORGE: {"redact_secrets": False}}, "redact_secrets"),
+    "misspelt": ({FORGE: {"redact_secret": True}}, "_forge.tool_output_compression.redact_secret is unknown, did you mean redact_secrets?"),
+    "a misspelt member": (
+        {"tool_output_compresion": "off"},
+        "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_WISHES)
+@pytest.mark.parametrize("api", BODIES)
+def test_a_bad_value_is_refused_in_the_words_of_the_api(
+    api: str, case: str, post: Any, upstream: Any
+) -> None:
+    value, words = BAD_WISHES[case]
+    answer = post(api, _forge=value)
+    assert answer.status_code == 400
+    error = answer.json()
+    assert words in error["error"]["message"]
+    assert error["error"]["type"] == "invalid_request_error"
+    assert error.get("type") == ("error" if api == "anthropic" else None)
+    assert upstream.requests == []
+
+
+def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
+    running = proxy("regular")
+    bad = {"_forge": {FORGE: "max"}}
+    hello = [{"role": "user", "content": "hi"}]
+    with pytest.raises(anthropic.BadRequestError, match="got 'max'"):
+        clients.anthropic(running).messages.create(model="m", max_tokens=1, messages=hello, extra_body=bad)
+    with pytest.raises(openai.BadRequestError, match="got 'max'"):
+        clients.openai(running).chat.completions.create(model="m", messages=hello, extra_body=bad)
+
+
+def test_the_operator_may_allow_it(clients: Any, proxy: Any, upstream: Any) -> None:
+    running = proxy("reverse", penumbra_allow_redaction_off="true")
+    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    body = chat(f"token: {token}\n", _forge={FORGE: {"mode": "off", "redact_secrets": False}})
+    keys = {**MESSAGES_KEYS, "authorization": "Bearer k"}
+    answer = clients.http(running).post(
+        f"{running.url}/v1/chat/completions", content=json.dumps(body).encode(), headers=keys
+    )
+    assert answer.status_code == 200
+    assert token in arrived(upstream)
+
+
+@pytest.mark.parametrize("api", BODIES)
+def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
+    assert post(api, {"X-Compression-Threshold": "off"}).status_code == 200
+    received = upstream.requests[-1]
+    assert received.header("x-compression-threshold") is None
+    assert arrived(upstream) == LOG
+    assert post(api, {"x-compression-threshold": "64k"}, text=LOG + "1").status_code == 200
+    assert arrived(upstream) == LOG + "1"
+    assert post(api, {"x-compression-threshold": "100"}, text=LOG + "2").status_code == 200
+    assert len(arrived(upstream)) < len(LOG)
+    refused = post(api, {"x-compression-threshold": "lots"})
+    assert refused.status_code == 400
+    assert "X-Compression-Threshold" in refused.json()["error"]["message"]
+
+
+def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
+    clients: Any, proxy: Any, upstream: Any
+) -> None:
+    """A result of which something is left out is counted in the form in which it is sent."""
+    text = "\n".join(f"line {number} of {number * 7919}" for number in range(9000))
+    tool = {"name": "Bash", "input_schema": {"type": "object"}}
+    body = messages(text, tools=[tool])
+    running = proxy("reverse")
+    for path in ("/v1/messages/count_tokens", "/v1/messages"):
+        sent = {key: value for key, value in body.items() if key != "max_tokens" or path == "/v1/messages"}
+        clients.http(running).post(f"{running.url}{path}", json=sent, headers=MESSAGES_KEYS)
+    counted, asked = upstream.requests[-2:]
+    assert counted.json["messages"] == asked.json["messages"]
+    assert "<<<SHADOW:shadow_" in next(iter(result_texts(counted.json)))
+    assert [tool["name"] for tool in asked.json["tools"]][-1] == "expand_context"
+    assert "expand_context" not in json.dumps(counted.json.get("tools"))
+
+
+RULES = Path(__file__).parents[2] / "support" / "strangers_rules"
+[EXAMPLE] = yaml.safe_load((RULES / "commands" / "bazel.yaml").read_text())["examples"]
+SECRET = "acme_" + "q8zk2mvt41lx9rwpz0bt"
+OURS = "[10 test targets passed]"
+
+
+def ask(client: Any, path: str, *texts: str) -> Any:
+    """A conversation whose tool has printed these texts."""
+    calls = [
+        {
+            "id": f"c{number}",
+            "type": "function",
+            "function": {
+                "name": "acme_run",
+                "arguments": json.dumps({"command": f"bazel test //{number}/..."}),
+            },
+        }
+        for number, _ in enumerate(texts)
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": f"c{number}", "content": text} for number, text in enumerate(texts)
+    ]
+    messages = [
+        {"role": "user", "content": "test it"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        *results,
+    ]
+    tool = {"type": "function", "function": {"name": "acme_run", "parameters": {"type": "object"}}}
+    body = {"model": "m", "messages": messages, "tools": [tool]}
+    return client.post(f"https://llm.example.org{path}", json=body, headers={"authorization": "Bearer k"})
+
+
+def results(upstream: Any) -> list[str]:
+    return [
+        message["content"]
+        for message in json.loads(upstream.requests[-1].raw_body)["messages"]
+        if message["role"] == "tool"
+    ]
+
+
+def test_rules_of_a_stranger(clients: Any, own_proxy: Any, upstream: Any) -> None:
+    proxy = own_proxy("regular", penumbra_rules=str(RULES), penumbra_min_bytes="200")
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
+    answer = ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"], f"the key {SECRET} is new\n" * 9)
+    assert answer.status_code == 200
+    shortened, searched = results(upstream)
+    assert OURS in shortened
+    assert "net_test                                      FAILED" in shortened
+    assert "lexer_test" not in shortened
+    assert SECRET not in searched
+    assert "[REDACTED:acme-key:" in searched
+    assert "penumbra_rules" not in proxy.log()
+
+
+def test_the_folder_of_the_user_is_found(clients: Any, own_proxy: Any, upstream: Any, tmp_path: Path) -> None:
+    shutil.copytree(RULES, tmp_path / "penumbra" / "rules")
+    proxy = own_proxy("regular", environment={"XDG_CONFIG_HOME": str(tmp_path)}, penumbra_min_bytes="200")
+    assert ask(clients.http(proxy), "/v1/chat/completions", EXAMPLE["text"]).status_code == 200
+    assert OURS in results(upstream)[0]
+
+
+def test_a_bad_rule_is_left_out_loudly_and_the_others_hold(
+    clients: Any, own_proxy: Any, upstream: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "rules"
+    shutil.copytree(RULES, folder)
+    bad = {"name": "bad", "what": "x", "match": ["bad"], "steps": [{"fold": "x", "say": "y", "mim": 4}]}
+    (folder / "commands" / "bad.yaml").write_text(yaml.safe_dump({"families": [bad]}))
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
+    proxy = own_proxy("regular", penumbra_rules=str(folder), penumbra_min_bytes="200")
+    assert ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"]).status_code == 200
+    assert OURS in results(upstream)[0]
+    told = f"penumbra_rules: left out: {folder}/commands/bad.yaml: bad: steps[0].mim: unknown key, did you mean min?"
+    assert proxy.log().count(told) == 1
+
+
+def test_a_folder_that_is_not_there_ends_the_start(own_proxy: Any, tmp_path: Path) -> None:
+    proxy: Mitmdump = own_proxy("regular", started=False, penumbra_rules=str(tmp_path / "none"))
+    proxy.launch()
+    line = f"penumbra_rules: got '{tmp_path / 'none'}', allowed: a folder of rules, or off"
+    assert eventually(lambda: line in proxy.log()), proxy.log()
+    assert "Traceback" not in proxy.log()
+
+
+def test_another_folder_holds_from_the_next_request_on(clients: Any, own_proxy: Any, upstream: Any) -> None:
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
+    proxy = own_proxy(
+        "regular", penumbra_rules="off", penumbra_hosts="llm.example.org", penumbra_min_bytes="200"
+    )
+    told: list[bool] = []
+    for folder in ("off", str(RULES), "off"):
+        proxy.set("penumbra_rules", folder)
+        assert (
+            ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"] + f"for {len(told)}\n").status_code
+            == 200
+        )
+        told.append(OURS in results(upstream)[0])
+    assert told == [False, True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from penumbra.retry.refusals import table
 from support.refused import (
     JSON,
+    SSE,
     TOO_LONG,
+    TOOLS,
     Client,
     asks_for_an_original,
     chat,
@@ -242,3 +245,235 @@ def test_a_recovery_is_told_in_events_and_figures_with_its_level(
     assert [event["event"] for event in told] == ["request", "recovery"]
     assert (told[1]["level"], told[1]["flow"]) == (1, told[0]["flow"])
     assert told[1]["rule"] in {rule["id"] for rule in table()["refusals"]}
+
+
+EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 30000 tokens > 20000 maximum"}}\n\n'
+
+
+START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("count", "events", "model"),
+    [(12, START + EVENT, "m"), (24, EVENT, "m"), (200, START + EVENT, "claude-x")],
+)
+def test_a_stream_that_begins_with_a_refusal_is_another_stream(
+    count: int, events: bytes, model: str, client: Client, upstream: Any
+) -> None:
+    """Where the request is within reach of a limit: of an unknown model, a small one is assumed."""
+    upstream.answers(Raw(200, SSE, events), turn("Taken."))
+    answer = client.post(claude(count, stream=True, model=model), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    assert b"error" not in answer.content
+    assert answer.content.count(b"event: message_start") == 1
+    before, after = sizes(upstream)
+    assert after < before
+
+
+@pytest.mark.parametrize("events", [START + EVENT, EVENT])
+def test_streams_for_small_requests_wait_for_nothing(events: bytes, client: Client, upstream: Any) -> None:
+    """Far from what the model's clients believe that it takes: every byte goes out when it comes."""
+    upstream.answers(Raw(200, SSE, events))
+    answer = client.post(claude(12, stream=True), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, events)
+    assert len(upstream.asked()) == 1
+
+
+def test_a_learned_limit_is_in_reach_again(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), Raw(200, SSE, START + EVENT), turn("Next."))
+    assert client.post(claude(60), "api.anthropic.com").status_code == 200
+    answer = client.post(claude(61, stream=True), "api.anthropic.com")
+    assert b"Next." in answer.content
+    assert len(upstream.asked()) == 4
+
+
+def test_a_stream_that_can_not_be_saved_is_the_first_one_to_the_byte(client: Client, upstream: Any) -> None:
+    upstream.script(lambda received: Raw(200, SSE, EVENT + b": %d\n\n" % received.number))
+    answer = client.post(claude(24, stream=True, model="m"), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, EVENT + b": 0\n\n")
+    assert len(upstream.asked()) == 3
+
+
+def test_an_announcement_does_not_wait_for_ever(
+    clients: Any, proxy: Any, upstream: Any, api_key: str
+) -> None:
+    """The content comes only once the client has got what stands in front of it."""
+    more = threading.Event()
+    upstream.answers(turn("Here it is.", hold={2: more}))
+    client = clients.anthropic(proxy())
+    with client.messages.create(**claude(9), stream=True) as stream:
+        kinds = []
+        for event in stream:
+            kinds.append(event.type)
+            more.set()
+    assert kinds[0] == "message_start"
+    assert kinds[-1] == "message_stop"
+
+
+def test_an_error_of_another_kind_in_a_stream_goes_on(client: Client, upstream: Any) -> None:
+    event = (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    )
+    upstream.answers(Raw(200, SSE, event))
+    answer = client.post(claude(24, stream=True), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, event)
+    assert len(upstream.asked()) == 1
+
+
+LLAMA = b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192,"id":%d}}'
+
+
+def documents_with_status_200(client: Client, upstream: Any) -> None:
+    """Some refuse so, and may do it for the second request too."""
+    upstream.reset()
+    upstream.answers(Raw(200, JSON, LLAMA % 1), turn("Taken."))
+    first, second = chat(9, 70), chat(9, 80)
+    first["messages"][0]["content"] = "look at the first part"
+    second["messages"][0]["content"] = "look at the second part"
+    assert client.post(first).json()["choices"][0]["message"]["content"] == "Taken."
+    upstream.reset()
+    upstream.script(lambda received: Raw(200, JSON, LLAMA % received.number))
+    answer = client.post(second)
+    assert (answer.status_code, answer.content) == (200, LLAMA % 0)
+    assert len(upstream.asked()) > 1
+
+
+PLAIN = """\
+from penumbra.flow import splice
+splice.incompatible = lambda: "this is a test"
+from penumbra.addon import Penumbra
+addons = [Penumbra()]
+"""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_where_responses_can_not_be_spliced_the_answer_comes_in_one_piece(
+    stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(PLAIN)
+    client = Client(clients, own_proxy(script=script), api_key)
+    upstream.answers(
+        Raw(400, JSON, TOO_LONG), turn("Taken."), Raw(400, JSON, TOO_LONG), Raw(503, JSON, b"{}")
+    )
+    answer = client.post(claude(9, stream=stream), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    assert len(upstream.asked()) == 2
+    answer = client.post(chat(9, stream=stream))
+    assert (answer.status_code, answer.content) == (400, TOO_LONG)
+    assert len(upstream.asked()) == 4
+    if not stream:
+        documents_with_status_200(client, upstream)
+    upstream.reset()
+    # The model asks for an original in the answer to the second request.
+    steps = [
+        lambda received: Raw(400, JSON, TOO_LONG),
+        asks_for_an_original,
+        lambda received: turn("Read it."),
+    ]
+    upstream.script(lambda received: steps.pop(0)(received))
+    body = claude(9, 70, stream=stream)
+    body["messages"][0]["content"] = "look at it once more"
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Read it." in answer.content
+    assert b"expand_context" not in answer.content
+    assert len(upstream.asked()) == 3
+
+
+def test_a_document_with_status_200_may_be_a_refusal(client: Client, upstream: Any) -> None:
+    documents_with_status_200(client, upstream)
+
+
+COMPACT = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the conversation so far."
+
+
+def test_a_compaction_request_that_does_not_fit_is_bounded(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("<summary>all of it</summary>"))
+    body = claude(30)
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    first, second = (received.json["messages"] for received in upstream.asked())
+    assert len(second) < len(first)
+    assert second[0]["content"].startswith("[Compact input budget applied]")
+    assert second[-1] == first[-1] == body["messages"][-1]
+
+
+def test_a_compaction_request_that_fits_is_what_it_would_be_anyway(client: Client, upstream: Any) -> None:
+    body = claude(30)
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    client.post(body | {"messages": body["messages"][:-1]}, "api.anthropic.com")
+    body["messages"].append({"role": "user", "content": COMPACT})
+    client.post(body, "api.anthropic.com")
+    before, after = (received.json["messages"] for received in upstream.asked())
+    assert after[: len(before)] == before
+
+
+def test_codex_own_endpoint_for_compaction_is_bounded_too(
+    clients: Any, proxy: Any, upstream: Any, api_key: str
+) -> None:
+    path = "/v1/responses/compact"
+    items: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}
+    ]
+    for n in range(20):
+        items += [
+            {"type": "function_call", "call_id": f"c{n}", "name": "read_notes", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{n}", "output": prose(n + 3)},
+        ]
+    refusal = b'{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","type":"invalid_request_error"}}'
+    upstream.pages[path] = Raw(400, JSON, refusal)
+    body = json.dumps({"model": "gpt-5", "input": items}).encode()
+    headers = {"authorization": f"Bearer {api_key}", "content-type": "application/json"}
+    answer = clients.http(proxy()).post(f"https://api.openai.com{path}", content=body, headers=headers)
+    assert (answer.status_code, answer.content) == (400, refusal)
+    sent = [json.loads(received.raw_body)["input"] for received in upstream.requests if received.path == path]
+    assert len(sent) == 3
+    assert [len(json.dumps(one)) for one in sent] == sorted(
+        (len(json.dumps(one)) for one in sent), reverse=True
+    )
+    assert sent[1][0]["content"][0]["text"].startswith("[Compact input budget applied]")
+    assert sent[1][-1] == sent[0][-1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_compaction_request_is_bounded_before_it_is_refused(
+    stream: bool, client: Client, upstream: Any
+) -> None:
+    """Nothing of it is cached: it brings a prompt of its own."""
+    upstream.answers(turn("<summary>all of it</summary>"))
+    body = claude(90, stream=stream)
+    body |= {
+        "model": "something-new",
+        "tools": TOOLS[:1],
+        "system": "You are a helpful AI assistant tasked with summarizing conversations.",
+    }
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"all of it" in answer.content
+    (sent,) = (received.json["messages"] for received in upstream.asked())
+    assert sum(len(json.dumps(message)) for message in sent) <= 120 * 1024
+    assert sent[0]["content"].startswith("[Compact input budget applied]")
+    assert sent[-1] == body["messages"][-1]
+
+
+def test_a_learned_limit_bounds_the_next_summary_at_once(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), turn("<summary>all of it</summary>"))
+    body = claude(30)
+    assert client.post(body, "api.anthropic.com").status_code == 200
+    talk = {"role": "user", "content": "\n".join(f"And {n * 7919 % 10007} of {n}?" for n in range(6000))}
+    body["messages"] += [{"role": "assistant", "content": "So."}, talk]
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    assert client.post(body, "api.anthropic.com").status_code == 200
+    _, _, sent = (received.json["messages"] for received in upstream.asked())
+    assert sent[-3]["content"].endswith(talk["content"][-50:])
+    assert "chars due to provider limits]" in sent[-3]["content"]
+    assert len(sent[-3]["content"]) <= 2_900
+    assert sent[-1] == body["messages"][-1]

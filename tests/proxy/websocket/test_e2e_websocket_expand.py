@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from support.agents.agent import bash
+from support.agents.agent import PRINTS, bash
 from support.agents.callers import ResponsesAgent
-from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
+from support.agents.model import CAP, COMMANDS, Model, ask, expand, log, refs, seen
 from support.agents.requests import PHANTOM, hidden_results
 from support.agents.websocket_caller import Failed
 from support.mitm import eventually
-from support.upstream import Fault, Received, Thinking, turn
+from support.upstream import Fault, Received, Text, Thinking, turn
+from support.upstream.server import Upstream
 
 LOG = COMMANDS["cat worker.log"]
 
@@ -305,3 +306,297 @@ def test_lanes_don_t_mix(talk: Any, upstream: Any, statuses: Any) -> None:
     assert statuses() == {200}
     assert PHANTOM not in seen(first.frames)
     second.socket = None
+
+
+WORDS = f"what is {PHANTOM}?"
+
+
+def answered(*faults: Any) -> Model:
+    return Model(
+        turn(Thinking("A log."), bash("cat worker.log")),
+        ask(Thinking("Too short."), "Let me see."),
+        *faults,
+        turn(Thinking("So."), "NEEDLE-90 it is."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("faults", "stored", "lane"),
+    [
+        ((Fault(503, WORDS),), False, ""),
+        ((Fault(429, WORDS), Fault(500, WORDS)), False, "a"),
+        ((turn("Half", error_after=1),), False, ""),
+        ((turn("Half", error_after=2), Fault(529)), True, ""),
+    ],
+    ids=["once", "twice", "event", "stored"],
+)
+def test_what_passes_is_tried_again(faults: Any, stored: bool, lane: str, talk: Any, upstream: Any) -> None:
+    """The provider forgets what a failed request went on from, so everything is said again."""
+    upstream.script(answered(*faults))
+    caller = talk(lane=lane, extra={"store": stored})
+    caller.prewarm()
+    assert caller.say("What is in the log?") == "Let me see.NEEDLE-90 it is."
+    assert PHANTOM not in seen(caller.frames)
+    shortened, refused, *_, taken = upstream.asked()[-2 - len(faults) :]
+    assert len(refs(shortened)) == 1
+    assert taken.json.get("tools") == shortened.json.get("tools")
+    if stored:
+        assert taken.body == refused.body
+    else:
+        assert "previous_response_id" not in taken.json
+        assert taken.json["input"][-1]["output"] == LOG
+        assert [item.get("type", "message") for item in taken.json["input"]] == [
+            *("message", "reasoning", "function_call", "function_call_output"),
+            *("reasoning", "message", "function_call", "function_call_output"),
+        ]
+    upstream.script(Model(turn(Thinking("Hm."), bash("cat db.log")), ask(), Fault(503), turn("Done.")))
+    assert caller.say("Go on.") == "Done."
+    upstream.script(Model(turn("Done again.")))
+    assert caller.say("Go on.") == "Done again."
+    assert upstream.asked()[-1].status == 200
+
+
+def left(caller: Any, number: int, *, ids: bool) -> list[Any]:
+    """The items of an answer that broke off, as Codex keeps them."""
+    items = [e["item"] for e in caller.frames[number:] if e["type"] == "response.output_item.done"]
+    return [
+        {k: v for k, v in item.items() if ids or k != "id" or item["type"] == "reasoning"} for item in items
+    ]
+
+
+FAULTS = {
+    "refused": Fault(500, WORDS),
+    "for-good": Fault(400, WORDS),
+    **{
+        f"{how}-{at}": turn(Thinking("So it is."), Text("Half"), bash("ls"), **{f"{how}_after": at})
+        for how in ("cut", "error")
+        for at in (1, 4, 8, 13)
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"), [((), False), (("Let me see.",), True)], ids=["silent", "speaking"]
+)
+def test_the_client_goes_on_from_what_it_has(words: Any, ids: bool, talk: Any, upstream: Any) -> None:
+    for name, fault in FAULTS.items():
+        caller = talk()
+        upstream.script(
+            Model(
+                turn(Thinking("A log."), bash("cat worker.log")),
+                ask(Thinking("Too short."), *words),
+                *[fault] * 3,
+            )
+        )
+        caller.messages.append({"type": "message", "role": "user", "content": f"What is in the log, {name}?"})
+        caller.messages.append(caller.result(caller.ask()[-1]))
+        number = len(caller.frames)
+        with pytest.raises((Failed, ConnectionClosed)) as failed:
+            caller.ask()
+        assert PHANTOM not in seen(caller.frames)
+        if isinstance(failed.value, Failed):
+            error = failed.value.args[0]["response"]["error"]
+            assert error["code"] == "server_error"
+            assert "what is" not in error["message"]
+        caller.messages += left(caller, number, ids=ids)
+        calls = [one for one in caller.messages[-1:] if one["type"] == "function_call"]
+        caller.messages += [caller.result(call) for call in calls]
+        caller.reconnect()
+        # The same once more, as Codex does by itself, and then further requests on a third connection.
+        upstream.script(Model(turn(Thinking("Again."), bash("ls")), turn(Thinking("Yes."), "Done.")))
+        caller.messages += [caller.result(call) for call in caller.ask() if call["type"] == "function_call"]
+        caller.ask()
+        caller.reconnect()
+        upstream.script(Model(turn("Good.")))
+        assert caller.say("Go on.") == "Good.", name
+        assert upstream.asked()[-1].status == 200
+        caller.close()
+
+
+@pytest.mark.parametrize("code", [None, 0, 1000, 1011, 4001], ids=["breaks", "none", "1000", "1011", "4001"])
+@pytest.mark.parametrize("hides", [True, False], ids=["hidden", "seen"])
+def test_a_socket_ends_for_the_client_as_it_ended(
+    hides: bool, code: int | None, talk: Any, upstream: Any
+) -> None:
+    """Without a frame that closes it, or with that frame's code; and nothing of ours in front of it."""
+    for number in (0, 1, 4):
+        fault = turn(Text("Half of it"), cut_after=number, close_code=code)
+        asks = [turn(bash("cat worker.log")), ask("Let me see.")] if hides else [turn(bash("ls"))]
+        upstream.script(Model(*asks, fault))
+        caller = talk()
+        caller.messages.append({"type": "message", "role": "user", "content": f"What is in it, {number}?"})
+        caller.messages.append(caller.result(caller.ask()[-1]))
+        with pytest.raises(ConnectionClosed) as closed:
+            caller.ask()
+        got = closed.value.rcvd
+        assert (got.code if got is not None else None) == (1005 if code == 0 else code)
+        assert caller.frames[-1]["type"] not in ("error", "response.failed")
+        assert PHANTOM not in seen(caller.frames)
+        caller.close()
+
+
+def test_a_client_that_gave_up_and_asks_something_else(talk: Any, upstream: Any) -> None:
+    caller = talk()
+    upstream.script(Model(turn(bash("cat worker.log")), ask(Thinking("Too short.")), *[Fault(503)] * 3))
+    caller.messages.append({"type": "message", "role": "user", "content": "What is in the log?"})
+    caller.messages.append(caller.result(caller.ask()[-1]))
+    number = len(caller.frames)
+    with pytest.raises(Failed):
+        caller.ask()
+    caller.messages += left(caller, number, ids=False)
+    caller.reconnect()
+    upstream.script(Model(turn("Never mind.")))
+    assert caller.say("Never mind the log.") == "Never mind."
+    # What the model asked for is still before it.
+    kinds = [item.get("type", "message") for item in upstream.asked()[-1].json["input"]]
+    assert kinds[3:] == ["reasoning", "function_call", "function_call_output", "message"]
+    upstream.script(Model(turn("Good.")))
+    assert caller.say("And now?") == "Good."
+
+
+BIG_LOG = log("big", 380)
+
+
+@pytest.fixture(autouse=True)
+def big_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log, and notes that are read: they keep their text, which is more than the context holds."""
+    monkeypatch.setitem(PRINTS, "cat big.log", BIG_LOG)
+    monkeypatch.setitem(PRINTS, "cat src/notes.py", BIG_LOG)
+
+
+@pytest.fixture
+def roomy(proxy: Any) -> Any:
+    """A proxy that leaves what is read as it is."""
+    return proxy("reverse")
+
+
+def held(upstream: Upstream) -> int:
+    """Tokens of what was said so far, as the stand-in counts them."""
+    return sum(len(json.dumps(one.json, ensure_ascii=False)) for one in upstream.asked()) // 4
+
+
+def bounded(upstream: Upstream, room: int, *blocks: Any) -> Any:
+    """A turn after which so many more tokens fit behind the request that it answers."""
+
+    def step(received: Received) -> Any:
+        upstream.window = held(upstream) + room
+        return turn(*blocks)
+
+    return step
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at-once", "begun"])
+@pytest.mark.parametrize("stored", [False, True], ids=["kept", "stored"])
+@pytest.mark.parametrize(("warm", "tools_once"), [(False, False), (True, True)])
+def test_a_frame_is_sent_again_smaller(
+    late: bool, stored: bool, warm: bool, tools_once: bool, talk: Any, roomy: Any, upstream: Any
+) -> None:
+    caller = talk(roomy, tools_once=tools_once, extra={"store": stored})
+    if warm:
+        caller.prewarm()
+    before = len(upstream.asked())
+    upstream.refuses_late = late
+    upstream.script(Model(bounded(upstream, 1_500, bash("cat src/notes.py")), turn("Done.")))
+    assert caller.say("What is in the log?") == "Done."
+    asked = upstream.asked()[before:]
+    assert [request.status for request in asked][:2] == [200, 400]
+    assert asked[-1].status == 200
+    refused, *_, taken = asked[1:]
+    # What it was to go on from is lost with the refusal, so that all of it is said again.
+    assert refused.json["previous_response_id"]
+    assert "previous_response_id" not in taken.json
+    assert (len(refs(refused)), len(refs(taken))) == (0, 1)
+    assert len(outputs(taken)[0]) < len(outputs(refused)[0])
+    types = [frame["type"] for frame in caller.frames]
+    assert not {"error", "response.failed"} & set(types)
+    assert types.count("response.created") == types.count("response.completed")
+    upstream.window = 0
+    upstream.script(Model(turn(bash("ls")), turn("So.")))
+    assert caller.say("Go on.") == "So."
+    assert [request.status for request in upstream.asked()[-2:]] == [200, 200]
+    assert upstream.asked()[-1].json["previous_response_id"]
+    # The form that was taken is the one that stays.
+    caller.reconnect()
+    upstream.script(Model(turn("Again.")))
+    assert caller.say("And now?") == "Again."
+    assert outputs(upstream.asked()[-1])[0] == outputs(taken)[0]
+
+
+def test_the_model_may_ask_for_the_rest_in_the_answer_that_was_had(
+    talk: Any, roomy: Any, upstream: Any
+) -> None:
+    upstream.refuses_late = True
+
+    def asks(received: Received) -> Any:
+        upstream.window = 0
+        return turn("See.", expand(refs(received)[0], lines="91"))
+
+    upstream.script(Model(bounded(upstream, 1_500, bash("cat src/notes.py")), asks, turn("NEEDLE-90.")))
+    caller = talk(roomy)
+    assert caller.say("What is in the log?") == "See.NEEDLE-90."
+    assert PHANTOM not in seen(caller.frames)
+    assert "NEEDLE-90" in outputs(upstream.asked()[-1])[-1]
+    upstream.script(Model(turn("So.")))
+    assert caller.say("Go on.") == "So."
+    assert upstream.asked()[-1].status == 200
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at-once", "begun"])
+def test_where_nothing_helps_the_client_gets_the_first_refusal(
+    late: bool, talk: Any, proxy: Any, upstream: Any
+) -> None:
+    refusals = []
+    for running in (
+        proxy("reverse", penumbra_recover="off"),
+        proxy("reverse", penumbra_mode="standard"),
+    ):
+        upstream.reset()
+        upstream.refuses_late = late
+        upstream.script(Model(bounded(upstream, 10, bash("cat src/notes.py"))))
+        caller = talk(running)
+        with pytest.raises(Failed):
+            caller.say("What is in the log?")
+        refusals.append([frame for frame in caller.frames if frame.get("status") != "in_progress"][-1])
+        assert len(upstream.asked()) == (2 if len(refusals) == 1 else 4)
+    assert refusals[0] == refusals[1]
+    # The socket works on.
+    upstream.window = 0
+    caller.messages.clear()
+    caller.last_id, caller.known = "", 0
+    upstream.script(Model(turn("Never mind.")))
+    assert caller.say("Again.") == "Never mind."
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at-once", "begun"])
+@pytest.mark.parametrize("stored", [False, True], ids=["kept", "stored"])
+def test_a_hidden_frame_is_sent_again_with_less(late: bool, stored: bool, talk: Any, upstream: Any) -> None:
+    def asks(received: Received) -> Any:
+        upstream.window = 3_000
+        upstream.refuses_late = late
+        return turn("See.", expand(refs(received)[0]))
+
+    upstream.script(Model(turn(bash("cat big.log")), asks, turn("Done.")))
+    caller = talk(extra={"store": stored})
+    assert caller.say("What is in the log?") == "See.Done."
+    assert PHANTOM not in seen(caller.frames)
+    assert [request.status for request in upstream.asked()][:3] == [200, 200, 400]
+    assert upstream.asked()[-1].status == 200
+    text = outputs(upstream.asked()[-1])[-1]
+    assert text.startswith("[Lines 1-")
+    assert "ask for `lines` or `pattern`" in text
+    upstream.window = 0
+    upstream.script(Model(turn("So.")))
+    assert caller.say("Go on.") == "So."
+    caller.reconnect()
+    upstream.script(Model(turn("Again.")))
+    assert caller.say("And now?") == "Again."
+    assert text in outputs(upstream.asked()[-1])
+    assert upstream.asked()[-1].status == 200
+
+
+def test_another_error_goes_on_as_it_is(talk: Any, upstream: Any) -> None:
+    upstream.script(Model(turn(bash("cat big.log")), turn("NEED", error_after=5)))
+    caller = talk()
+    with pytest.raises(Failed):
+        caller.say("What is in the log?")
+    assert len(upstream.asked()) == 2

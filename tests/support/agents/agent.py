@@ -1,17 +1,16 @@
-"""A small agent on the official SDKs, the tools that it runs, and what they print.
+"""Small agents on the official SDKs, the tools that they run, and the texts that the tools print.
 
-The model's part is scripted at the stand-in; the agent runs the tools that the model calls, sends
-their results back and goes on until the model has nothing more to call.
+A test scripts the model's part at the test provider.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from support.apis import BY_ID
+from support.apis import BY_ID, TOOLS, Api, Tools
 from support.upstream import Response, Text, Thinking, ToolCall, turn
 
 GREEN, RED, RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
@@ -117,43 +116,85 @@ THINKING_SESSION: tuple[Response, ...] = (
 
 
 @dataclass
-class AnthropicAgent:
-    """Talks with the `anthropic` SDK."""
+class Agent:
+    """An `Agent` prompts the model, runs the tools that it calls, and goes on until it calls none."""
 
     client: Any
     stream: bool = False
     thinking: bool = False
     cache: bool = False
-    """Mark the newest message for the prompt cache, as coding agents do."""
+    """The newest message is marked for the prompt cache, as coding agents do."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    messages: list[dict[str, Any]] = field(default_factory=list)
+    """Further members or arguments of each request."""
+    messages: list[Any] = field(default_factory=list)
+    """The conversation so far, as the API spells it."""
     last_id: str = ""
-    """Of the last answer."""
+    """The id of the last response."""
 
-    TOOLS = BY_ID["anthropic-messages"].rest["tools"]
+    API: ClassVar[Api]
+    TOOLS: ClassVar[Tools] = TOOLS
+    run_tool: ClassVar[Callable[[str, Mapping[str, Any]], str]] = staticmethod(run_tool)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The members of a request that declare the tools."""
+        return self.API.declares(self.TOOLS)
 
     def prompt(self, words: str) -> dict[str, Any]:
-        return {"role": "user", "content": words}
+        return self.API.write(("user", words))
+
+    def begin(self, words: str) -> None:
+        """Add a prompt to the conversation."""
+        self.messages.append(self.prompt(words))
 
     def say(self, words: str) -> str:
-        """One prompt and all that follows from it; the model's last words."""
-        self.messages.append(self.prompt(words))
+        """Send a prompt and the results of all calls that follow; return the model's last words."""
+        self.begin(words)
         while True:
-            content = self.ask()
-            self.messages.append({"role": "assistant", "content": content})
-            calls = [block for block in content if block["type"] == "tool_use"]
+            answer = self.ask()
+            self.keep(answer)
+            calls = self.calls(answer)
             if not calls:
-                return "".join(block.get("text", "") for block in content)
-            self.messages.append({"role": "user", "content": [self.result(call) for call in calls]})
+                return self.words(answer)
+            self.messages += self.results(calls)
+
+    def ask(self) -> Any:
+        """Return the model's answer to the messages as they are."""
+        raise NotImplementedError
+
+    def keep(self, answer: Any) -> None:
+        """Add an answer to the conversation."""
+        self.messages.append(answer)
+
+    def calls(self, answer: Any) -> list[Any]:
+        """Return the calls in an answer."""
+        raise NotImplementedError
+
+    def words(self, answer: Any) -> str:
+        """Return the text of an answer."""
+        raise NotImplementedError
+
+    def result(self, call: Any) -> dict[str, Any]:
+        """Run a call's tool; return the result as the API spells it."""
+        raise NotImplementedError
+
+    def results(self, calls: list[Any]) -> list[dict[str, Any]]:
+        """Return the messages that answer some calls."""
+        return [self.result(call) for call in calls]
+
+
+class AnthropicAgent(Agent):
+    """Talks with the `anthropic` SDK."""
+
+    API = BY_ID["anthropic-messages"]
 
     def ask(self) -> list[dict[str, Any]]:
-        """The answer to the messages as they are."""
         request = {
             "model": "claude-opus-5-5",
             "max_tokens": 4096,
             "system": "You are a careful engineer.",
-            "tools": list(self.TOOLS),
-            "messages": self._sent(),
+            **self.declared,
+            "messages": self.sent(),
             **({"thinking": {"type": "enabled", "budget_tokens": 2048}} if self.thinking else {}),
             **self.extra,
         }
@@ -165,60 +206,55 @@ class AnthropicAgent:
         self.last_id = message.id
         return [block.model_dump(exclude_none=True) for block in message.content]
 
-    def _sent(self) -> list[dict[str, Any]]:
+    def sent(self) -> list[dict[str, Any]]:
+        """Return the messages of the next request."""
         if not self.cache:
             return self.messages
         *rest, last = self.messages
         content = last["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
-        return [
-            *rest,
-            {**last, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]},
-        ]
+        blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
+        return [*rest, {**last, "content": blocks}]
 
-    def result(self, call: dict[str, Any]) -> dict[str, Any]:
-        text = run_tool(call["name"], call["input"])
+    def keep(self, answer: Any) -> None:
+        self.messages.append({"role": "assistant", "content": answer})
+
+    def calls(self, answer: Any) -> list[Any]:
+        return [block for block in answer if block["type"] == "tool_use"]
+
+    def words(self, answer: Any) -> str:
+        return "".join(block.get("text", "") for block in answer)
+
+    def result(self, call: Any) -> dict[str, Any]:
+        text = self.run_tool(call["name"], call["input"])
         content = [{"type": "text", "text": text}] if call["name"] == "Read" else text
         return {"type": "tool_result", "tool_use_id": call["id"], "content": content}
 
+    def results(self, calls: list[Any]) -> list[dict[str, Any]]:
+        return [{"role": "user", "content": super().results(calls)}]
 
-@dataclass
-class OpenAIAgent:
+
+class OpenAIAgent(Agent):
     """Talks with the `openai` SDK, Chat Completions."""
 
-    client: Any
-    stream: bool = False
-    thinking: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    messages: list[dict[str, Any]] = field(default_factory=list)
-
-    TOOLS = BY_ID["openai-chat"].rest["tools"]
-
-    def prompt(self, words: str) -> dict[str, Any]:
-        return {"role": "user", "content": words}
-
-    def say(self, words: str) -> str:
-        """One prompt and all that follows from it; the model's last words."""
-        self.messages.append(self.prompt(words))
-        while True:
-            message = self.ask()
-            self.messages.append(message)
-            if not message.get("tool_calls"):
-                return str(message["content"])
-            self.messages.extend(self.result(call) for call in message["tool_calls"])
+    API = BY_ID["openai-chat"]
 
     def ask(self) -> dict[str, Any]:
-        """The answer to the messages as they are."""
-        request = {"model": "gpt-5", "messages": self.messages, "tools": list(self.TOOLS), **self.extra}
+        request = {"model": "gpt-5", "messages": self.messages, **self.declared, **self.extra}
         if self.stream:
             return _joined(self.client.chat.completions.create(stream=True, **request))
         message = self.client.chat.completions.create(**request).choices[0].message
         return dict(message.model_dump(exclude_none=True))
 
-    def result(self, call: dict[str, Any]) -> dict[str, Any]:
-        function = call["function"]
-        text = run_tool(function["name"], json.loads(function["arguments"]))
-        return {"role": "tool", "tool_call_id": call["id"], "content": text}
+    def calls(self, answer: Any) -> list[Any]:
+        return answer.get("tool_calls") or []
+
+    def words(self, answer: Any) -> str:
+        return str(answer["content"])
+
+    def result(self, call: Any) -> dict[str, Any]:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        return self.API.write(("result", call["id"], self.run_tool(name, json.loads(arguments))))
 
 
 def _joined(chunks: Iterable[Any]) -> dict[str, Any]:
@@ -240,7 +276,7 @@ def _joined(chunks: Iterable[Any]) -> dict[str, Any]:
 
 
 def agent(api: str, clients: Any, proxy: Any, *, http2: bool = False, **more: Any) -> Any:
-    """An agent for an API's name, talking through a proxy."""
+    """Return an agent of `anthropic` or `openai` that talks through a proxy."""
     if api == "anthropic":
         return AnthropicAgent(clients.anthropic(proxy, http2=http2), **more)
     return OpenAIAgent(clients.openai(proxy, http2=http2), **more)

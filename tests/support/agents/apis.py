@@ -13,8 +13,16 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from support.agents.agent import AnthropicAgent, OpenAIAgent
-from support.agents.bedrock_callers import HOST, ConverseAgent, InvokeAgent, boto
-from support.agents.callers import GeminiAgent, GeminiArrayAgent, OllamaAgent, ResponsesAgent
+from support.agents.callers import (
+    HOST,
+    ConverseAgent,
+    GeminiAgent,
+    GeminiArrayAgent,
+    InvokeAgent,
+    OllamaAgent,
+    ResponsesAgent,
+    boto,
+)
 from support.agents.requests import PHANTOM
 from support.apis import BY_ID, Api
 

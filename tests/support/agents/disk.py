@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from support.agents.agent import Agent
 from support.planted import PASSWORD
 
 PATH = "/repo/.env"
@@ -17,17 +18,17 @@ TOOLS = (("Bash", "command"), ("Read", "file_path"), ("Edit", "file_path"), ("Wr
 
 @dataclass
 class Disk:
-    """The files, and the commands that were run."""
+    """A `Disk` holds files, and the commands that were run on it."""
 
     files: dict[str, str] = field(
         default_factory=lambda: {PATH: f"DEBUG=true\nDB_PASSWORD={PASSWORD}\nPORT=80\n"}
     )
     ran: list[str] = field(default_factory=list)
     prints: dict[str, str] = field(default_factory=dict)
-    """What commands print that say more than `ok`."""
+    """The output of commands that print more than `ok`."""
 
     def run(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool prints."""
+        """Run a tool; return its output."""
         if name == "Bash":
             self.ran.append(arguments["command"])
             return self.prints.get(arguments["command"], "ok")
@@ -44,27 +45,15 @@ class Disk:
 
 
 def give_tools(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """The agents of all APIs work on this disk from now on."""
-    from support.agents import agent, bedrock_callers, callers
-
+    """Let the agents of all APIs work on one new disk; return the disk."""
     disk = Disk()
-    for module in (agent, bedrock_callers, callers):
-        monkeypatch.setattr(module, "run_tool", disk.run)
-    converse = [
-        {"toolSpec": {"name": name, "inputSchema": {"json": callers.schema(key)}}} for name, key in TOOLS
-    ]
-    monkeypatch.setattr(bedrock_callers, "TOOLS", converse)
-    monkeypatch.setattr(callers, "TOOLS", TOOLS)
-    functions = [{"name": name, "parameters": callers.schema(key)} for name, key in TOOLS]
-    chat = tuple({"type": "function", "function": one} for one in functions)
-    monkeypatch.setattr(agent.OpenAIAgent, "TOOLS", chat)
-    anthropic = tuple({"name": name, "input_schema": callers.schema(key)} for name, key in TOOLS)
-    monkeypatch.setattr(agent.AnthropicAgent, "TOOLS", anthropic)
+    monkeypatch.setattr(Agent, "run_tool", staticmethod(disk.run))
+    monkeypatch.setattr(Agent, "TOOLS", TOOLS)
     return disk
 
 
 def made_calls(body: Any, name: str) -> list[Any]:
-    """The arguments of all calls of a tool in a request of any API, in order."""
+    """Return the arguments of all calls of a tool in a request of any API, in order."""
     found: list[Any] = []
     waiting = [body]
     while waiting:

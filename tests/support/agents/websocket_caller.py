@@ -9,8 +9,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from support.agents.agent import run_tool
-from support.agents.callers import TOOLS, schema
+from support.agents.callers import ResponsesAgent
 
 HOST = "api.openai.com"
 
@@ -20,83 +19,73 @@ class Failed(Exception):
 
 
 def opened(proxy: Any, key: str, *, host: str = HOST, **headers: str) -> ClientConnection:
-    """A socket through a proxy."""
+    """Return a socket through a proxy."""
     head = {"authorization": f"Bearer {key}", **headers}
     more: dict[str, Any] = {"additional_headers": head, "open_timeout": 30, "max_size": None}
     if proxy.is_reverse:
         way = connect(f"{proxy.url.replace('http', 'ws')}/v1/responses", proxy=None, **more)
     else:
         trust = proxy.trust()
-        # The client reads in a thread of its own, and OpenSSL does not bear that a session ticket, which
-        # newer versions send unasked, is read while another thread writes.
+        # The client reads in a thread of its own. OpenSSL fails where it reads a session ticket, which TLS 1.3
+        # sends unasked, while another thread writes.
         trust.maximum_version = ssl.TLSVersion.TLSv1_2
         way = connect(f"wss://{host}/v1/responses", proxy=proxy.url, ssl=trust, **more)
     return way.__enter__()
 
 
 @dataclass
-class Talker:
-    """Keeps its history, and sends it whole on a new socket."""
+class Talker(ResponsesAgent):
+    """Keeps its history, and sends it whole on a new socket. `client` is the proxy."""
 
-    proxy: Any
-    key: str
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further members of every request."""
+    key: str = ""
     tools_once: bool = False
-    """Tools stand in the first input and are not said again."""
+    """Tools stand in the first input alone."""
     lane: str = ""
+    """The `stream_id` of all frames."""
     binary: bool = False
-    """JSON in binary frames."""
-    messages: list[Any] = field(default_factory=list)
+    """Requests are sent as JSON in binary frames."""
     frames: list[dict[str, Any]] = field(default_factory=list)
-    """All that was received."""
+    """All frames that were received."""
     socket: ClientConnection | None = None
+    asked_from: str | None = None
+    """The id of the response that the last request continues."""
 
-    last_id: str = ""
-    _asked_from: str | None = None
-    """The answer that the last request went on from."""
-    known: int = 0
-
-    def say(self, words: str) -> str:
-        """One prompt and all that follows from it; the model's last words."""
-        self.start(words)
-        while True:
-            items = self.ask()
-            calls = [item for item in items if item["type"] == "function_call"]
-            self.messages += [self.result(call) for call in calls]
-            if not calls:
-                texts = (item["content"][0]["text"] for item in items if item["type"] == "message")
-                return "".join(texts)
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"type": "message", "role": "user", "content": words}
 
     def start(self, words: str) -> dict[str, Any]:
-        """The frame that a prompt begins with."""
-        self.messages.append({"type": "message", "role": "user", "content": words})
+        """Add a prompt; return the frame that sends it."""
+        self.begin(words)
         return self.request()
 
     def ask(self) -> list[dict[str, Any]]:
-        """The answer to what is new."""
+        """Send what is new, and keep the answer."""
         self.send(self.request())
         self.answer()
         return self.take(self.frames[-1]["response"])
 
+    def keep(self, answer: Any) -> None:
+        """Do nothing: `ask` has kept the answer."""
+
     def take(self, response: dict[str, Any]) -> list[dict[str, Any]]:
-        """Go on from an answer."""
+        """Add the items of a response to the history, and continue that response from now on."""
         items: list[dict[str, Any]] = response["output"]
         self.last_id = response["id"]
-        self.messages += items
-        self.known = len(self.messages)
+        super().keep(items)
         return items
 
     def prewarm(self) -> None:
-        """What Codex sends before the first prompt."""
+        """Send what Codex sends before the first prompt."""
         self.send({**self.request(), "generate": False})
         assert self.answer() == []
 
     def request(self) -> dict[str, Any]:
-        """The frame that asks for the next answer."""
-        tools = [{"type": "function", "name": n, "parameters": schema(k), "strict": False} for n, k in TOOLS]
+        """Return the frame that asks for the next answer."""
+        tools = self.declared["tools"]
         frame: dict[str, Any] = {"type": "response.create", "model": "gpt-5", "store": False}
-        frame |= {"instructions": "Be careful.", "include": ["reasoning.encrypted_content"]} | self.extra
+        frame |= {"instructions": "Be careful.", "include": ["reasoning.encrypted_content"]} | dict(
+            self.extra
+        )
         if self.lane:
             frame["stream_id"] = self.lane
         frame["input"] = self.messages[self.known :]
@@ -112,9 +101,9 @@ class Talker:
 
     def send(self, frame: Any) -> None:
         if self.socket is None:
-            self.socket = opened(self.proxy, self.key)
+            self.socket = opened(self.client, self.key)
         if isinstance(frame, dict) and frame["type"] == "response.create":
-            self._asked_from = frame.get("previous_response_id")
+            self.asked_from = frame.get("previous_response_id")
         text = frame if isinstance(frame, str | bytes) else json.dumps(frame, ensure_ascii=False)
         self.socket.send(text.encode() if self.binary and isinstance(text, str) else text)
 
@@ -124,11 +113,11 @@ class Talker:
         return self.frames[-1]
 
     def answer(self) -> list[dict[str, Any]]:
-        """The items of one answer. Every event must fit the ones before it."""
+        """Return the items of one answer, each of whose events must fit the ones before it."""
         return self.answer_begun([self.receive()])
 
     def answer_begun(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The same with the events that are there already."""
+        """Return the items of an answer whose first events were received already."""
         while events[-1]["type"] not in ("response.completed", "response.incomplete"):
             if events[-1]["type"] in ("error", "response.failed"):
                 raise Failed(events[-1])
@@ -146,15 +135,15 @@ class Talker:
         assert first["id"] == last["id"]
         assert first["created_at"] == last["created_at"]
         assert first["previous_response_id"] == last["previous_response_id"]
-        assert first["previous_response_id"] == self._asked_from
-        # What the provider says without being asked goes on from here.
-        self._asked_from = first["id"]
+        assert first["previous_response_id"] == self.asked_from
+        # A response that nobody asked for continues this one.
+        self.asked_from = first["id"]
         assert last["output"] == items
         self.last_id = first["id"]
         return items
 
     def reconnect(self) -> None:
-        """The socket is lost, and with it all that the provider has kept."""
+        """Close the socket: with it, all that the provider has kept is lost."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.last_id, self.known = None, "", 0
@@ -162,7 +151,3 @@ class Talker:
     def close(self) -> None:
         if self.socket is not None:
             self.socket.close()
-
-    def result(self, call: dict[str, Any]) -> dict[str, Any]:
-        text = run_tool(call["name"], json.loads(call["arguments"]))
-        return {"type": "function_call_output", "call_id": call["call_id"], "output": text}

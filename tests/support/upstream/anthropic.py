@@ -1,17 +1,65 @@
-"""Anthropic Messages: token counting, the model list, and answers as JSON and as a stream."""
+"""Anthropic Messages, threads, token counting and the model list; answers as JSON and as a stream."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
 
 from support.upstream import binding
 from support.upstream.anthropic_rules import CHANGES_BETA, VERSIONS, Bad, check_messages
-from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered
+from support.upstream.api import Api, Event, Received, Refused, Rendered, cut
 from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
-from support.upstream.threads import BadThread, Threads
+
+_BETA = "message-threads-2026-08-12"
+
+
+class BadThread(Exception):
+    """A thread that can't be gone on with."""
+
+    def __init__(self, message: str, code: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class Threads:
+    """What is held, by the id of the last answer."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, Any]] = {}
+        self._continued: set[str] = set()
+
+    def lose(self) -> None:
+        """Everything is too old."""
+        self._held.clear()
+
+    def whole(self, body: Any, beta: str) -> Any:
+        """The request with the history that it continues. Raises BadThread."""
+        thread = body.get("thread") if isinstance(body, dict) else None
+        if thread is None or _BETA not in beta:
+            return body
+        new = {key: value for key, value in body.items() if key != "thread"}
+        if thread == {"type": "create"}:
+            return new
+        before = thread["previous_message_id"]
+        held = self._held.get(before)
+        if held is None:
+            raise BadThread("No usable thread state was found.", "thread_not_found", 404)
+        if before in self._continued:
+            raise BadThread("The response has already been continued.", "thread_already_continued")
+        for key in ("model", "system", "tools"):
+            if new.get(key, held.get(key)) != held.get(key):
+                raise BadThread(f"differing field: {key}", "thread_fingerprint_mismatch")
+        return {**held, **new, "messages": [*held["messages"], *new["messages"]]}
+
+    def keep(self, body: Any, whole: Any, number: str, content: list[Any]) -> None:
+        """Hold a conversation by its newest answer."""
+        if "thread" in body:
+            self._continued.add(body["thread"].get("previous_message_id", ""))
+            messages = [*whole["messages"], {"role": "assistant", "content": content}]
+            self._held[number] = {**whole, "messages": messages}
+
 
 _KINDS = {
     400: "invalid_request_error",
@@ -31,14 +79,10 @@ _MODEL = {
 }
 
 
-class Anthropic:
+class Anthropic(Api):
     """One provider's state: what its prompt cache holds, and how strict it is about thinking."""
 
     name = "anthropic"
-
-    def __init__(self) -> None:
-        self.cache = PrefixCache()
-        self.reset()
 
     def reset(self) -> None:
         self.enforce_binding = True
@@ -50,8 +94,7 @@ class Anthropic:
         self.threads = Threads()
         self._prompts: dict[str, dict[str, Any]] = {}
         """Prompts that may be compared, by the id of the response."""
-        self._ids = itertools.count(1)
-        self.cache.clear()
+        super().reset()
 
     def operation(self, received: Received) -> str:
         if received.header("anthropic-version") and (received.method, received.path) == ("GET", "/v1/models"):
@@ -93,7 +136,7 @@ class Anthropic:
             fault["error"]["details"] = {"error_code": bad.code}
             raise Refused(bad.status, fault, str(bad)) from None
         except Bad as bad:
-            raise Refused(bad.status, self.fault(bad.status, str(bad)), str(bad)) from None
+            raise self.refused(str(bad), bad.status) from None
 
     def check_body(self, body: Any, beta: str, *, counting: bool = False, version: str = VERSIONS[0]) -> None:
         """Raises Bad for a body that the models don't take. `beta`: the features that it asks for."""
@@ -151,7 +194,7 @@ class Anthropic:
             **answer.usage,
         }
         calls = any(isinstance(block, ToolCall) for block in answer.blocks)
-        number = next(self._ids)
+        number = next(self.ids)
         document = {
             "id": f"msg_{number:024}",
             "type": "message",
@@ -202,7 +245,7 @@ class Anthropic:
             if isinstance(block, Text):
                 content.append({"type": "text", "text": block.text})
             elif isinstance(block, ToolCall):
-                name = block.id or f"toolu_{next(self._ids):024}"
+                name = block.id or f"toolu_{next(self.ids):024}"
                 content.append(
                     {"type": "tool_use", "id": name, "name": block.name, "input": dict(block.arguments)}
                 )
@@ -215,24 +258,20 @@ class Anthropic:
         return content
 
 
-def _cut(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
-
-
 def _deltas(
     block: Text | Thinking | RedactedThinking | ToolCall, made: dict[str, Any], size: int
 ) -> Iterator[Any]:
     if isinstance(block, Text):
-        for piece in block.deltas or _cut(block.text, size):
+        for piece in cut(block.text, size, block.deltas):
             yield {"type": "text_delta", "text": piece}
     elif isinstance(block, Thinking):
-        for piece in block.deltas or _cut(block.text, size):
+        for piece in cut(block.text, size, block.deltas):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": made["signature"]}
     elif isinstance(block, ToolCall):
         yield {"type": "input_json_delta", "partial_json": ""}
         text = json.dumps(made["input"], ensure_ascii=False) if made["input"] else ""
-        for piece in block.fragments or _cut(text, size):
+        for piece in cut(text, size, block.fragments):
             yield {"type": "input_json_delta", "partial_json": piece}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from support.upstream.script import Turn
 
@@ -85,36 +86,6 @@ class Rendered:
     """How a stream is written: server-sent `events`, JSON `lines`, one JSON `array`, or Amazon's `messages`."""
 
 
-class Api(Protocol):
-    """One provider's API."""
-
-    name: str
-
-    def operation(self, received: Received) -> str:
-        """Which of this API's operations it is; empty: none."""
-        ...
-
-    def fault(self, status: int, message: str) -> dict[str, Any]:
-        """An error's body."""
-        ...
-
-    def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
-        """The checked answer of an operation that no model is asked for; None: ask the script."""
-        ...
-
-    def check(self, received: Received, body: Any) -> None:
-        """Raises Refused for a request to the model that the API does not take."""
-        ...
-
-    def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
-        """The model's turn as the API would write it."""
-        ...
-
-    def reset(self) -> None:
-        """Forget everything about conversations."""
-        ...
-
-
 def words(text: str) -> frozenset[str]:
     """A set of names, written as one text."""
     return frozenset(text.split())
@@ -141,3 +112,47 @@ class PrefixCache:
 
     def clear(self) -> None:
         self._seen.clear()
+
+
+class Api:
+    """An `Api` answers the requests of one provider; its state is what a provider remembers."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.cache = PrefixCache()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything about conversations."""
+        self.ids = itertools.count(1)
+        self.cache.clear()
+
+    def operation(self, received: Received) -> str:
+        """Return which of this API's operations the request asks for; empty: none."""
+        raise NotImplementedError
+
+    def fault(self, status: int, message: str) -> dict[str, Any]:
+        """Return an error's body."""
+        raise NotImplementedError
+
+    def refused(self, message: str, status: int = 400) -> Refused:
+        """Return the exception that answers a request with an error."""
+        return Refused(status, self.fault(status, message), message)
+
+    def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
+        """Return the answer of an operation for which no model is asked; None: the script answers."""
+        return None
+
+    def check(self, received: Received, body: Any) -> None:
+        """Raise Refused for a request to the model that the API does not take."""
+        raise NotImplementedError
+
+    def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
+        """Return the model's turn as the API writes it."""
+        raise NotImplementedError
+
+
+def cut(text: str, size: int, given: Sequence[str] = ()) -> list[str]:
+    """Return the pieces in which a stream brings a text: the given ones, or pieces of `size` characters."""
+    return [*given] or [text[start : start + size] for start in range(0, len(text), size)]

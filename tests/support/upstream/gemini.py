@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered, words
+from support.upstream.api import Api, Event, Received, Rendered, cut, words
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
 _FIELDS = words("cachedContent contents generationConfig safetySettings systemInstruction toolConfig tools")
@@ -18,21 +18,16 @@ _PATH = re.compile(
 )
 
 
-class Gemini:
+class Gemini(Api):
     """One provider's state: the signatures that it has given, and what its prompt cache holds."""
 
     name = "gemini"
 
-    def __init__(self) -> None:
-        self.cache = PrefixCache()
-        self.reset()
-
     def reset(self) -> None:
-        self._ids = itertools.count(1)
+        super().reset()
         self.call_ids = True
         """Whether calls carry ids."""
         self._signatures: set[str] = set()
-        self.cache.clear()
 
     def operation(self, received: Received) -> str:
         match = _PATH.fullmatch(received.path) if received.method == "POST" else None
@@ -51,42 +46,39 @@ class Gemini:
 
     def check(self, received: Received, body: Any) -> None:
         if not received.header("x-goog-api-key") and "key=" not in received.target:
-            raise self._bad("Method doesn't allow unregistered callers.", 403)
+            raise self.refused("Method doesn't allow unregistered callers.", 403)
         request = _inner(body)
         for key in request:
             if key not in _FIELDS:
-                raise self._bad(f'Invalid JSON payload received. Unknown name "{key}": Cannot find field.')
+                raise self.refused(f'Invalid JSON payload received. Unknown name "{key}": Cannot find field.')
         names = [one["name"] for tool in request.get("tools") or () for one in tool["functionDeclarations"]]
         if len(set(names)) != len(names):
-            raise self._bad("Duplicate function declaration found.")
+            raise self.refused("Duplicate function declaration found.")
         if not request.get("contents"):
-            raise self._bad("* GenerateContentRequest.contents: contents is not specified")
+            raise self.refused("* GenerateContentRequest.contents: contents is not specified")
         self._check_contents(_merged(request["contents"]))
-
-    def _bad(self, message: str, status: int = 400) -> Refused:
-        return Refused(status, self.fault(status, message), message)
 
     def _check_contents(self, contents: list[dict[str, Any]]) -> None:
         for i, (content, after) in enumerate(itertools.zip_longest(contents, contents[1:])):
             for part in content["parts"]:
                 if not part.keys() <= _PARTS or not part:
-                    raise self._bad(f"Unknown name in contents[{i}].parts: {sorted(part)}")
+                    raise self.refused(f"Unknown name in contents[{i}].parts: {sorted(part)}")
                 signature = part.get("thoughtSignature")
                 if signature and signature not in self._signatures:
-                    raise self._bad("Thought signature is not valid")
+                    raise self.refused("Thought signature is not valid")
             calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
             answers = _answers(after) if after else []
             if calls and sorted(one["name"] for one in answers) != sorted(one["name"] for one in calls):
-                raise self._bad(
+                raise self.refused(
                     "Please ensure that the number of function response parts is equal to the number of"
                     " function call parts of the function call turn."
                 )
             if not calls and answers:
-                raise self._bad(
+                raise self.refused(
                     "Please ensure that function response turn comes immediately after a function call turn."
                 )
             if sorted(str(one.get("id")) for one in answers) != sorted(str(one.get("id")) for one in calls):
-                raise self._bad("function response ids do not match")
+                raise self.refused("function response ids do not match")
 
     # -- answers
 
@@ -105,7 +97,7 @@ class Gemini:
             "totalTokenCount": total + wrote,
             **answer.usage,
         }
-        frame = {"usageMetadata": usage, "modelVersion": "gemini", "responseId": f"r{next(self._ids)}"}
+        frame = {"usageMetadata": usage, "modelVersion": "gemini", "responseId": f"r{next(self.ids)}"}
         reason = answer.stop or "STOP"
 
         def piece(parts: list[Any], **more: Any) -> dict[str, Any]:
@@ -134,7 +126,7 @@ class Gemini:
             elif isinstance(block, Thinking):
                 yield {"text": block.text, "thought": True}
             elif isinstance(block, ToolCall):
-                number = f"{next(self._ids):024}"
+                number = f"{next(self.ids):024}"
                 self._signatures.add(f"U0lH{number}")
                 call = {"name": block.name, "args": dict(block.arguments)}
                 if self.call_ids:
@@ -165,8 +157,5 @@ def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
 def _cut(parts: list[dict[str, Any]], answer: Turn) -> Iterator[dict[str, Any]]:
     size = answer.delivery.delta
     for block, part in zip(answer.blocks, parts, strict=True):
-        text = part.get("text", "")
-        pieces = getattr(block, "deltas", ()) or [
-            text[start : start + size] for start in range(0, len(text), size)
-        ]
+        pieces = cut(part.get("text", ""), size, getattr(block, "deltas", ()))
         yield from ({**part, "text": piece} for piece in pieces) if pieces else [part]

@@ -5,32 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered, words
+from support.upstream.api import Api, Event, Received, Rendered, cut, words
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
 _FIELDS = words("format keep_alive logprobs messages model options stream think tools top_logprobs")
 _MESSAGE = words("content images role thinking tool_call_id tool_calls tool_name")
 
 
-class Ollama:
+class Ollama(Api):
     """A server of models of one's own."""
 
     name = "ollama"
-
-    def __init__(self) -> None:
-        self.cache = PrefixCache()
-
-    def reset(self) -> None:
-        self.cache.clear()
 
     def operation(self, received: Received) -> str:
         return "model" if (received.method, received.path) == ("POST", "/api/chat") else ""
 
     def fault(self, status: int, message: str) -> dict[str, Any]:
         return {"error": message or "server error"}
-
-    def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
-        return None
 
     def check(self, received: Received, body: Any) -> None:
         unknown = [key for key in body if key not in _FIELDS]
@@ -40,18 +31,15 @@ class Ollama:
             for call in message.get("tool_calls") or ():
                 waiting.append(call["function"]["name"])
                 if not isinstance(call["function"]["arguments"], dict):
-                    raise self._bad("json: cannot unmarshal string into Go struct field .arguments")
+                    raise self.refused("json: cannot unmarshal string into Go struct field .arguments")
             if message["role"] == "tool":
                 if message.get("tool_name", waiting[:1][0] if waiting else None) not in waiting:
-                    raise self._bad("tool result without a call")
+                    raise self.refused("tool result without a call")
                 waiting.remove(message.get("tool_name") or waiting[0])
         if unknown:
-            raise self._bad(f"unknown fields: {unknown}")
+            raise self.refused(f"unknown fields: {unknown}")
         if waiting:
-            raise self._bad(f"calls without a result: {waiting}")
-
-    def _bad(self, message: str) -> Refused:
-        return Refused(400, self.fault(400, message), message)
+            raise self.refused(f"calls without a result: {waiting}")
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         head = {"model": body["model"], "created_at": "2026-01-01T00:00:00Z"}
@@ -74,7 +62,7 @@ def _cut(block: Any, size: int) -> list[dict[str, Any]]:
     """A block as the pieces of a stream; calls come whole."""
     if isinstance(block, ToolCall):
         return [_piece(block)]
-    texts = block.deltas or [block.text[at : at + size] for at in range(0, len(block.text), size)]
+    texts = cut(block.text, size, block.deltas)
     kind = Text if isinstance(block, Text) else Thinking
     return [_piece(kind(text)) for text in texts]
 

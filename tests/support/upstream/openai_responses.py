@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered, words
-from support.upstream.openai_chat_rules import Bad
+from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, words
+from support.upstream.openai_chat import Bad
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
 _FIELDS = words(
@@ -25,17 +25,13 @@ _ITEMS = words(
 _CREATED = 1_790_000_000
 
 
-class OpenAIResponses:
+class OpenAIResponses(Api):
     """One provider's state: stored answers, issued reasoning, and what its prompt cache holds."""
 
     name = "openai_responses"
 
-    def __init__(self) -> None:
-        self.cache = PrefixCache()
-        self.reset()
-
     def reset(self) -> None:
-        self._ids = itertools.count(1)
+        super().reset()
         self._stored: dict[str, list[Any]] = {}
         """Id of an answer -> the conversation up to it."""
         self.items: dict[str, Any] = {}
@@ -46,7 +42,6 @@ class OpenAIResponses:
         """By id of reasoning: the item that was issued behind it."""
         self._needs: dict[str, str] = {}
         """By id of a stored item: the reasoning that was issued in front of it."""
-        self.cache.clear()
 
     def operation(self, received: Received) -> str:
         return "model" if (received.method, received.path) == ("POST", "/v1/responses") else ""
@@ -54,9 +49,6 @@ class OpenAIResponses:
     def fault(self, status: int, message: str, param: str | None = None) -> dict[str, Any]:
         kind = "server_error" if status >= 500 else "invalid_request_error"
         return {"error": {"message": message or kind, "type": kind, "param": param, "code": None}}
-
-    def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
-        return None
 
     def check(self, received: Received, body: Any, held: Mapping[str, list[Any]] | None = None) -> None:
         """`held`: conversations that are kept beside the stored ones, by the id of their last answer."""
@@ -152,7 +144,7 @@ class OpenAIResponses:
                 if body.get("store", True) and after and not more:
                     self._needs[after["id"]] = item["id"]
         conversation = self.conversation(body, held or {})
-        number = f"resp_{next(self._ids):024}"
+        number = f"resp_{next(self.ids):024}"
         if body.get("store", True):
             self._stored[number] = [*conversation, *items]
             self.items |= {item["id"]: item for item in items}
@@ -170,7 +162,7 @@ class OpenAIResponses:
         document = {
             "id": number,
             "object": "response",
-            "created_at": _CREATED + next(self._ids),
+            "created_at": _CREATED + next(self.ids),
             "status": answer.stop or "completed",
             "error": None,
             "incomplete_details": None,
@@ -196,7 +188,7 @@ class OpenAIResponses:
     def _items(self, body: dict[str, Any], answer: Turn) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for block in answer.blocks:
-            number = f"{next(self._ids):024}"
+            number = f"{next(self.ids):024}"
             if isinstance(block, Thinking):
                 opaque = self._reasoning[f"rs_{number}"] = f"gAAAA{number}"
                 item = {"id": f"rs_{number}", "type": "reasoning"}
@@ -250,13 +242,13 @@ def _events(document: dict[str, Any], items: list[dict[str, Any]], answer: Turn)
             part = item["content"][0]
             yield event("response.output_item.added", output_index=place, item={**item, "content": []})
             yield event("response.content_part.added", **at, content_index=0, part={**part, "text": ""})
-            for piece in getattr(block, "deltas", ()) or _cut(part["text"], answer.delivery.delta):
+            for piece in cut(part["text"], answer.delivery.delta, getattr(block, "deltas", ())):
                 yield event("response.output_text.delta", **at, content_index=0, delta=piece, logprobs=[])
             yield event("response.output_text.done", **at, content_index=0, text=part["text"], logprobs=[])
             yield event("response.content_part.done", **at, content_index=0, part=part)
         elif item["type"] == "function_call":
             yield event("response.output_item.added", output_index=place, item={**item, "arguments": ""})
-            for piece in getattr(block, "fragments", ()) or _cut(item["arguments"], answer.delivery.delta):
+            for piece in cut(item["arguments"], answer.delivery.delta, getattr(block, "fragments", ())):
                 yield event("response.function_call_arguments.delta", **at, delta=piece)
             done = {"arguments": item["arguments"], "name": item["name"]}
             yield event("response.function_call_arguments.done", **at, **done)
@@ -264,7 +256,3 @@ def _events(document: dict[str, Any], items: list[dict[str, Any]], answer: Turn)
             yield event("response.output_item.added", output_index=place, item={**item, "summary": []})
         yield event("response.output_item.done", output_index=place, item=item)
     yield event(f"response.{document['status']}", response=document)
-
-
-def _cut(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]

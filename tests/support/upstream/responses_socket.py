@@ -18,10 +18,9 @@ from wsproto.frame_protocol import CloseReason
 
 from support.upstream import window
 from support.upstream.api import Received, Refused, Rendered
-from support.upstream.http import Incoming
+from support.upstream.http import Incoming, Socket
 from support.upstream.openai_responses import OpenAIResponses
 from support.upstream.script import Fault, Hangup, Response, Turn, turn
-from support.upstream.websocket import Socket
 
 
 class Bounds(Protocol):

@@ -20,13 +20,12 @@ from support.upstream.bedrock import Bedrock
 from support.upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
 from support.upstream.framing import CONTENT_TYPES, write_end, write_piece
 from support.upstream.gemini import Gemini
-from support.upstream.http import Died, Headers, Incoming, Peer, Reply, serve
+from support.upstream.http import Died, Headers, Incoming, Peer, Reply, Socket, serve
 from support.upstream.ollama import Ollama
 from support.upstream.openai_chat import OpenAIChat
 from support.upstream.openai_responses import OpenAIResponses
 from support.upstream.responses_socket import Conversation
 from support.upstream.script import Cut, Delivery, Fault, Hangup, Raw, Response, Turn, turn
-from support.upstream.websocket import Socket
 
 Script = Callable[[Received], Response]
 DEFAULT_ANSWER = turn("Understood.")

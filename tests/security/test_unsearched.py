@@ -1,22 +1,28 @@
-"""Bodies of any shape: which of their strings are searched, and that nothing else changes."""
+"""Requests that are no LLM calls, and paths in any spelling: what is searched, and that nothing else changes."""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
+from penumbra import rules
+from penumbra.apis import recognise
 from penumbra.config.settings import Settings
 from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
 from penumbra.redaction.other_bodies import Anywhere, Searched
 from penumbra.redaction.redact_calls import forgiving
 from penumbra.wire.document import Document
+from penumbra.wire.framing import is_stream
+from penumbra.wire.request_path import normal
 from support.planted import GITHUB, PASSWORD
 from support.search import search
+from support.spellings import SPELLINGS as PATH_SPELLINGS
 
 TEXT = f"see GITHUB_TOKEN={GITHUB}"
 IMAGE = base64.b64encode(bytes(range(256)) * 8).decode()
@@ -303,3 +309,95 @@ def test_the_rest_of_many_messages_is_not_copied_for_each() -> None:
     body = Counted(bytes(100_000))
     assert search(body, kind="application/grpc").body == body
     assert 0 < Counted.copied <= 10 * len(body)
+
+
+KNOWN = rules.load("providers.yaml")
+
+
+def cases(section: str) -> Iterator[tuple[str, tuple[str, Any]]]:
+    for name, entry in KNOWN[section].items():
+        for example in entry["examples"]:
+            yield f"{name} {example['path']}", (name, example)
+
+
+OTHERS, SOCKETS = dict(cases("others")), dict(cases("sockets"))
+
+
+@pytest.mark.parametrize(("name", "example"), OTHERS.values(), ids=OTHERS)
+def test_every_example(name: str, example: Any) -> None:
+    assert recognise.is_llm_host(example["host"])
+    assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
+    found = recognise.by_path(example["path"])
+    assert found is not None
+    assert found.id == name
+    if found.passes or "{secret}" not in example["body"]:
+        return
+    # On a line with its name, as files and logs have them, and alone, as a tool may print it.
+    for text in (f"line one\\nGITHUB_TOKEN={GITHUB}\\n", f"see {GITHUB} there"):
+        body = example["body"].replace("{secret}", text).encode()
+        searched = search(body, files=found.files)
+        assert GITHUB.encode() not in searched.body
+        before, after = json.loads(body), json.loads(searched.body)
+        assert _shape(before) == _shape(after)
+        assert searched.body.count(b"[REDACTED:") == example["body"].count("{secret}")
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shape(one) for name, one in value.items()}
+    return [_shape(one) for one in value] if isinstance(value, list) else type(value)
+
+
+@pytest.mark.parametrize(("name", "example"), SOCKETS.values(), ids=SOCKETS)
+def test_every_socket(name: str, example: Any) -> None:
+    found = recognise.socket_by_path(example["path"])
+    assert found is not None
+    assert found.id == name
+    frame = example["frame"].replace("{secret}", f"GITHUB_TOKEN={GITHUB}").encode()
+    searched = search(frame, strict=True)
+    assert GITHUB.encode() not in searched.body
+    assert 'say "why"' in json.dumps(json.loads(found.refusal('say "why"')), ensure_ascii=False).replace(
+        "\\", ""
+    )
+
+
+def test_errors_have_the_shape_of_their_host() -> None:
+    assert json.loads(recognise.error_body("api.anthropic.com", 400, "m"))["type"] == "error"
+    assert (
+        json.loads(recognise.error_body("generativelanguage.googleapis.com", 400, "m"))["error"]["code"]
+        == 400
+    )
+    assert (
+        json.loads(recognise.error_body("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
+        == "m"
+    )
+    assert json.loads(recognise.error_body("llm.example.org", 400, "m"))["error"]["message"] == "m"
+
+
+@pytest.mark.parametrize("path", PATH_SPELLINGS)
+def test_a_path_is_recognised_however_it_is_spelled(path: str) -> None:
+    assert normal(path).lower() == "/v1/messages"
+    found = recognise.by_request_line("POST", path)
+    assert found is not None
+    assert found.id == "anthropic-messages"
+    assert recognise.by_request_line("pOsT", path) is found
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages/..", "/v1/messages/batches", "/v1messages", "/v1/%25messages", "*", ""]
+)
+def test_another_path_stays_another(path: str) -> None:
+    assert recognise.by_request_line("POST", path) is None
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/", "//v1/responses?x", "/v1/Responses;a", "/v1/%72esponses"])
+@pytest.mark.parametrize("asked", ["websocket", "WebSocket", "h2c, websocket"])
+def test_sockets_are_recognised_too(path: str, asked: str) -> None:
+    api = recognise.asks_for("GET", path, {"upgrade": asked})
+    assert api is not None
+    assert api.id == "openai-responses"
+
+
+@pytest.mark.parametrize("ending", ["", "/", "?alt=json", "%3Falt=json"])
+def test_streams_of_json_are_told_by_any_spelling(ending: str) -> None:
+    assert is_stream("application/json", f"/v1beta/models/m%3AstreamGenerateContent{ending}")
