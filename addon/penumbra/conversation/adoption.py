@@ -40,14 +40,14 @@ table = partial(rules.table, "thinking.yaml")
 
 
 def binds(format_name: str, model: str) -> bool:
-    """True if the API refuses a model's thinking blocks whose prefix has changed."""
+    """Return whether the API refuses a model's thinking blocks whose prefix has changed."""
     if format_name not in table()["formats"]:
         return False
     return not any(fnmatchcase(model.lower(), glob) for glob in table()["unbound"])
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """True if a request may ask to drop thinking: the client has not decided about that itself."""
+    """Return whether a request may ask to drop thinking: the client has not decided about that itself."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -55,10 +55,10 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Edit a request of which `may_drop` is true; return its beta header's new value, empty for no change.
+    """Have the provider drop unbound thinking, or leave it out of a request of which `may_drop` is true.
 
-    Names in `headers` are in lower case; `host` has no port. With `dropped`, some reasoning has been dropped
-    already, in the way that the headers allow.
+    Return the new value of the header `anthropic-beta`; empty: the header stays. Names in `headers` are in
+    lower case; `host` has no port. With `dropped`, the request has dropped some thinking already.
     """
     betas = headers.get(HEADER, "")
     offered = _FAMILY in betas
@@ -70,16 +70,16 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
     return ",".join(filter(None, (betas, _BETA))) if asks and own and not offered else ""
 
 
-# A low guess on purpose: it is safer to take a prefix for cached than for cold.
 _BYTES_PER_TOKEN = 3
+"""A low estimate: to take a cold prefix for a cached one costs less than the reverse."""
 _LEAST = 400
-"""Bytes; smaller results are not looked at again."""
+"""Bytes; the form of a smaller result never changes again."""
 
 
 def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -> bool:
-    """True if an answered result of message `turn` that is unknown to us must keep its form.
+    """Return whether an answered result of message `turn` without a decision must keep its form.
 
-    `adopt` is auto, raw or compress; `cached` is what `may_be_cached` says of the request.
+    `adopt` is auto, raw or compress; `cached` is the result of `may_be_cached` for the request.
     """
     if adopt == "auto":
         return cached or turn < conversation.last_thinking
@@ -87,17 +87,17 @@ def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
-    """True if an unknown result that keeps its form keeps its secrets, too.
+    """Return whether a result without a decision that keeps its form keeps its secrets, too.
 
     The secret may be new to the provider: where Penumbra has lost its record of the result, the provider
-    has seen a placeholder. So a cached prefix is given up for the sake of a secret. A conversation whose
-    thinking is refused after a change is not.
+    has seen a placeholder. So taking a secret out is worth a cached prefix, but not a conversation whose
+    thinking the provider would refuse.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
 
 def may_be_cached(document: Document, cache: Cache) -> bool:
-    """True if the provider may hold a prefix of this request in its cache."""
+    """Return whether the provider may hold a prefix of this request in its cache."""
     if cache.explicit and not document.contains(cache.marker):
         return False
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN

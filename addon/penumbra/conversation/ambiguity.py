@@ -1,8 +1,9 @@
-"""Requests that two readers would read in two ways, so that one of them would see what was not searched.
+"""Finds requests that the provider may read in another way than Penumbra, so that it would see secrets that
+were not searched for.
 
-Hosts and content types that are given twice are one way. Members that stand twice are another: here the last
-one counts, but a provider may take the first one, or may ignore case and underscores in names. Only members
-on the way to a tool result matter, and on the way to other text where all text is searched.
+A host or a content type that is sent twice is ambiguous, and so is a member that an object has twice: here
+the last one counts, but a provider may take the first one, or may ignore case and underscores in names. Only
+members on the way to a tool result matter, and on the way to other text where all text is searched.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.prefix_memory import Fold
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
-"""In which the signs of JSON are the bytes that they are in UTF-8."""
+"""Encodings in which the punctuation of JSON has the same bytes as in UTF-8."""
 _CHARSET = re.compile(r"charset\s{0,8}=\s{0,8}[\"']?([^\"';,\s]{0,80})", re.IGNORECASE)
 _WAY = frozenset(
     (
@@ -29,22 +30,22 @@ _WAY = frozenset(
         *("output", "outputs", "result", "stdout", "stderr"),
     )
 )
-"""Names, folded, of members that lead to a result or tell that something is one."""
-_SAID = frozenset(("instructions", "system", "systeminstruction"))
-"""Further names where all text is searched."""
+"""Plain names of members that contain a tool result, or by which one is recognised."""
+_TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
+"""Plain names of members on the way to any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
-"""Names, folded, of members of messages that hold none: what calls are given, mostly."""
+"""Plain names of a message's members that contain no result, mostly arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
-"""Names, folded, of members that are a tool's own data: there, names that differ differ."""
+"""Plain names of members with a tool's own data, in which names that differ in case are different."""
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
-    """Why the host of a request is ambiguous; empty if it is not."""
+    """Return why the host of a request is ambiguous, or nothing if it is not."""
     return _more_than_one(headers, "host")
 
 
 def content(headers: Iterable[tuple[str, str]]) -> str:
-    """Why the encoding of a body is ambiguous; empty if it is not."""
+    """Return why the encoding of a body is ambiguous, or nothing if it is not."""
     headers = list(headers)
     charsets = (
         charset
@@ -58,7 +59,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def says_twice(request: Request) -> bool:
-    """True if a body may be read in two ways where results of tools stand, or all that is searched."""
+    """Return whether a member stands twice on the way to a text of the request that has to be searched."""
     settings = request.settings
     return settings.must_search and on_the_way(
         request.document, request.conversation.messages, said=settings.redact_scope == "all"
@@ -71,11 +72,11 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> bool:
-    """True if a member stands twice on the way to a result; `said`: or to other text of the request.
+    """Return whether a member stands twice on the way to a result, or with `said` to any text.
 
-    `conversation`: the value that holds all messages.
+    `conversation` is the value that holds all messages.
     """
-    names = _WAY | _SAID if said else _WAY
+    names = _TEXT_WAY if said else _WAY
     outer = [document.root, *_wrappers(document)]
     if any(_repeats_one(document, value, names) for value in outer):
         return True
@@ -93,11 +94,11 @@ def _within(document: Document, message: Raw) -> bool:
 
 
 def _within_said(document: Document, message: Raw) -> bool:
-    return _repeats_within(document, message, _WAY | _SAID)
+    return _repeats_within(document, message, _TEXT_WAY)
 
 
 def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
-    """True if a member stands twice on the way to a result that a message holds."""
+    """Return whether a member of one of these names stands twice within a message."""
     waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()
@@ -108,36 +109,34 @@ def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> 
         if document.repeats(value) or (not is_payload and _differ_in_spelling(members, names)):
             return True
         for name, member in members.items():
-            if document.is_container(member) and (folded := _folded(name)) not in _ELSEWHERE:
-                waiting.append((member, is_payload or folded in _PAYLOAD))
+            if document.is_container(member) and (plain := _plain(name)) not in _ELSEWHERE:
+                waiting.append((member, is_payload or plain in _PAYLOAD))
     return False
 
 
 def _wrappers(document: Document) -> list[Raw]:
-    """Members in which the request itself may be wrapped."""
+    """Return the values of members that may contain the whole request."""
     top = document.members(document.root)
-    return [value for name, value in top.items() if _folded(name) in ("request", "generatecontentrequest")]
+    return [value for name, value in top.items() if _plain(name) in ("request", "generatecontentrequest")]
 
 
 def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
     members = document.members(value)
     if _differ_in_spelling(members, names):
         return True
-    return document.repeats(value) and bool(names & {_folded(name) for name in document.repeated(value)})
+    return document.repeats(value) and bool(names & {_plain(name) for name in document.repeated(value)})
 
 
 def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
     written = "".join(members)
     if written.isascii() and written.islower() and "_" not in written:
-        # As they are, folded.
+        # All names are plain already.
         return False
-    folded = [_folded(name) for name in members]
-    if len(set(folded)) == len(folded):
-        return False
-    return any(count > 1 and name in names for name, count in Counter(folded).items())
+    counts = Counter(map(_plain, members))
+    return any(count > 1 and name in names for name, count in counts.items())
 
 
 @remembered(1_024)
-def _folded(name: str) -> str:
-    """A name without what some readers of JSON overlook."""
+def _plain(name: str) -> str:
+    """Return the plain form of a name: some readers of JSON ignore case and underscores."""
     return name.replace("_", "").lower()

@@ -1,14 +1,15 @@
-"""Price of a change to what the provider has already seen, and what it saves.
+"""The price of a change to a prefix that the provider has cached, and the savings of later turns.
 
-Unit: one uncached input token. Changing a result of `before` tokens, with `cached` tokens of the cached
-prompt after it, means that all of these are written anew once; every later turn then reads fewer tokens:
+The unit is the price of one uncached input token. After a change to a result of `before` tokens, with
+`cached` tokens of the cached prompt after it, all of these tokens are written again once, and every later
+turn reads fewer of them:
 
     once        write * (before + cached - saved) - read * (before + cached)
     each turn   read * saved
 
 Several results are changed together: everything after the earliest of them is written anew only once.
-With a cold cache the whole prompt is written in any case, and every change pays at once. The time that
-has passed only ever decides; no forwarded text depends on it.
+With a cold cache the whole prompt is written in any case, and every change pays at once. The time that has
+passed decides whether a text changes, never how.
 """
 
 from __future__ import annotations
@@ -23,19 +24,18 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
 COLD = "the cache is cold"
-"""Why a change costs nothing, for a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of a model's cached prompts, in parts of an input token's price."""
+    """`Prices` are those of a model's cached prompts, in parts of an input token's price."""
 
     read: float
     write: float
     minimum: int
     """Tokens below which nothing is cached."""
     step: int
-    """Cached prefixes are multiples of so many tokens."""
+    """Tokens; the size of a cached prefix is a multiple of it."""
     life: float
     """Seconds that a cached prompt lives."""
     cold: float
@@ -44,12 +44,12 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One result that could be sent in a smaller form. All in tokens."""
+    """A `Change` is a smaller form of one result. All sizes are tokens."""
 
     before: int
     after: int
     cached: int
-    """Cached tokens after it."""
+    """Cached tokens after the result."""
 
     @property
     def saved(self) -> int:
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The number of changes that pay, and the reason."""
+    """A `Verdict` tells how many changes pay, and why."""
 
     count: int
     """Number of changes, counted from the end of the request; 0: none pays."""
@@ -74,7 +74,7 @@ table = partial(rules.table, "prices.yaml")
 
 
 def prices(format_name: str, model: str, body: bytes) -> Prices:
-    """Prices for a request. Raises KeyError for a format that the rules do not know."""
+    """Return the prices of a request. Raises KeyError for an unknown format."""
     asked = table()["formats"][format_name].get("asked")
     asks = asked is not None and asked["marker"].encode() in _unspaced(body, asked["marker"])
     return _prices(format_name, model, asks)
@@ -82,7 +82,7 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
 
 @remembered(256)
 def _prices(format_name: str, model: str, asks: bool) -> Prices:
-    """`asks`: the request asks for another life."""
+    """Return prices. `asks`: the request asks for the longer or shorter life that the format offers."""
     name, entry = model.lower(), dict(table()["formats"][format_name])
     asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
     entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
@@ -93,19 +93,19 @@ def _prices(format_name: str, model: str, asks: bool) -> Prices:
 
 
 def of_request(format_name: str, model: str, document: Document) -> Prices:
-    """Prices for the request in a document. Raises KeyError for a format that the rules do not know."""
+    """Return the prices of the request in a document. Raises KeyError for an unknown format."""
     asked = table()["formats"][format_name].get("asked")
     may_ask = asked is not None and document.contains(_name(asked["marker"]))
     return prices(format_name, model, document.text() if may_ask else b"")
 
 
 def _name(marker: str) -> bytes:
-    """The name of the member that a marker is."""
+    """Return the name of the member that a marker begins with."""
     return marker.partition(":")[0].encode()
 
 
 def _unspaced(body: bytes, marker: str) -> bytes:
-    """The body, as far as a marker may stand in it in another spelling."""
+    """Return the parts of the body that may be a marker, without spaces."""
     key = _name(marker)
     at = body.find(key)
     marks = b""
@@ -116,16 +116,16 @@ def _unspaced(body: bytes, marker: str) -> bytes:
 
 
 def remaining_turns(made: int) -> int:
-    """The expected number of further requests of a conversation after `made` ones."""
+    """Return the expected number of further requests of a conversation after `made` ones."""
     entry = table()["turns"]
     return min(int(made * entry["part"]), int(entry["most"]))
 
 
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
-    """The number of changes that pay, counted from the end of the request.
+    """Return how many of the changes pay, counted from the end of the request.
 
-    `changes` stand in the request's order; `turns` more requests are expected. `cold`: the provider has
-    nothing of it cached. `bound`: reasoning after them is bound to its prefix and would be refused.
+    `changes` are in the request's order; `turns` more requests are expected. `cold`: the provider has nothing
+    of the request cached. `bound`: the provider would refuse reasoning after the changes.
     """
     if not changes:
         return Verdict(0, 0.0, 0.0, "")
@@ -157,6 +157,6 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
 
 
 def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, float]:
-    """Once and each turn, for a region whose tokens are all sent again, `saved` fewer of them."""
+    """Return the cost of writing a region of so many tokens again, and what each later turn saves."""
     unchanged = region * (price.write if cold else price.read)
     return (region - saved) * price.write - unchanged, saved * price.read

@@ -1,4 +1,4 @@
-"""The rules of secrets, compiled while the proxy starts; who needs them earlier waits for what is missing."""
+"""The rules of secrets, which a thread compiles while the proxy starts. Earlier requests wait for them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class CompiledRules:
-    """State: the redactor of one engine, and what it has taken out for each caller."""
+    """A `CompiledRules` is an engine's redactor, with the values that it has taken out for each caller."""
 
     def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
-        """`key` makes the names of placeholders."""
+        """`key` is the installation's: hashes in placeholders are keyed with it."""
         self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
         self._redactor.add_done_callback(_report_broken_rules)
         self._show: ShowName | None = None
@@ -43,32 +43,34 @@ class CompiledRules:
         workers.submit(partial(warm_up, self._redactor))
 
     async def redactor(self) -> Redactor:
-        """Takes out secrets. Raises RedactionError if the rules can't be used."""
+        """Return the redactor. Raises RedactionError if the rules can't be used."""
         if self._redactor.done():
             # Else the event loop would go round once more, for every request.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
-        """Return what redacts the texts of one request. `failure`: what becomes of those that can't be
-        searched. `caller` owns the remembered values, which are taken out everywhere if it `replaces` them;
-        empty without an owner."""
+        """Return the function that redacts the texts of one request.
+
+        `failure` is the policy for texts that can't be searched. `caller` is the credential whose earlier
+        secrets are taken out too, unless `replaces` is false; empty: there are none.
+        """
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 
     async def show(self) -> ShowName:
-        """The function that shows names from outside without secrets."""
+        """Return the function that shows names from outside without secrets."""
         if self._show is None:
             self._show = shown_names((await self.redactor()).redact)
         return self._show
 
     async def scan(self) -> Callable[[str, str], Scan]:
-        """Says where secrets stand."""
+        """Return the function that finds the places of secrets."""
         return (await self.redactor()).scan
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """A text to be shown, for who can't wait on the event loop: at the start it stands still until the
-        rules are compiled. Raises RedactionError."""
+        """Return a text without secrets. Blocks the thread while the rules are compiled. Raises
+        RedactionError."""
         return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
 
 
@@ -79,13 +81,13 @@ def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """A rule that can't be used ends the start: no request could be sent."""
+    """Log a rule that can't be used: every request would be refused."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
 
 
 def warm_up(redactor: Future[Redactor]) -> None:
-    """Shorten a few results without a caller."""
+    """Shorten a few samples, so that the first request finds everything compiled."""
     try:
         redact = redactor.result().redact
         for output in _OUTPUTS:

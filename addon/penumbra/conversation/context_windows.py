@@ -1,13 +1,13 @@
 """The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
-`Room`: how much of an original may be put after a turn. The turn that asked says what it took; what is left
-is known from what refusals have taught, or from what the model's clients believe in. Originals may take half
-of that, since the model has to answer, and other results follow.
+A `Room` bounds the originals that the model gets after a turn. The turn's usage says how much is taken, and a
+limit that a refusal has named, or the model's window, how much there is. Originals may take half of the
+difference, since the model has to answer, and other results follow.
 
-`UsageScale`: clients compact their conversations when the usage that they read comes near the window that
-they believe in. Where a refusal has shown another limit, they would learn of it only by further refusals; and
-where results were cut so that a request fits, the usage hides that the conversation doesn't. So, from the
-first learned limit on, they get their usage in parts of what they believe in.
+A `UsageScale` changes the usage that a client gets. Clients compact their conversations when their usage
+comes near the window that they believe in. Where a refusal has named a smaller limit, they would compact too
+late; and where results were cut so that a request fits, the usage is too small. So, from the first refusal
+on, clients get their usage multiplied by the window that they believe in over the limit.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""True of most texts; half of a text with fewer still fits."""
+"""Most texts have more; of a text with fewer, half still fits."""
 _OTHERS_BYTES = 1_000
-"""Bytes of a message that is put after a body, beside its text."""
+"""Bytes of JSON around the text of a message that is added to a body."""
 
 Learn = Callable[[LearnedLimits], Awaitable[None]]
-"""Remembers what a refusal has taught of a conversation."""
+"""A function that remembers the limits that a refusal has named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Tokens of a prompt; 0: not known."""
+    """A `Window` is the size of a model's prompts in tokens; 0: not known."""
 
     tokens: int = 0
     believed: int = 0
@@ -48,8 +48,7 @@ table = partial(rules.table, "windows.yaml")
 
 
 def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
-    """The window of a model. `headers` of the request, with names in lower case; `path`: its
-    path, for APIs that name the model there."""
+    """Return the window of a model, which the path names in some APIs. Names of headers are in lower case."""
     name = (model or model_in(path)).lower()
     if (entry := _entry(name)) is None:
         return Window()
@@ -66,24 +65,24 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Space that is left in requests of a conversation; 0: not known."""
+    """A `Room` is the limit for requests of a conversation; 0: not known."""
 
     tokens: int = 0
     """Tokens of a request and its response, by the provider's own count."""
     body_bytes: int = 0
     """Bytes of a body."""
     again: bool = True
-    """A request of ours that was refused as too large may be sent again smaller."""
+    """A hidden request that was refused as too large may be sent again smaller."""
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
-        """Bytes of text that may be put after a turn; None: nothing is known that forbids anything.
+        """Return the bytes of text that may follow a turn, or None for any number.
 
-        `usage`: the turn's; `body`: of its request, whose history may be `elsewhere`.
+        `usage` is the turn's, `body` its request's; `elsewhere`: the provider keeps the history.
         """
         bounds = []
         taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
-        # Where more was taken than should fit, the limit is another one.
+        # The limit is wrong where the turn has taken more.
         if 0 < taken < self.tokens:
             bounds.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
         if len(body) < self.body_bytes:
@@ -91,7 +90,7 @@ class Room:
         return min(bounds, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """True if a request, all of whose history is in its body, is within reach of its limit."""
+        """Return whether a request with its whole history may have half of the tokens of its limit."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 
@@ -100,19 +99,18 @@ NOT_KNOWN = Room()
 
 
 def of_request(request: Request) -> Window:
-    """The window of the model that a request names."""
+    """Return the window of the model that a request names."""
     return of(request.conversation.model, request.headers, request.path)
 
 
 def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Room:
-    """The space for a conversation, from learned limits and the model's window."""
     tokens = (limits.window, window.tokens or window.believed)
     return Room(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageScale:
-    """The factor by which the client sees its input tokens. All in the provider's own tokens."""
+    """A `UsageScale` multiplies the input tokens that a client gets. Its fields are the provider's tokens."""
 
     limit: int
     """The limit that requests of the conversation are kept below."""
@@ -120,7 +118,7 @@ class UsageScale:
     """The limit that the client expects."""
 
     def count(self, tokens: int) -> int:
-        """The count that the client gets for a number of tokens; never a smaller one."""
+        """Return the count that the client gets for a number of tokens."""
         return -(-tokens * self.believed // self.limit)
 
 
@@ -135,13 +133,13 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """The scale of a client's usage; None if it stays true.
+    """Return the scale of a client's usage, or None if the usage stays as it is.
 
-    `believed`: the window that the client believes in, 0 if unknown. `cut`: results were shortened so that
-    the request fits.
+    `believed`: the window that the client expects, 0 if unknown. `cut`: results were shortened so that the
+    request fits.
     """
     if not limits.window or not believed or believed > limits.window * table()["most"]:
         return None
-    # Cuts bring a request below its limit by this much, so that its usage would never come nearer.
+    # A request that is cut stays below its limit by this much, and never comes nearer.
     limit = int(limits.window * SLACK) if cut else limits.window
     return UsageScale(limit, believed) if believed > limit else None

@@ -1,10 +1,10 @@
 """Decides the form of each tool result. The first of these that applies counts:
 
-- a decision of the plan for the whole request
-- an earlier decision (the first forwarded form is final)
+- the decision of a plan for the whole request
+- an earlier decision, since the first forwarded form is final
 - the form that the provider has already seen without Penumbra
 - a reference, if the same text stands earlier in the request
-- a text that the pipeline or an external compressor has shortened
+- the text as the pipeline or an external compressor has shortened it
 """
 
 from __future__ import annotations
@@ -51,80 +51,81 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """A request that was read, with everything that decisions about its results depend on."""
+    """An `Inputs` is a request that was read, with everything that decisions about its results depend on."""
 
     request: Request
     past: Mapping[bytes, Decision]
-    """Decisions of the past, by key."""
+    """Decisions of earlier requests, by key."""
     redact: Callable[[str, str], Redacted]
-    """A function that redacts a text, with a hint (path or command of the call)."""
+    """The function that redacts a text. Its second argument is the path or command of the call."""
     references: References | None
     """The references of the conversation; None if the model can't ask for originals."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
-    """Forms by external compressors for new results, by key."""
+    """Forms that external compressors gave to new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
-    """Decisions about the whole conversation, which come before all others."""
+    """Decisions of a plan for the whole request."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results that the provider has before the request, in order."""
+    """Results of the history that the provider keeps, in order."""
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
     """Remembered names of paths and commands; None: names depend on the conversation."""
     gaps: Gaps | None = None
-    """Texts that are not in `past` though they may have been decided; None: there are none."""
+    """Texts whose decisions the store may not have returned; None: the store has returned all."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
     is_heavy: bool = False
     """Deciding takes long, and is done outside of the event loop."""
     cold: float = 0.0
-    """Seconds without a request after which nothing of it is in the provider's cache."""
+    """Seconds without a request after which nothing of the conversation is in the provider's cache."""
     is_cold: bool = False
-    """The pause was certainly longer than `cold`."""
+    """The pause before the request was certainly longer than `cold`."""
     is_recorded: bool = True
-    """Decisions can be remembered."""
+    """The store can keep decisions."""
     waits: bool = False
     """The conversation has no injected tool yet, since it began small."""
     outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
-    """The provider has just refused the injected tool, and with it the forms of unread results."""
+    """The provider has just refused the injected tool, so that unread results lose their references."""
     is_ours: Callable[[str], bool] | None = None
-    """True if a placeholder was made for the caller before; None: results get no note about placeholders."""
+    """The function that tells placeholders that were made for the caller; None: no result gets a note about
+    placeholders."""
 
     @property
     def stays_bound(self) -> bool:
-        """True if forms without an `expand_context` are final even before a response follows."""
+        """Return whether forms with a reference are final even before a response follows."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
-        """Return the request with the limits that a refusal has just taught."""
+        """Return the inputs with further limits."""
         return replace(self, state=replace(self.state, limits=self.state.limits.learned(limits)))
 
     def clean(self, text: str) -> str:
-        """A text without its secrets. Raises RedactionError."""
+        """Return a text without its secrets. Raises RedactionError."""
         return self.redact(text, "").text
 
 
 @dataclass(slots=True)
 class Decider:
-    """The decisions of one request, item by item in its order."""
+    """A `Decider` decides about the items of one request, in the request's order."""
 
     inputs: Inputs
     earlier: EarlierTexts
     decisions: dict[bytes, Decision] = field(default_factory=dict)
-    """New ones."""
+    """New decisions."""
     originals: dict[str, str] = field(default_factory=dict)
-    """Redacted, by reference."""
+    """Redacted originals, by reference."""
     last_decided: int = field(init=False)
-    """Message index of the last result that was decided about in the past; -1 if there is none."""
+    """Message index of the last result with an earlier decision; -1 if there is none."""
     _last_response: int = field(init=False)
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """True if undecided results are only redacted, so that one request does not delay the others."""
+    """The function that tells when the request has taken so long that further results are only redacted."""
     _refers: bool = field(init=False)
-    """True if references may replace results: referents stay in place, or the model can ask for them."""
+    """References may replace results: the earlier texts stay in place, or the model can ask for them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -142,7 +143,7 @@ class Decider:
         )
 
     def decide(self, item: Item) -> tuple[Decision, bool]:
-        """The decision about an item, and whether it is new. Raises RedactionError."""
+        """Return the decision about an item, and whether it is new. Raises RedactionError."""
         decision, new = self._decision(item)
         if new:
             if self._is_noted(item):
@@ -151,18 +152,16 @@ class Decider:
         return decision, new
 
     def is_open(self, item: Item) -> bool:
-        """True if the item's form would be decided anew."""
+        """Return whether the item's form would be decided anew."""
         past = self.inputs.past.get(item.key)
         return not (self._adopts(item) if past is None else self._holds(item, past))
 
     def _holds(self, item: Item, past: Decision) -> bool:
-        """True if an earlier decision is still valid."""
+        """Return whether an earlier decision is still valid."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
-            # The model could not ask for the omitted part; before an assistant turn follows, nothing binds
-            # the form.
+            # The model could not ask for the omitted part, and an unanswered form may still change.
             return item.result.turn <= self.inputs.request.conversation.last_response
-        # A reference holds only while its referents stand earlier in the request.
         return self.earlier.holds(past.facts)
 
     def _decision(self, item: Item) -> tuple[Decision, bool]:
@@ -175,7 +174,7 @@ class Decider:
             if item.key in gaps.elsewhere:
                 return self._decided(item), True
             if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
-                # Every proxy that can't reach the store arrives at this form.
+                # All proxies that can't reach the store send this form.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
             turn, settings = item.result.turn, self.inputs.request.settings
@@ -198,7 +197,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # The result of a call that only the provider has is not in the request.
+        # Where values are put back, a call that is not in the request may have got values.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
@@ -210,7 +209,8 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """The earlier decision, or a smaller form where a change costs nothing; and whether that is new."""
+        """Return the earlier decision, or a smaller form where a change costs nothing; and whether the
+        decision is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -218,19 +218,20 @@ class Decider:
         return past, False
 
     def _adopts(self, item: Item) -> bool:
-        """True if an unknown text keeps the form in which the provider has seen it without us."""
+        """Return whether a text without a decision keeps the form that the provider has seen."""
         conversation = self.inputs.request.conversation
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # Later results have a decision and this text has none, so the client has changed the text since:
-        # the provider has not seen it in this place.
+        # Where later results have decisions, the client has changed this text since, and the provider has
+        # not seen the new one.
         if turn < self.last_decided:
             return False
         return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
 
     def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
-        """The form that the provider has seen, without the secrets that may be new to it."""
+        """Return the text as the provider has seen it, without the secrets that may be new to the
+        provider."""
         request, text = self.inputs.request, item.text
         counts: Mapping[str, int] = {}
         if not keeps_secrets:
@@ -294,11 +295,10 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """A reference to an earlier text that equals the whole text; None if there is none. Failures, and
-        reports of failures, are always sent whole."""
+        """Return a reference to an earlier equal text, or None. Failures and their reports are always
+        sent."""
         earlier = self.earlier.same(item)
-        # A shortened earlier text may stand for a later one only where the same call would have
-        # shortened it in the same way.
+        # A shortened earlier text equals the form of a later one only if the same tool has printed both.
         if earlier is None or not (
             earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
@@ -316,7 +316,7 @@ class Decider:
         text, ref = self._with_reference(shortened, dedup.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        # The text itself is the first referent; texts that its name refers to follow.
+        # The earlier text is the first referent, before the texts that its name refers to.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = measured("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)
@@ -324,7 +324,7 @@ class Decider:
     def _by_reference(
         self, item: Item, output: ToolOutput, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
-        """The text with references in place of parts that stand earlier, and the keys of the referents."""
+        """Return the text with references in place of its repeated parts, and the keys of the referents."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
         # `min_bytes` applies to references, too.
@@ -340,7 +340,7 @@ class Decider:
         return replace(shortened, text=made.text, loss=loss, stages=stages), referents
 
     def _with_reference(self, shortened: Shortened, text: str) -> tuple[str, str]:
-        """The forwarded form of a text, and the reference to its original."""
+        """Return the forwarded form of a text, and the reference to its original."""
         references = self.inputs.references
         if references is None:
             return text, ""
@@ -350,8 +350,7 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether a note after a text belongs to its whole result: the text is the last one, and the only
-    one in a result that is JSON."""
+    """Return whether a text is the last one of its result, and the only one if the result is JSON."""
     result = item.result
     texts = [
         other
@@ -362,7 +361,7 @@ def _is_last(request: Request, item: Item) -> bool:
 
 
 def _placed(request: Request, past: Mapping[bytes, Decision]) -> set[str]:
-    """Return the placeholders that stand in a request's results where secrets were, as they were sent."""
+    """Return the placeholders that have replaced secrets in the request's results."""
     forms = [(past.get(item.key), item.text) for item in request.items]
     for other in request.searched:
         source = request.document.source(other.value)
@@ -377,7 +376,7 @@ def _placed(request: Request, past: Mapping[bytes, Decision]) -> set[str]:
 
 
 def _noted(item: Item, decision: Decision) -> Decision:
-    """Return the decision with the note at the end of its text; a text that has it keeps it."""
+    """Return the decision with the note at the end of its text."""
     text, facts = item.text if decision.text is None else decision.text, decision.facts
     if not text.endswith(placeholder.NOTE):
         text += ("" if text.endswith("\n") else "\n") + placeholder.NOTE
@@ -392,12 +391,12 @@ def _noted(item: Item, decision: Decision) -> Decision:
 
 
 def _saves(text: str, than: str) -> bool:
-    """True if a text is smaller in bytes and in estimated tokens."""
+    """Return whether a text is smaller in bytes and in estimated tokens."""
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 
 def _token_mark(text: str) -> int:
-    """The token count of its original that a result states; 0 if it states none."""
+    """Return the token count that a result states of its original, or 0."""
     if text.find(" token count: ", 0, _HEAD) < 0:
         return 0
     mark = _TOKEN_MARK.search(text, 0, _HEAD)

@@ -435,7 +435,7 @@ class Engine:
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
-        """The work of a request, which counts for its caller: no other caller can pose as it."""
+        """Return the work of a request, which counts for its caller: no other caller can pose as it."""
         owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
         return Turn(self._workers, owner, len(incoming.body))
 

@@ -1,6 +1,6 @@
-"""The settings of an engine: all that it reads before any request, and nothing else.
+"""The settings that an engine is made with. When one of them changes, another engine is made.
 
-Requests bring their own settings. Where one of these values changes, another engine is made.
+All other settings come with each request.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class EngineSettings:
     gitleaks_only: bool
     secrets_allow: tuple[str, ...]
     rules: str
-    """Where the user's folder of rules is."""
+    """Path of the user's folder of rules."""
     redaction_max_bytes: int
     redaction_failure: str
     offload_bytes: int
 
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
-        """The part of the settings that an engine is made with."""
+        """Return the part of the settings that an engine is made with."""
         return cls(
             database=database_path(settings),
             shared=shared_place(settings),

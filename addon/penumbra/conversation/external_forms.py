@@ -1,6 +1,6 @@
-"""Forms that external compressors give to new results.
+"""Asks external compressors for the forms of new results.
 
-The compressors are imported and made when a first request wants one: they are off by default.
+The compressors are off by default, so they are imported and made when a first request needs one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class AskedCompressors:
-    """External compressors of one engine, made when first needed."""
+    """An `AskedCompressors` makes the external compressors of one engine when it needs them."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class AskedCompressors:
         metrics: ExternalMetrics | None,
         listening: Callable[[], Collection[int]],
     ) -> None:
-        """`metrics` count what they do; `listening` tells the ports of this process."""
+        """`metrics` count calls; `listening` returns the ports of this process."""
         self._key, self._stores, self._settings = key, stores, settings
         self._metrics, self._listening = metrics, listening
         self._made: ExternalCompressors | None = None
@@ -52,10 +52,8 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """The forms of new results, by the items' keys; none unless the settings ask for them.
-
-        Raises RedactionError; fails open otherwise.
-        """
+        """Return the forms of new results by their keys, or none if the settings ask for none or a compressor
+        fails. Raises RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
         try:
@@ -87,7 +85,7 @@ class AskedCompressors:
         return await self._compressors().forms(asking, results)
 
     def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
-        """The request's credential, where an external compressor may use it."""
+        """Return the request's credential if an external compressor may use it."""
         from penumbra.external.strategies import Credential
 
         if not request.settings.allow_captured_credentials:
@@ -107,7 +105,7 @@ class AskedCompressors:
 
 
 def _reader(request: Request) -> Reader:
-    """The model that reads the results, with the prices of its cache where they are known."""
+    """Return the model that reads the results, with the prices of its cache if they are known."""
     from penumbra.external.dispatch import Reader
 
     model = request.conversation.model

@@ -1,4 +1,4 @@
-"""A request as it came in, and what it has become when it is sent, or is answered here instead."""
+"""What an engine is given, an `Incoming`, and what it returns: an `Accepted` or a `Refused` request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A recognised request as it came in."""
+    """An `Incoming` is a recognised request as it came in."""
 
     api: Api
     body: bytes
@@ -35,9 +35,9 @@ class Incoming:
     """Names in lower case."""
     query: Mapping[str, str]
     peer: str
-    """Address of the client: it tells callers without credentials apart."""
+    """Address of the client, by which callers without credentials are told apart."""
     host: str = ""
-    """Where its connection leads to: name and port."""
+    """Name and port of the server."""
     path: str = ""
     """The path with its query."""
     threshold: str | None = None
@@ -47,25 +47,25 @@ class Incoming:
 
     @cached_property
     def credentials(self) -> Credentials:
-        """The credentials that it came with."""
         return Credentials.of(self.host, self.peer, self.headers, self.query)
 
 
 class Accepted(Struct, frozen=True):
-    """A request that is sent, changed or not."""
+    """An `Accepted` is a request that is sent, changed or not."""
 
     request: Request
     rewritten: Rewritten
     milliseconds: float
     prepared: Prepared | None = None
-    """The model may ask for originals, and the response has to be watched for that."""
+    """The state of the injected tool; None: the model can't ask for originals in the response."""
     find: Find | None = None
+    """The function that finds originals which the request carries."""
     decided: Mapping[bytes, Decision] = {}
-    """The form of every text."""
+    """The form of every text, by key."""
     line: str = ""
     """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
-    """The unchanged part, if the cache counts as cold and something was changed for that."""
+    """The unchanged part of the request, if earlier forms were changed since the cache is cold."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
@@ -73,32 +73,30 @@ class Accepted(Struct, frozen=True):
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
     room: Room = NOT_KNOWN
-    """Space for originals after the responses."""
+    """The limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None: the provider's own figures."""
     model: str = ""
-    """Name of the model, as it may be shown."""
+    """Name of the model, without secrets."""
     show: ShowName = one_line
     """The function that shows other names."""
     project: str = ""
-    """A short name of it; empty if it is not known."""
+    """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None
-    """The forms that it has because a request was refused; not remembered yet."""
+    """Forms of a retry, which are not remembered before the provider has accepted it."""
 
     @property
     def conversation(self) -> bytes:
-        """Keyed hash of the conversation."""
         return self.request.caller.conversation
 
     def sent(self, entry: Shown) -> str:
-        """A result's text as it is sent."""
         decision = self.decided.get(entry.item.key)
         return entry.item.text if decision is None or decision.text is None else decision.text
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that is answered here and not sent."""
+    """A `Refused` is a request that Penumbra answers itself and does not send."""
 
     status: int
     body: bytes
@@ -106,11 +104,11 @@ class Refused:
 
 
 def unsearched(api: Api, error: RedactionError) -> Refused:
-    """The response to a request that could not be searched for secrets."""
+    """Return the response to a request that could not be searched for secrets."""
     message = message_of(error)
     return Refused(error.status, api.wire.error(error.status, message), message)
 
 
 def message_of(error: RedactionError) -> str:
-    """The error message for the client."""
+    """Return the error message for the client."""
     return f"Penumbra could not search this request for secrets and did not send it: {error}"

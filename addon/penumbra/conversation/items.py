@@ -1,8 +1,8 @@
-"""Texts of a request that may change, and the keys that the ledger knows them by.
+"""Texts of a request that may change, and their keys in the ledger of decisions.
 
-`Item`: a text of a tool result, which may be shortened. `Searched`: a value that is searched for secrets and
-otherwise left alone: all else in results, and user text that may be a result. Decisions about both are
-remembered, so that a rewritten prefix stays as it was.
+An `Item` is a text of a tool result, which may be shortened. A `Searched` is another value of a result, or
+user text that may be a result: only its secrets are taken out. Decisions about both are remembered, so that a
+rewritten prefix stays as it was.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penumbra.wire.document import Document, Edit
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One text of a tool result, with the keys it is known by."""
+    """An `Item` is one text of a tool result."""
 
     result: ResultText
     text: str
@@ -40,16 +40,16 @@ class Item:
 
     @property
     def tool(self) -> str:
-        """Name of the tool as the request spells it; empty if unknown."""
+        """Return the name of the tool as the request spells it, or nothing if it is unknown."""
         return self.result.call.name if self.result.call else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Makes the items of one request."""
+    """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """Keys every hash, so that only requests with the same possession find a decision."""
+    """The caller's key of all hashes: requests of other callers don't find a decision."""
     opening: bytes
     """Hash of the conversation's first words."""
 
@@ -60,7 +60,8 @@ class Keys:
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
     def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
-        """The item of a result's text; None if the text is empty. `before`: hash of the calls before it."""
+        """Return the item of a result's text, or None if the text is empty. `before` is the hash of all
+        earlier calls."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]
@@ -73,7 +74,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # Where ids repeat, the calls before tell a result from another with the same text.
+            # An id that may repeat does not tell this result from another with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 
@@ -81,7 +82,7 @@ class Keys:
 def read_items(
     document: Document, conversation: Conversation, possession: bytes, chain: Chain
 ) -> Iterator[Item]:
-    """The items of a request. `possession`: see `Keys`."""
+    """Yield the items of a request, whose hashes are keyed with `possession`."""
     keys = Keys.of(possession, conversation.opening)
     for result in conversation.results:
         item = keys.item(document, chain.calls[result.turn], result)
@@ -91,7 +92,7 @@ def read_items(
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A text that is searched for secrets and otherwise left alone."""
+    """A `Searched` is a text from which only secrets are taken out."""
 
     value: Raw
     call: ToolCall | None
@@ -100,12 +101,12 @@ class Searched:
     """Hash of caller, call and text: the ledger's key."""
     text: str
     command: str | None = None
-    """The command that printed the text; None: the call tells."""
+    """The command that printed the text; None: the arguments of `call` have it."""
     part: tuple[int, int] | None = None
-    """The characters of the value that are the text; None: all."""
+    """The range of the value's characters that is the text; None: all of them."""
 
     def redacted(self, document: Document, redact: Redact) -> Decision:
-        """Decides about the text. Raises RedactionError."""
+        """Return the text without its secrets. Raises RedactionError."""
         clean = redact(self.text, self.hint(document))
         if clean.text == self.text:
             return Decision(None, Facts())
@@ -114,7 +115,7 @@ class Searched:
         return Decision(clean.text, facts)
 
     def hint(self, document: Document) -> str:
-        """Path or command of the call."""
+        """Return the path or command of the call."""
         return hint(parts.decoded_arguments(document, self.call)) if self.command is None else self.command
 
     def edit(self, document: Document, decision: Decision) -> None:
@@ -127,8 +128,8 @@ class Searched:
             document.replace_part(self.value, *self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """True if a value without a decision is sent as it came, since the provider has seen it so and what
-        follows is bound to it."""
+        """Return whether a value without a decision keeps its secrets, since the provider has seen them and
+        later reasoning is bound to them."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )
@@ -136,7 +137,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Members(Searched):
-    """One result's strings, names of members and numbers."""
+    """A `Members` is one result's strings, names of members and numbers."""
 
     block: Block = field(kw_only=True)
 
@@ -161,13 +162,13 @@ class Members(Searched):
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
-            # Reasoning of the same message may come after it.
+            # Reasoning of the same message may follow the result.
             return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
         return Searched.keeps_secrets(self, adopt, conversation, format_name)
 
 
 def for_program(item: Item) -> Searched:
-    """The text of a result that a program reads, and not the model: placeholders are all that it gets."""
+    """Return an item that only loses its secrets, since a program reads the result and not the model."""
     result = item.result
     return Searched(result.value, result.call, result.turn, item.key, item.text)
 
@@ -181,7 +182,7 @@ def _call(passage: Passage) -> ToolCall | None:
 def with_user_text(
     document: Document, passages: Iterable[Passage], texts: list[ResultText]
 ) -> list[ResultText]:
-    """The texts of a message's results with those of the results that stand in the user's text."""
+    """Return the texts of a message's results and of the results within the user's text, in order."""
     certain = [
         ResultText(passage.value, "", _call(passage), False, passage.turn, part=(passage.start, passage.end))
         for passage in passages
@@ -201,10 +202,10 @@ def read_searched(
     passages: Iterable[Passage],
     scope: bytes,
 ) -> tuple[Searched, ...]:
-    """Values to be searched in a conversation beside the texts of its results.
+    """Return the values of a conversation from which only secrets are taken out.
 
-    `blocks`: what stands in results, each with the index of its message; `passages`: what may be results in
-    the user's text.
+    `blocks` are parts of results, each with the index of its message; `passages` are parts of the user's text
+    that may be results.
     """
     searched: list[Searched] = []
     for turn, block in blocks:

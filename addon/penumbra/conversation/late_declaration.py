@@ -46,7 +46,7 @@ table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
-    """True if a provider says that a tool can be declared in the middle of a conversation at no cost.
+    """Return whether a provider says that a tool can be declared in the middle of a conversation at no cost.
 
     `host`: without port; `betas`: the value of the client's header `anthropic-beta`.
     """
@@ -104,8 +104,8 @@ def is_due(
     is_inline: bool = False,
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """True if a conversation that waits gets the tool with this request. `past`: decisions of the past, of
-    which those of `reopened` may change. Raises RedactionError."""
+    """Return whether a conversation that waits gets the tool with this request. `past`: decisions of the
+    past, of which those of `reopened` may change. Raises RedactionError."""
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:
@@ -140,7 +140,7 @@ def is_due(
 
 
 def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
-    """True if the model has read a reference that stays in the request."""
+    """Return whether the model has read a reference that stays in the request."""
     last = request.conversation.last_response
     unread = {item.key for item in request.items if item.result.turn > last}
     return not unread.issuperset([key for key, decision in past.items() if decision.facts.ref])
@@ -156,8 +156,8 @@ def _declaration() -> int:
 def _saves_more(
     request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted], least: float
 ) -> bool:
-    """True if results would have so many estimated tokens fewer if the model could ask for their originals.
-    Raises RedactionError."""
+    """Return whether results would have so many estimated tokens fewer if the model could ask for their
+    originals. Raises RedactionError."""
     if sum(len(item.text) for item in items) <= least:
         return False
     settings = request.settings
@@ -179,8 +179,8 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
-    """The conditions for the request to have the injected tool; None: it may not have it at all. Raises
-    RedactionError."""
+    """Return the conditions for the request to have the injected tool; None: it may not have it at all.
+    Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
@@ -213,5 +213,6 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
 
 
 def _is_cached(request: Request, state: ConversationState) -> bool:
-    """True if the tool has to stay while there is a pause: the provider's cached prefix begins with it."""
+    """Return whether the tool has to stay while there is a pause: the provider's cached prefix begins with
+    it."""
     return request.settings.pause and bool(state.tool) and request.conversation.last_response >= 0

@@ -50,7 +50,7 @@ class Mentions:
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
     ) -> Mapping[str, float]:
-        """The names that were used before a result, in texts and in calls, each with its weight."""
+        """Return the names that were used before a result, in texts and in calls, each with its weight."""
         if self._said is None:
             start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
             places = ((document.place(value)[0], value) for value in wire.outside_results(document))
@@ -78,7 +78,7 @@ class Mentions:
 
 
 def _names(source: bytes) -> tuple[list[str], int]:
-    """The names in what was said, each of them once, and how many characters of it were read."""
+    """Return the names in what was said, each of them once, and how many characters of it were read."""
     text = source[:_CHARACTERS].decode("utf-8", "replace")
     return list(dict.fromkeys(NAME.findall(_ESCAPE.sub(" ", text)))), len(text)
 
@@ -116,7 +116,7 @@ class Request:
 
     @property
     def wire(self) -> ApiFormat:
-        """The reader of the API's format."""
+        """Return the reader of the API's format."""
         return self.api.wire
 
 
@@ -168,7 +168,7 @@ class Shown:
 
     @property
     def call_id(self) -> str:
-        """The call's id as the result spells it, safe to show; empty if the result has none."""
+        """Return the call's id as the result spells it, safe to show, or nothing if the result has none."""
         return self.show(self.item.result.call_id)
 
 

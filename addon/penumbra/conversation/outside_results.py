@@ -162,7 +162,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """True if the provider has seen a text that nothing is known of, and holds what follows it to that."""
+    """Return whether the provider has seen a text that nothing is known of, and holds what follows it to
+    that."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False

@@ -94,7 +94,8 @@ class SentText:
         return self.unread, not self.superseded, referred, -len(self.sent), self.index
 
     def within(self, limit: int) -> str | None:
-        """The text in at most `limit` bytes, its prefix included; None if there is no smaller form."""
+        """Return the text in at most `limit` bytes, its prefix included, or None if there is no smaller
+        form."""
         form = smaller_texts.shorten(self.original, limit - size(self.prefix))
         return None if form is None else self.prefix + form
 
@@ -143,7 +144,7 @@ def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
 
 
 def may_shorten(settings: Settings) -> bool:
-    """True if the operator lets results be left out to make a request fit."""
+    """Return whether the operator lets results be left out to make a request fit."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
@@ -184,14 +185,14 @@ class Planner:
 
     @classmethod
     def of(cls, inputs: Inputs) -> Planner:
-        """The planner of a request that is read, with the decisions of its past."""
+        """Return the planner of a request that is read, with the decisions of its past."""
         return cls(inputs.request, inputs.past, inputs.redact, inputs.references, inputs.state.idle)
 
     # Texts of a request
 
     @cached_property
     def _newer(self) -> Mapping[int, Newer]:
-        """The calls that made results useless, by the results' index."""
+        """Return the calls that made results useless, by the results' index."""
         request, last = self.request, self.request.conversation.last_response
         results = [
             superseding.Result(
@@ -207,7 +208,7 @@ class Planner:
 
     @cached_property
     def _price(self) -> Prices:
-        """The prices of the request's cached prompt."""
+        """Return the prices of the request's cached prompt."""
         request = self.request
         return cache_price.of_request(request.format, request.conversation.model, request.document)
 
@@ -225,12 +226,12 @@ class Planner:
         return self.decided[item.key].facts if item.key in self.decided else Facts()
 
     def _sent(self, item: Item) -> str:
-        """The text as it was sent."""
+        """Return the text as it was sent."""
         past = self.decided.get(item.key)
         return item.text if past is None or past.text is None else past.text
 
     def _original(self, item: Item) -> str:
-        """The whole text without secrets. Raises RedactionError."""
+        """Return the whole text without secrets. Raises RedactionError."""
         try:
             return result_text.original(self.request, item, self.redact)
         except RedactionError:
@@ -301,7 +302,7 @@ class Planner:
         return _plan(candidates[len(candidates) - verdict.count :], verdict.line)
 
     def _is_replaceable(self, item: Item) -> bool:
-        """True if a superseded result may change."""
+        """Return whether a superseded result may change."""
         facts = self._facts(item)
         return (
             item.key in self.decided
@@ -331,14 +332,14 @@ class Planner:
         return Candidate(item.key, made, original, place, self._change(item, change))
 
     def _change(self, item: Item, after: int) -> Change:
-        """The change of a result to a form of `after` tokens."""
+        """Return the change of a result to a form of `after` tokens."""
         end = self.request.document.place(item.result.value)[1]
         cached = max(0, int((self._seen - end) / BYTES_PER_TOKEN) - self._saved_after(end))
         return Change(self._facts(item).tokens_after, after, cached)
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """A function that returns the tokens that the sent forms after an offset save."""
+        """Return a function that returns the tokens that the sent forms after an offset save."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -348,7 +349,7 @@ class Planner:
         return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
     def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Verdict]:
-        """A function that decides how many of some changes to the request pay."""
+        """Return a function that decides how many of some changes to the request pay."""
         request, price = self.request, self._price
         made = len(request.document.items(request.conversation.messages)) // 2
         is_cold = self.idle is not None and self.idle > price.cold
@@ -361,7 +362,7 @@ class Planner:
         return partial(cache_price.decide, price=price, turns=turns, cold=is_cold, bound=bound)
 
     def _is_bound(self, turn: int) -> bool:
-        """True if reasoning after this message is bound to it, and may not be dropped."""
+        """Return whether reasoning after this message is bound to it, and may not be dropped."""
         request = self.request
         if not adoption.binds(request.format, request.conversation.model):
             return False
@@ -396,7 +397,8 @@ class Planner:
         return _plan(chosen, f"left out arguments of {len(chosen)} older calls" if chosen else "")
 
     def _smaller_arguments(self, item: Item) -> Candidate | None:
-        """A smaller form of the arguments of an item's call; None if there is none or they have to stay."""
+        """Return a smaller form of the arguments of an item's call, or None if there is none or they have to
+        stay."""
         document, settings = self.request.document, self.request.settings
         value, parameters = _arguments(item), settings.tool_compaction
         if value is None or item.key not in self.decided or not self._may_change(item, value):
@@ -420,7 +422,7 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """True if no other part of the conversation forbids a change of a call's arguments."""
+        """Return whether no other part of the conversation forbids a change of a call's arguments."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False
@@ -435,7 +437,8 @@ class Planner:
     # Changes that make a request fit
 
     def needs(self, body: bytes, limits: LearnedLimits) -> list[Need]:
-        """The savings that a body needs before it is sent, by learned limits and the operator's budget."""
+        """Return the savings that a body needs before it is sent, by learned limits and the operator's
+        budget."""
         needs: list[Need] = []
         if limits.most:
             needs.append(Need(most=limits.most))
@@ -475,7 +478,7 @@ class Planner:
         return Plan(decisions, originals)
 
     def _texts(self, most: int) -> list[SentText]:
-        """The results that may be cut, each once; with `most`, those that have more characters."""
+        """Return the results that may be cut, each once; with `most`, those that have more characters."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -511,7 +514,7 @@ class Planner:
         return followers
 
     def _alone(self, item: Item) -> tuple[str, str]:
-        """The original, and a form about as large as what was sent that refers to nothing."""
+        """Return the original, and a form about as large as what was sent that refers to nothing."""
         original, sent = self._original(item), self._sent(item)
         room = max(size(sent), _ALONE)
         if size(original) <= room:
@@ -522,7 +525,7 @@ class Planner:
 
 
 def end_of_seen(request: Request) -> int:
-    """The end of the part of the body that the provider has seen before."""
+    """Return the end of the part of the body that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_response - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0
@@ -532,7 +535,7 @@ def end_of_seen(request: Request) -> int:
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """The ledger's keys of the arguments of calls, each with a text of the call's result."""
+    """Return the ledger's keys of the arguments of calls, each with a text of the call's result."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:

@@ -41,7 +41,7 @@ _NESTED = "additionalModelRequestFields"
 
 
 def keeps_results(document: Document) -> bool:
-    """True if the provider drops no result of a history by itself, as far as the request says."""
+    """Return whether the provider drops no result of a history by itself, as far as the request says."""
     return document.once(_keeps_results)
 
 
@@ -51,7 +51,7 @@ def _keeps_results(document: Document) -> bool:
 
 
 def keeps_all(document: Document, messages: Raw | None) -> bool:
-    """True if all results of a history are there when the request is answered."""
+    """Return whether all results of a history are there when the request is answered."""
     return keeps_results(document) and last_compaction(document, messages) < 0
 
 
@@ -109,7 +109,8 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
-    """The results before a request. Raises OverrideError where its caller relies on more than is certain."""
+    """Return the results before a request. Raises OverrideError where its caller relies on more than is
+    certain."""
     is_sure = keeps_all(request.document, request.conversation.messages)
     if _wants_duplicates(request):
         if not is_sure:
@@ -122,7 +123,8 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """True if the caller's setting allows that results of a request stand in a history at the provider."""
+    """Return whether the caller's setting allows that results of a request stand in a history at the
+    provider."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False
@@ -131,8 +133,8 @@ def _wants_duplicates(request: Request) -> bool:
 
 
 def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:
-    """The results that the provider has when it has answered a request, in order; only the latest of them.
-    May run outside of the event loop."""
+    """Return the results that the provider has when it has answered a request, in order; only the latest of
+    them. May run outside of the event loop."""
     request = inputs.request
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE

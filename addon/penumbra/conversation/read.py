@@ -46,7 +46,7 @@ def read(
     threshold: str | None = None,
     memory: PrefixMemory | None = None,
 ) -> Request | None:
-    """The request in a document; None if it is not what the API's bodies look like.
+    """Return the request in a document, or None if it is not what the API's bodies look like.
 
     `caller`: with what the credentials say, or the scope alone. `threshold`: of the header. `memory`: of
     messages that were read before. Raises OverrideError, NotJson.
@@ -88,14 +88,14 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_model(request: Request, model: str) -> Request:
-    """The request, with this model if its body names none."""
+    """Return the request, with this model if its body names none."""
     if request.conversation.model or not model:
         return request
     return replace(request, conversation=replace(request.conversation, model=model))
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """The request with those calls of its results that are not in its body."""
+    """Return the request with those calls of its results that are not in its body."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -118,7 +118,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
 def _overridden(
     document: Document, conversation: Conversation, settings: Settings, threshold: str | None
 ) -> Settings:
-    """The request's own settings; its `_forge` members are taken out."""
+    """Return the request's own settings; its `_forge` members are taken out."""
     if threshold is not None:
         settings = per_request.apply_threshold(settings, threshold)
     top = document.members(document.root)
@@ -155,7 +155,7 @@ class _SoFar:
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """The next value, and the messages that it is; the texts of its results."""
+        """Return the next value, and the messages that it is; the texts of its results."""
         passages = self.said.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         said = items.with_user_text(document, passages, texts)
@@ -187,7 +187,7 @@ class _Read(NamedTuple):
 
 
 def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
-    """The messages of a request. `possession` keys the hashes of items."""
+    """Return the messages of a request. `possession` keys the hashes of items."""
     prompt, opening = wire.prompt(document), wire.opening(document)
     listed, keys = document.items(prompt.place), Keys.of(possession, opening)
     links = prefix_hash.links(document)

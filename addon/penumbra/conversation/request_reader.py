@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """The caller, with the conversation as far as the request tells."""
+    """Return the caller, with the conversation as far as the request tells."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     return replace(request.caller, session=named, joined=f"session {wanted}" if wanted else "")
@@ -150,8 +150,8 @@ class RequestReader:
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """The request in a body; None if the body is no request of its API. `is_recorded`: decisions can be
-        remembered. Raises OverrideError, RedactionError, ThreadRefused."""
+        """Return the request in a body, or None if the body is no request of its API. `is_recorded`:
+        decisions can be remembered. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
@@ -210,11 +210,11 @@ class RequestReader:
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """The prefix of a body that was read before."""
+        """Return the prefix of a body that was read before."""
         return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
-        """The document of a body, of which only the new part is parsed."""
+        """Return the document of a body, of which only the new part is parsed."""
         if known is None or self.values is None:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
@@ -249,7 +249,7 @@ class RequestReader:
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_calls(self, request: Request) -> Request:
-        """The request, in which results know the calls that only the provider has."""
+        """Return the request, in which results know the calls that only the provider has."""
         if not request.uncalled:
             return request
         calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
@@ -258,7 +258,7 @@ class RequestReader:
     async def _with_past(
         self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool
     ) -> Inputs:
-        """The request with what the store has of its conversation."""
+        """Return the request with what the store has of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
             stored = await self._look(incoming, request)
         request, state, keys = replace(request, caller=stored.caller), stored.state, stored.keys

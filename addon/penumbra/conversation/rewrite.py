@@ -62,7 +62,7 @@ class Forms:
     """Number of entries of `shown`, from the first on, that are not new."""
 
     def copy(self) -> Forms:
-        """An independent copy for a later request, in which nothing is new."""
+        """Return an independent copy for a later request, in which nothing is new."""
         return Forms(
             self.texts.copy(),
             self.items.copy(),
@@ -78,7 +78,7 @@ class Forms:
         )
 
     def _shown_again(self) -> list[Shown]:
-        """The entries of `shown`, none of them new."""
+        """Return the entries of `shown`, none of them new."""
         last = self.shown[self.settled :]
         again = [replace(shown, new=False) if shown.new else shown for shown in last]
         return [*self.shown[: self.settled], *again]
@@ -88,7 +88,7 @@ class Forms:
         return self.size + _ITEM_BYTES * (1 + len(self.items))
 
     def fits(self, items: tuple[Item, ...], past: Mapping[bytes, Decision], texts: EarlierTexts) -> bool:
-        """True if these forms are valid for a request with these results."""
+        """Return whether these forms are valid for a request with these results."""
         count = len(self.items)
         return (
             len(items) >= count
@@ -127,7 +127,7 @@ class Forms:
 def rewrite(
     inputs: Inputs, line_indexes: LineIndexes, edited_calls: frozenset[str] = frozenset()
 ) -> Rewritten:
-    """The request as it is to be sent.
+    """Return the request as it is to be sent.
 
     `line_indexes` keep what was learned of conversations under way. `edited_calls`: ids of calls whose
     arguments are not all there. Raises RedactionError; on any other failure of a stage the text stays as it
@@ -159,7 +159,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
-    """True if the form of a result that was decided about depends on what stands before it alone."""
+    """Return whether the form of a result that was decided about depends on what stands before it alone."""
     is_bound = inputs.references is not None or inputs.stays_bound
     return is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
 
@@ -196,7 +196,7 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
 
 
 def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:
-    """The items that `rewrite` would decide about."""
+    """Return the items that `rewrite` would decide about."""
     inputs = Inputs(request, past, lambda text, hint: Redacted(text), None)
     decider = Decider(inputs, EarlierTexts(request, LineIndexes()))
     items: list[Item] = []
@@ -232,12 +232,12 @@ def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
 
 
 def _item(other: Searched) -> Item:
-    """An item for logs and metrics."""
+    """Return an item for logs and metrics."""
     return Item(ResultText(other.value, "", other.call, False, other.turn), "", b"", other.key)
 
 
 def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
-    """The keys of past decisions about a request."""
+    """Return the keys of past decisions about a request."""
     ordered = dict.fromkeys(map(_KEY, request.items))
     ordered |= dict.fromkeys(map(_KEY, request.searched))
     if edits_arguments(request, state):
@@ -246,8 +246,8 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 
 
 def start(request: Request) -> bytes:
-    """The key of all conversations that have a request's first result, and may go on in other ways from
-    there; empty if it has none."""
+    """Return the key of all conversations that have a request's first result, and may go on in other ways
+    from there, or nothing if it has none."""
     return b"start" + request.items[0].key if request.items else b""
 
 
@@ -258,13 +258,13 @@ def answered(request: Request) -> Iterator[bytes]:
 
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:
-    """True if arguments of calls may have another form than they came in."""
+    """Return whether arguments of calls may have another form than they came in."""
     return request.settings.tool_compaction.arguments or state.limits.arguments
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """True if it takes long to decide about a request, of whose texts `past` is decided: where much is new,
-    and where what was decided may be decided anew, after a refusal or a pause."""
+    """Return whether it takes long to decide about a request, of whose texts `past` is decided: where much is
+    new, and where what was decided may be decided anew, after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
@@ -280,10 +280,10 @@ def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[
 
 
 def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tuple[Rewritten, str]:
-    """The request as it is to be sent, and why, if its conversation as a whole has a say in that.
+    """Return the request as it is to be sent, and why, if its conversation as a whole has a say in that.
 
-    `retry`: forms that the request gets because it was refused;
-    None: it is sent for the first time. Raises RedactionError.
+    `retry`: forms that the request gets because it was refused; None: it is sent for the first time. Raises
+    RedactionError.
     """
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"

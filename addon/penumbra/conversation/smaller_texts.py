@@ -30,12 +30,13 @@ _TRIES = 4
 
 
 def omitted(count: int) -> str:
-    """The marker that replaces `count` characters."""
+    """Return the marker that replaces `count` characters."""
     return f"[omitted {count} chars due to provider limits]"
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """The text in at most `limit` UTF-8 bytes; None if it is no larger, or if it can't get smaller."""
+    """Return the text in at most `limit` UTF-8 bytes, or None if it is no larger, or if it can't get
+    smaller."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -49,7 +50,7 @@ def shorten(text: str, limit: int) -> str | None:
 
 
 def _document(text: str) -> Document | None:
-    """The text as a JSON object or array that has something in it; None if it is none."""
+    """Return the text as a JSON object or array that has something in it, or None if it is none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -74,7 +75,7 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """The object with its fattest values cut, down to what is needed."""
+    """Return the object with its fattest values cut, down to what is needed."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
@@ -98,7 +99,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
 
 
 def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
-    """The members in front that fit, and a text instead of the others."""
+    """Return the members in front that fit, and a text instead of the others."""
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
@@ -122,7 +123,7 @@ def _length(document: Document, value: Raw) -> int:
 
 
 def _fitting(text: str, room: int) -> bytes | None:
-    """The text cut so that its JSON fits: escapes may make it larger than itself."""
+    """Return the text cut so that its JSON fits: escapes may make it larger than itself."""
     limit = room - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None
@@ -141,7 +142,7 @@ def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes
 
 
 def _array(document: Document, text: str, limit: int) -> str | None:
-    """The first items that fit, how much is missing, and the last item."""
+    """Return the first items that fit, how much is missing, and the last item."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
     room = limit - len(omitted(len(text))) - 8
@@ -160,7 +161,7 @@ def _array(document: Document, text: str, limit: int) -> str | None:
 
 
 def _item(document: Document, room: int) -> str | None:
-    """The first item of an array in at most `room` bytes."""
+    """Return the first item of an array in at most `room` bytes."""
     item = document.items(document.root)[0]
     text = document.string(item)
     if text is None:
@@ -187,7 +188,7 @@ _PLACEHOLDERS = {b'"': encode_json(_OMITTED), b"[": b"[]", b"{": b"{}"}
 def superseded(
     text: str, names: str, newer: str, limit: int, *, written: bool = False, runs: bool = False
 ) -> str | None:
-    """The form of a superseded result; None if that would not be smaller.
+    """Return the form of a superseded result, or None if that would not be smaller.
 
     `names` identify the call, `newer` is the id of the call that came later; `written`: that one wrote the
     file that was read, and its result does not show it. A JSON object loses its members above `limit` bytes.
@@ -206,7 +207,7 @@ def superseded(
 
 
 def _outcome(text: str) -> list[str]:
-    """The lines that tell how a command or a test run ended: the first ones and the last ones."""
+    """Return the lines that tell how a command or a test run ended: the first ones and the last ones."""
     lines = text.split("\n")
     chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
     half = _OUTCOME_LINES // 2
@@ -219,7 +220,7 @@ def _outcome(text: str) -> list[str]:
 
 
 def _members(text: str) -> dict[str, Any] | None:
-    """The members of a JSON object that lose nothing when they are written again; None for all else."""
+    """Return the members of a JSON object if writing them again loses nothing, or None."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -233,7 +234,7 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """A JSON object without the values above `limit` bytes; None if nothing gets smaller.
+    """Return a JSON object without the values above `limit` bytes, or None if nothing gets smaller.
 
     All else keeps its bytes. `keep`: keys that stay whatever their size; `ref`: how the model can ask for all
     of it; `typed`: what replaces a value has its type.

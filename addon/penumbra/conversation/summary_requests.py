@@ -56,7 +56,7 @@ table = partial(rules.table, "compaction.yaml")
 def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
-    """The kind of a compaction request; None if it is none. Header names are in lower case."""
+    """Return the kind of a compaction request, or None if it is none. Header names are in lower case."""
     prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
@@ -80,14 +80,15 @@ def recognise(
 
 
 def _lacks_tools(document: Document, prompt: Prompt) -> bool:
-    """True if the history has tool calls and the request declares no tool, as the agent's own prompts do."""
+    """Return whether the history has tool calls and the request declares no tool, as the agent's own prompts
+    do."""
     if any(document.items(array) for array in prompt.tools):
         return False
     return any(message.of(Kind.CALL) for message in prompt.messages)
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
-    """True if a text begins or ends as a rule says."""
+    """Return whether a text begins or ends as a rule says."""
     stripped = text.strip()
     ends = tuple(end.lower() for end in rule.get("ends", ()))
     return _begins(stripped, rule.get("starts", ())) or bool(
@@ -134,7 +135,7 @@ def _last_user_texts(document: Document, prompt: Prompt) -> list[str]:
 
 
 def _said(document: Document, parts: Iterable[Part]) -> list[str]:
-    """The texts of a message without its tool results."""
+    """Return the texts of a message without its tool results."""
     texts = (text for part in parts if part.kind is Kind.TEXT for text in part.texts)
     return [document.string(text) or "" for text in texts]
 
@@ -204,7 +205,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
 
 
 def _needs_reasoning(wire: ApiFormat, document: Document) -> bool:
-    """True if the call that is under way must begin with its reasoning."""
+    """Return whether the call that is under way must begin with its reasoning."""
     thinking = document.members(wire.thinking(document))
     return document.string(thinking.get("type")) == "enabled"
 
@@ -254,7 +255,7 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """A message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
+    """Return a message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
     said = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in said for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
@@ -278,7 +279,7 @@ def _shorten_arguments(document: Document, arguments: Raw) -> None:
 
 
 def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
-    """A message without its blocks of reasoning; empty: nothing is left."""
+    """Return a message without its blocks of reasoning; empty: nothing is left."""
     document = Document(source)
     blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)
     if blocks is None or left is None:
@@ -288,7 +289,7 @@ def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
 
 
 def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
-    """The text that replaces the left-out messages of these indexes."""
+    """Return the text that replaces the left-out messages of these indexes."""
     left_out = [messages[n] for n in gone]
     total, missing = (sum(len(message.source) for message in some) for some in (messages, left_out))
     lines = [

@@ -50,12 +50,12 @@ class Newer:
 
     @property
     def of_result(self) -> bool:
-        """True if the result is superseded, and not its call's arguments alone."""
+        """Return whether the result is superseded, and not its call's arguments alone."""
         return self.category not in _WRITES
 
 
 def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, Newer]:
-    """The call that supersedes each superseded result, by the result's index.
+    """Return the call that supersedes each superseded result, by the result's index.
 
     Several texts of one call count as one result.
     """
@@ -83,7 +83,7 @@ def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[i
 
 
 def group(result: Result, parameters: ToolCompaction) -> str:
-    """The key of the group of calls in which later results supersede earlier ones."""
+    """Return the key of the group of calls in which later results supersede earlier ones."""
     given = _spelled_alike(result.arguments)
     fields = parameters.tool_identifier_fields.get(result.tool)
     if fields is not None:
@@ -98,7 +98,7 @@ def group(result: Result, parameters: ToolCompaction) -> str:
 
 
 def _spelled_alike(arguments: Any) -> Any:
-    """The arguments with their paths in the spelling that is compared."""
+    """Return the arguments with their paths in the spelling that is compared."""
     if not isinstance(arguments, Mapping):
         return arguments
     paths = {key: arguments[key] for key in tool_rules().arguments.path if key in arguments}

@@ -51,8 +51,8 @@ what is new may be no JSON that the rest can be known by, and a conversation may
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """True if work leaves the event loop: where more than `most` bytes are new to us, or what is known is so
-    much more that even that takes long."""
+    """Return whether work leaves the event loop: where more than `most` bytes are new to us, or what is known
+    is so much more that even that takes long."""
     return new > most or whole > _KNOWN * most
 
 
@@ -97,7 +97,7 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """The caller whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
+        """Return the caller whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()

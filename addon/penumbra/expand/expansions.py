@@ -201,7 +201,7 @@ class Expansions:
         conditions: Conditions,
         caller: Caller,
     ) -> bool:
-        """True if the conversation has the injected tool, or may get it."""
+        """Return whether the conversation has the injected tool, or may get it."""
         if latest is not None:
             return bool(latest.tool)
         if not conditions.wanted:
@@ -238,8 +238,8 @@ class Expansions:
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """The texts for the calls of an Ask. `provided` remembers the queries of one response; `limit`:
-        bytes that the originals among the texts may have together, None: any number."""
+        """Return the texts for the calls of an Ask. `provided` remembers the queries of one response;
+        `limit`: bytes that the originals among the texts may have together, None: any number."""
         texts: list[str] = []
         answered: list[Answered] = []
         most = min(len(ask.calls), expand.MOST_CALLS)
@@ -294,7 +294,7 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """The original of a reference, or of the brief form of an earlier release's reference."""
+        """Return the original of a reference, or of the brief form of an earlier release's reference."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original
@@ -349,7 +349,7 @@ class Expansions:
             await self.keep(prepared, await prepared.inherit(prepared))
 
     async def cleaned(self, text: str) -> str:
-        """A text without its secrets. Raises RedactionError."""
+        """Return a text without its secrets. Raises RedactionError."""
         return await self._tool_calls.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
@@ -401,19 +401,19 @@ def _declare(
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """The entry that gives a conversation the injected tool, or keeps it without. Final: its next request
-    finds it, though the response to this one is lost."""
+    """Return the entry that gives a conversation the injected tool, or keeps it without. Final: its next
+    request finds it, though the response to this one is lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:
-    """The last known response that tells whether the injected tool is there."""
+    """Return the last known response that tells whether the injected tool is there."""
     latest_first = map(past.__getitem__, filter(past.__contains__, reversed(history.keys)))
     return next((response for response in latest_first if not response.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:
-    """The scope of responses: hidden exchanges of one API have no place in another's."""
+    """Return the scope of responses: hidden exchanges of one API have no place in another's."""
     name = format_name.removesuffix("_socket").encode()
     return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

@@ -54,7 +54,7 @@ class History:
 
     @property
     def is_elsewhere(self) -> bool:
-        """The provider keeps what came before, and the request names its last response."""
+        """Return whether the provider keeps the history, and the request names its last response."""
         return bool(self.visible and self.visible[0].response_id)
 
     def all_keys(self) -> list[bytes]:
@@ -80,7 +80,8 @@ def read(
     elsewhere: bytes,
     chain: Chain,
 ) -> History:
-    """The responses of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
+    """Return the responses of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider
+    has it.
 
     `chain`: of the request's messages.
     """
@@ -127,7 +128,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """A result of the injected tool that says that there is no original any more."""
+    """Return a result of the injected tool that says that there is no original any more."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -163,7 +164,7 @@ def put_back(
 
 
 def _unchanged(visible: Visible, response: PastResponse) -> bool:
-    """True if a response is unedited; clients may leave out text beside calls."""
+    """Return whether a response is unedited; clients may leave out text beside calls."""
     return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text
 
 
@@ -241,13 +242,13 @@ class Prepared:
 
     @property
     def keeps_originals(self) -> bool:
-        """True if the store has its originals: of callers who can be told from others, or by what only the
-        provider and they know."""
+        """Return whether the store has its originals: of callers who can be told from others, or by what only
+        the provider and they know."""
         return self.threaded or not self.caller.is_open
 
     @property
     def before(self) -> str:
-        """The id of the response that the client continues; empty without one."""
+        """Return the id of the response that the client continues; empty without one."""
         return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 

@@ -116,7 +116,7 @@ class ToolLoop:
 
     @property
     def holding(self) -> bool:
-        """True if bytes are held back, so that a keep-alive is due."""
+        """Return whether bytes are held back, so that a keep-alive is due."""
         return not self._broken and (self.rounds > 0 or self._response.holding)
 
     def feed(self, data: bytes) -> bytes:
@@ -194,7 +194,7 @@ class ToolLoop:
         return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
-        """The client went away: the part of the response that it got."""
+        """End the response since the client went away; return the part that it got."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
@@ -214,7 +214,7 @@ class ToolLoop:
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
-        """The part of an unfinished response that the client got and may send again."""
+        """Return the part of an unfinished response that the client got and may send again."""
         if self._broken:
             return Done(b"", sound=False)
         ended = self._ended if self._ended is not None else self._response.end_turn()
@@ -240,7 +240,7 @@ class ToolLoop:
         return replace(done, pending=self._pending) if covered else done
 
     def _done(self, turn: Turn, results: tuple[bytes, ...] = ()) -> Done:
-        """The end; `turn` is the last one that later requests must know."""
+        """Return the end of the response. `turn` is the last turn that later requests must know."""
         calls = self.turns[-1].real_calls
         text = "".join(each.text for each in self.turns)
         if not calls and not text.strip() and self.rounds > ROUNDS:
@@ -264,6 +264,6 @@ def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
-    """The last reasoning of a response, and whether hidden turns precede it."""
+    """Return the last reasoning of a response, and whether hidden turns precede it."""
     signed = [number for number, each in enumerate(turns) if each.signatures]
     return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

@@ -75,18 +75,18 @@ class Query:
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """The page of one of several calls whose answers may have `limit` bytes together; 0: none."""
+    """Return the page of one of several calls whose answers may have `limit` bytes together; 0: none."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
 
 def page_bytes(max_output_bytes: int) -> int:
-    """The page size below the size at which results are cut."""
+    """Return the page size below the size at which results are cut."""
     return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 
 def parse(arguments: str) -> Query | str:
-    """The query in a call's arguments (JSON), or a sentence about their fault."""
+    """Return the query in a call's arguments (JSON), or a sentence about their fault."""
     try:
         value = decode(utf8(arguments))
     except NotJson:
@@ -113,8 +113,8 @@ def parse(arguments: str) -> Query | str:
 
 
 def unknown(ref: str) -> str:
-    """The result for an original that is not there: expired, never of this conversation, or asked for by what
-    is no reference."""
+    """Return the result for an original that is not there: expired, never of this conversation, or asked for
+    by what is no reference."""
     if ref and not reference.is_ref(ref):
         return 'This is no id. Call again with what stands behind "SHADOW:": "shadow_" and all of its digits.'
     named = f" {ref}" if ref else ""
@@ -132,8 +132,8 @@ def result(
     clock: Callable[[], float] = time.thread_time,
     seconds: float = SEARCH_SECONDS,
 ) -> str:
-    """The result of a query. `tool` is the injected tool's name, for the calls that it suggests; `clock`
-    says how much this thread has worked, of which a search may take `seconds`."""
+    """Return the result of a query. `tool` is the injected tool's name, for the calls that it suggests;
+    `clock` says how much this thread has worked, of which a search may take `seconds`."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -155,7 +155,7 @@ def result(
 
 
 def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int) -> str:
-    """The characters from `start` on that fit, whole lines if possible, and how to get the rest."""
+    """Return the characters from `start` on that fit, whole lines if possible, and how to get the rest."""
     whole = start == 0 and end == len(text)
     if end - start <= page_bytes and not exceeds(text[start:end], page_bytes):
         first, last = _line_at(text, start), _line_at(text, end - 1)
@@ -186,7 +186,7 @@ def _lines(count: int, noun: str = "line") -> str:
 
 
 def _line_at(text: str, offset: int) -> int:
-    """The line number of a character; a line end belongs to its line."""
+    """Return the line number of a character; a line end belongs to its line."""
     return text.count("\n", 0, offset) + 1
 
 
@@ -299,7 +299,7 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
-    """A numbered line; a line longer than `most` is cut around the hit (a byte offset)."""
+    """Return a numbered line; a line longer than `most` is cut around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
     if len(line) <= most:
@@ -335,7 +335,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """A whole number, not negative, also from text."""
+    """Return a whole number, not negative, also from text."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

@@ -37,14 +37,14 @@ _LONG_SAMPLE = f"shadow_{'0' * 32}"
 
 
 def whole(key: bytes, scope: bytes, original: str) -> str:
-    """The reference of a redacted original with its whole hash. `key` is secret, at most 64 bytes."""
+    """Return the reference of a redacted original with its whole hash. `key` is secret, at most 64 bytes."""
     digest = hashlib.blake2b(key=key, digest_size=16, person=_PERSON)
     digest.update(len(scope).to_bytes(4, "big") + scope + original.encode("utf-8", "surrogatepass"))
     return f"shadow_{digest.hexdigest()}"
 
 
 def brief(reference: str) -> str:
-    """The brief form of a reference; brief ones and other texts are unchanged."""
+    """Return the brief form of a reference; brief ones and other texts are unchanged."""
     match = _FORM.fullmatch(reference)
     return f"shadow_{int(match[1], 16) % _MANY:0{_DIGITS}}" if match and match[1] else reference
 
@@ -58,8 +58,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """The reference in what a model gives for one: with the marker around it, without its beginning, as a
-    number. Empty where it gives nothing."""
+    """Return the reference in what a model gives for one: with the marker around it, without its beginning,
+    as a number. Empty where it gives nothing."""
     if isinstance(value, int) and _MANY // 1000 <= value < _MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -69,7 +69,7 @@ def copied(value: Any) -> str:
 
 
 def prefix(reference: str, tool: str, hint: bool) -> str:
-    """The text before a shortened text; `tool` is the injected tool's name."""
+    """Return the text before a shortened text; `tool` is the injected tool's name."""
     line = f"[Shortened. Full text: {tool}.]\n" if hint else ""
     return f"<<<SHADOW:{reference}>>>\n{line}"
 
@@ -90,7 +90,7 @@ class References:
     """Brief references and their whole forms."""
 
     def ref(self, original: str) -> str:
-        """The reference of a redacted original: brief, unless that belongs to another text."""
+        """Return the reference of a redacted original: brief, unless that belongs to another text."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -104,7 +104,7 @@ class References:
         return whole(self.key, self.scope, original)
 
     def prefix(self, reference: str) -> str:
-        """The text before a shortened text."""
+        """Return the text before a shortened text."""
         return prefix(reference, self.tool, self.hint)
 
     def overhead(self) -> str:
@@ -160,7 +160,7 @@ def tool_tokens(name: str) -> int:
 
 
 def editing_name(name: str, tools: Tools) -> str:
-    """The name that takes this one's place where a conversation begins in which edits get values."""
+    """Return the name that takes this one's place where a conversation begins in which edits get values."""
     other = EDITING_NAMES.get(name, name)
     return name if other in tools.names else other
 
@@ -172,8 +172,8 @@ def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
 
 
 def name_for(tools: Tools) -> str | None:
-    """The injected tool's name in a request, None where it does not belong: without client tools, where an
-    response can't be continued, and where a lone tool is forced, which asks for data in a shape."""
+    """Return the injected tool's name in a request, None where it does not belong: without client tools,
+    where an response can't be continued, and where a lone tool is forced, which asks for data in a shape."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None
     return next((name for name in NAMES if name not in tools.names), None)

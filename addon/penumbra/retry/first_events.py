@@ -49,7 +49,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """The verdict with these bytes. Only WAIT may be followed by more."""
+        """Return the verdict with these bytes. Only WAIT may be followed by more."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
@@ -91,7 +91,7 @@ def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | No
 
 
 def is_error(name: str, value: Any) -> bool:
-    """True if an event's data is a provider's error."""
+    """Return whether an event's data is a provider's error."""
     if not isinstance(value, dict):
         return False
     base = value.get("base_resp")

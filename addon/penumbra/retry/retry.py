@@ -35,7 +35,7 @@ class Retry:
 
 
 def may_help(sent: Accepted) -> bool:
-    """True if a refusal of a request could be answered."""
+    """Return whether a refusal of a request could be answered."""
     request = sent.request
     settings = request.settings
     bound = request.conversation.last_thinking >= 0 and adoption.may_drop(
@@ -71,12 +71,12 @@ async def instead(
 
 
 def _declares_late(sent: Accepted) -> bool:
-    """True if the injected tool is declared after a message."""
+    """Return whether the injected tool is declared after a message."""
     return sent.prepared is not None and bool(sent.prepared.declared_at)
 
 
 def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
-    """True if a new body differs from the refused one in the right direction."""
+    """Return whether a new body differs from the refused one in the right direction."""
     is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
     return len(after) < len(before) if is_size else after != before
 
@@ -84,8 +84,8 @@ def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
 def _change(
     refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
 ) -> Plan | bytes | None:
-    """The change for a request that was refused for the `count`th time, from 0: other forms of its results,
-    or a whole body; None: give up. Raises RedactionError."""
+    """Return the change for a request that was refused for the `count`th time, from 0: other forms of its
+    results, or a whole body; None: give up. Raises RedactionError."""
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Kind.BINDING:
         return Plan(limits=LearnedLimits(drop=True))
@@ -110,7 +110,7 @@ def _change(
 
 
 def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
-    """A smaller summary request; None for other requests."""
+    """Return a smaller summary request; None for other requests."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
     summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)
