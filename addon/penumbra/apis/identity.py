@@ -41,6 +41,8 @@ class Caller:
     """Scope of stored content: no other scope gets it."""
     session: str = ""
     """Common to all requests of the conversation."""
+    session_as_sent: str = ""
+    """`session` by the opening as the client sends it, with its secrets; empty: the same as `session`."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty: no part changes."""
     is_open: bool = False
@@ -71,7 +73,7 @@ class Caller:
     @cached_property
     def possessed(self) -> bytes:
         """The scope of what the request must prove."""
-        return self._session(self.session, self.owner)
+        return self._session(self.session_as_sent or self.session, self.owner)
 
     @staticmethod
     def _session(name: str, whose: bytes) -> bytes:

@@ -62,15 +62,14 @@ class RestoredValues:
         self._stores, self._rules = stores, rules
         self._made: Restoring | None = None
 
-    async def conceal(self, incoming: Incoming, request: Request) -> bool:
+    async def conceal(self, request: Request) -> bool:
         """Replace values that were put back into earlier responses by their placeholders; return True if any
         were replaced."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
         scan = await self._rules.scan() if on else None
-        conversation = caller_of(incoming, request).possessed
-        return await self._restoring().conceal(request, conversation, scan)
+        return await self._restoring().conceal(request, request.caller.possessed, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
         """Return a `redact` that also takes out, wherever they stand, the values that are put back."""
@@ -161,7 +160,10 @@ class RequestReader:
         request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
         if request is None:
             return None
-        if await self._restored.conceal(incoming, request):
+        # Values go back into responses under the name that the next request has before its redaction.
+        as_sent = replace(request.caller, session_as_sent=caller_of(incoming, request).session)
+        request = replace(request, caller=as_sent)
+        if await self._restored.conceal(request):
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
         # Callers without a credential can't be told apart, so nothing is remembered for them; and nothing

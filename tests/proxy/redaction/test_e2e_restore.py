@@ -18,6 +18,9 @@ from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import Raw, Received, Thinking, ToolCall, turn
 
 OTHER = "/repo/other.env"
+TRANSCRIPT = (
+    f">>> TRANSCRIPT START\n[1] tool result: API_PASSWORD={'kW7x-' + 'Qn3vTz8pLm'}\n>>> TRANSCRIPT END\n"
+)
 
 
 @pytest.fixture
@@ -180,6 +183,42 @@ def test_after_a_restart(
     state = b"".join(path.read_bytes() for path in running.state.rglob("*") if path.is_file())
     assert PASSWORD.encode() not in state
     assert len(state) > 10_000
+
+
+@pytest.mark.parametrize("opening", ["Add a name.", TRANSCRIPT], ids=["plain", "with a secret"])
+def test_a_restart_between_an_edit_and_its_result(
+    opening: str, clients: Any, api_key: str, own_proxy: Any, upstream: Any
+) -> None:
+    """The next request has the value in its call alone, and is known by how its conversation begins."""
+    running = own_proxy("regular", **OPTIONS)
+    headers = {"authorization": f"Bearer {api_key}"}
+    url = "https://api.openai.com/v1/chat/completions"
+    messages = BY_ID["openai-chat"].written(
+        printed(
+            f"DB_PASSWORD={PASSWORD}\nA=1\n",
+            words=opening,
+            tool="Read",
+            ids="call_1",
+            arguments=lambda _: {"file_path": PATH},
+        )
+    )
+    properties = {name: {"type": "string"} for name in ("file_path", "old_string", "new_string")}
+    function = {"name": "Edit", "parameters": {"type": "object", "properties": properties}}
+    body = {"model": "m", "messages": messages, "tools": [{"type": "function", "function": function}]}
+
+    def call_of_edit(received: Received) -> tuple[ToolCall]:
+        written = PATTERN.findall(received.json["messages"][-1]["content"])[0]
+        return (ToolCall("Edit", {"file_path": PATH, "old_string": written, "new_string": "x"}),)
+
+    play(upstream, call_of_edit)
+    message = clients.http(running).post(url, json=body, headers=headers).json()["choices"][0]["message"]
+    (call,) = message["tool_calls"]
+    assert json.loads(call["function"]["arguments"])["old_string"] == PASSWORD
+    running.restart()
+    messages[-1]["content"] = "[cleared]"
+    messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": "ok"}]
+    assert clients.http(running).post(url, json=body, headers=headers).status_code == 200
+    assert PASSWORD.encode() not in upstream.asked()[-1].body
 
 
 def test_arguments_that_the_client_changes(
