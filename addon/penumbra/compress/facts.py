@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -26,11 +26,11 @@ _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""Translation table: characters that stand in no fact become blanks, and line ends stay. A text cut at its
-blanks has each fact in one piece."""
+"""Translation table: characters that stand in no fact become blanks, and line ends stay. A text that is split
+at its blanks has each fact and each name in one piece."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""Characters of the shortest fact, of one that weighs less since it is long, and of the longest."""
+"""Bytes of the shortest fact, of one that weighs less since it is long, and of the longest."""
 # The weights are chosen by hand: on one half of a set of recorded conversations they kept most of what was
 # used later for the same bytes, and on the other half they did as well. `scripts/bench quality` shows what a
 # change does.
@@ -38,12 +38,15 @@ _WORDS = 5
 """Factor of the value of a unit's words, which grows with the square root of its bytes."""
 _WEIGHT = 100
 """The weight of a new fact that stands once."""
-_SAID = 30
-"""Per cent of its weight that a fact keeps if the conversation has all its names already."""
-_TOLD = 20
-"""The weight of a fact that an earlier result shows."""
+_USED = 30
+"""Per cent of its weight that a fact keeps if the conversation has used all its names already."""
+_SEEN = 20
+"""Per cent of its weight that a fact keeps if an earlier result shows it."""
 _RARE = 20
-"""Lines with a name of the conversation up to which these lines count as near the wanted ones."""
+"""Units with a name of the conversation up to which these units count as near the wanted ones."""
+
+
+_Find = Callable[[bytes], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Facts:
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit apart from its facts: of its words, and of names of the conversation near it."""
+    """The worth of each unit apart from its facts: of its words, and of names of the conversation in it."""
 
     @classmethod
     def of(
@@ -62,97 +65,89 @@ class Facts:
         texts: Sequence[bytes],
         mentioned: Mapping[str, float],
         asked: Container[str] = (),
-        told: Container[bytes] = (),
+        seen: Container[bytes] = (),
     ) -> Facts:
-        """The facts of units. `mentioned`: the names used in the conversation before, with their weights.
-        `asked`: the names that the call itself searches for, whose places are the answer. `told`: the facts
-        that earlier results show."""
-        units = _facts_in(texts)
-        counts = Counter(chain.from_iterable(units))
-        said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
-        names = (
-            [[name for name in dict.fromkeys(_NAME.findall(text)) if name in said] for text in texts]
-            if said
-            else []
-        )
-        lines = Counter(chain.from_iterable(names))
+        """Weigh the facts of units. `mentioned`: the names that the conversation has used before, with their
+        weights. `asked`: the names that the call itself searches for, whose places are the answer. `seen`:
+        the facts that earlier results show."""
+        split = [text.translate(_APART).split() for text in texts]
+        pieces = set(chain.from_iterable(split))
+        found = _by_piece(pieces, _facts_in)
+        units = [[*dict.fromkeys([fact for piece in unit for fact in found[piece]])] for unit in split]
+        used = {encode(name): weight for name, weight in mentioned.items()}
         worth = [int(len(text) ** 0.5 * _WORDS) for text in texts]
-        for unit, near in enumerate(names):
-            worth[unit] += _near(near, said, lines) if near else 0
-        if asked:
-            said = {
-                name: weight for name, weight in said.items() if name.decode("utf-8", "replace") not in asked
+        if used:
+            names = {
+                piece: known
+                for piece, all_names in _by_piece(pieces, _names_in).items()
+                if (known := [name for name in all_names if name in used])
             }
+            near = [{name for piece in unit if piece in names for name in names[piece]} for unit in split]
+            counts = Counter(chain.from_iterable(near))
+            rare = {name for name, count in counts.items() if count <= _RARE}
+            for at, unit in enumerate(near):
+                of_rare = sum([int(_WEIGHT * used[name]) // counts[name] for name in unit & rare])
+                worth[at] += min(2 * _WEIGHT, of_rare)
+        common = frozenset(name for name in used if name.decode("utf-8", "replace") not in asked)
+        counts = Counter(chain.from_iterable(units))
         weights = {
-            fact: _weight(fact, count, said) * (_TOLD if fact in told else 100) // 100
+            fact: _weight(fact, count, common) * (_SEEN if fact in seen else 100) // 100
             for fact, count in counts.items()
         }
         return cls(units, weights, worth)
 
 
-def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
-    """The facts of each text, each of them once."""
-    units = [text.translate(_APART).split() for text in texts]
-    facts = _facts_by_words({words for unit in units for words in unit})
-    return [[*dict.fromkeys([fact for words in unit for fact in facts[words]])] for unit in units]
+def facts_of(text: bytes) -> set[bytes]:
+    """Return the facts of a text."""
+    return set(chain.from_iterable(_by_piece(set(text.translate(_APART).split()), _facts_in).values()))
 
 
-def share_new(text: str, told: Told, enough: float = 1.0) -> float:
-    """The share of a text's characters that stand in lines with something new to the conversation; counting
-    ends as soon as the share is `enough`."""
+def share_new(text: str, seen: Told, enough: float = 1.0) -> float:
+    """Return the share of a text's characters that stand in lines with something new to the conversation;
+    counting ends as soon as the share is `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
-    facts_of_words = _facts_by_words(set(data.split()))
-    telling = {words for words, facts in facts_of_words.items() if facts}
-    is_told = told.facts.__contains__
-    untold = {words for words in telling if not all(map(is_told, facts_of_words[words]))}
+    facts = {piece: found for piece, found in _by_piece(set(data.split()), _facts_in).items() if found}
+    is_seen = seen.facts.__contains__
+    unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}
     new = 0
-    for line, line_words in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
+    for line, pieces in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
         # Looking a line up takes longer than looking up its facts, and so comes last.
-        tells_told = untold.isdisjoint(line_words) and not telling.isdisjoint(line_words)
-        if not (tells_told or told.is_line(line)):
+        has_seen_facts_only = unseen.isdisjoint(pieces) and not facts.keys().isdisjoint(pieces)
+        if not (has_seen_facts_only or seen.is_line(line)):
             new += len(line)
             if new >= enough * whole:
                 break
     return new / whole
 
 
-def facts_of(text: bytes) -> set[bytes]:
-    """The facts in a text."""
-    return set().union(*_facts_by_words(set(text.translate(_APART).split())).values())
+def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
+    """Return a function's result for each piece of a text; of short pieces, which recur in many lines and
+    results, the result is cached."""
+    cached = _CACHED[of]
+    return {piece: cached(piece) if len(piece) <= _LONGEST else of(piece) for piece in pieces}
 
 
-def _facts_by_words(cut: set[bytes]) -> dict[bytes, tuple[bytes, ...]]:
-    """The facts in each piece of a text that was cut at its blanks, in order."""
-    return {words: _remembered(words) if len(words) <= _LONGEST else _facts_of(words) for words in cut}
+def _facts_in(piece: bytes) -> tuple[bytes, ...]:
+    found = [fact for fact in _FACT.findall(piece) if _SHORTEST <= len(fact) <= _LONGEST]
+    return tuple(filter(_TELLING.search, found))
 
 
-def _facts_of(words: bytes) -> tuple[bytes, ...]:
-    # A list comprehension is faster here than a generator, which is called for each word.
-    long = [word for word in _FACT.findall(words) if _SHORTEST <= len(word) <= _LONGEST]
-    return tuple(filter(_TELLING.search, long))
+def _names_in(piece: bytes) -> tuple[bytes, ...]:
+    return tuple(_NAME.findall(piece))
 
 
-_remembered = forgettable(16_384)(_facts_of)
-"""`_facts_of` with a cache, since words recur in many lines and results."""
+_CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in, _names_in)}
 
 
-def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
-    """The weight of a fact: more if frequent in the text, less if long or in the conversation already."""
+def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
+    """Return the weight of a fact: more if frequent in the text, less if long or made of used names."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10
-    if not said or not (names := _NAME.findall(fact)):
-        return weight
-    return weight * _SAID // 100 if said.keys() >= {*names} else weight
-
-
-def _near(names: Iterable[bytes], said: Mapping[bytes, float], lines: Mapping[bytes, int]) -> int:
-    near = sum(
-        int(_WEIGHT * said[name]) // lines[name] for name in names if name in said and lines[name] <= _RARE
-    )
-    return min(2 * _WEIGHT, near)
+    names = _CACHED[_names_in](fact) if used else ()
+    return weight * _USED // 100 if names and used.issuperset(names) else weight
 
 
 _FEW = 6
@@ -164,8 +159,9 @@ _LONGEST_FILE = 4_000_000
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around those with names that the conversation has used (and how much
-    each weighs), the rarest and heaviest first: what an agent looks for in a file it has mostly named."""
+    """Return the positions of the lines around those with names that the conversation has used (`mentioned`:
+    the weight of each), the rarest and heaviest first: the parts of a file that an agent looks for are mostly
+    those that it has named."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
     # In the order of the text, so that sums of floats are the same everywhere.
@@ -173,7 +169,7 @@ def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
         [name for name in dict.fromkeys(NAME.findall(line)) if name in mentioned] if line else []
         for line in lines
     ]
-    counts = Counter(name for names in named for name in names)
+    counts = Counter(chain.from_iterable(named))
     weights = [
         sum(mentioned[name] / counts[name] for name in names if counts[name] <= _FEW) for names in named
     ]

@@ -69,7 +69,7 @@ def test_what_earlier_results_show_comes_behind_what_they_do_not() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
     units = Units.of(encode("\n".join(text)))
-    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, told=told_of(before).facts))
+    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, seen=told_of(before).facts))
     selection.fill()
     kept = selection.written()
     assert all(line in kept for line in screen(900, 910))
