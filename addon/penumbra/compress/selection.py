@@ -6,14 +6,15 @@
     90:def total(cart):
 
 A text is cut into units: its lines, and pieces of long lines. Each wish (the beginning, the end, failures,
-differences) is met within its share of the size; then units are added by the most new facts for their size. A
-unit is never shown without the units that name its subject. A unit beside a shown one costs no mark, and
-units no larger than a mark are shown.
+differences) is met within its share of the size; then units are added by the most new facts for their size.
+No unit is shown without the units that name its subject. A unit beside a shown one costs no mark, and a gap
+that is no larger than a mark is closed.
 """
 
 from __future__ import annotations
 
 import heapq
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,36 +27,40 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import LEAST_CUT, counted
 
 LEAST = 240
-"""Bytes to fill below which nothing is chosen."""
+"""Bytes of the least size in which units are chosen."""
 _ASIDE = 120
-"""Bytes that are reserved for marks at both ends."""
+"""Bytes that are kept free for marks at both ends."""
 _MARK = 34
-"""Bytes that a mark costs, roughly."""
+"""Bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""Bytes of a line that is one unit; of the pieces that a longer one is cut into."""
+"""Bytes of a line that is one unit, and of the pieces that a longer one is cut into."""
+_LONGEST_ADDRESS = 2_000
+"""Bytes of an address that is not cut."""
+_ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
+_SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""Bytes of a gap in code that is closed if possible; per cent of the size reserved for such gaps."""
+"""Bytes of a gap in code that is closed if possible, and per cent of the size that such gaps may take."""
 _BASE = 30
 """Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
 _MISSES = 40
-"""Units that may not fit before no more are tried."""
+"""Units that do not fit after which no more are tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""Bytes around a place in a text that is too large to be cut as a whole."""
+"""Bytes that are shown around a place in a text that is too large to be cut as a whole."""
 _MOST = 16
-"""The most such places."""
+"""Such places in a text at most."""
 Needs = Mapping[int, Collection[int]]
-"""Units that are shown with another one, by that unit."""
+"""The units that are shown with a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A text that is cut into units, without anything between them."""
+    """A text and the units that it is cut into, which leave nothing out."""
 
     data: bytes
     starts: Sequence[int]
-    """Where each unit begins, and the text's end."""
+    """The offset of each unit, and the length of the text."""
     lines: Sequence[int]
-    """The first unit of each line."""
+    """The number of the first unit of each line."""
 
     @classmethod
     def of(cls, data: bytes) -> Units:
@@ -74,16 +79,17 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], room: int) -> Units:
-        """Cut a text that has too many lines at its ends and around some places; all between is one unit."""
+        """Cut a text with too many lines around some places and within `room` bytes of its ends; each part
+        between these is one unit."""
         regions = [(0, room), (len(data) - room, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
-        for first, behind in sorted(regions):
-            # A line that is longer is cut at a blank or where it may be.
-            start = max(starts[-1], data.find(b"\n", max(0, first - 1), behind) + 1, boundary(data, first))
+        for first, end_of_region in sorted(regions):
+            line = data.find(b"\n", max(0, first - 1), end_of_region) + 1
+            start = max(starts[-1], line, boundary(data, first))
             if start > starts[-1]:
                 starts.append(start)
-            while starts[-1] < min(behind, len(data)):
+            while starts[-1] < min(end_of_region, len(data)):
                 end = data.find(b"\n", starts[-1], starts[-1] + _LINE) + 1
                 starts.append(end or next(_pieces(data, starts[-1], len(data)), len(data)))
         if starts[-1] < len(data):
@@ -92,7 +98,7 @@ class Units:
 
     @classmethod
     def joined(cls, lines: Sequence[bytes]) -> Units:
-        """Make each line a unit, however long it is."""
+        """Take whole lines as units, however long they are."""
         return cls(b"\n".join(lines), [0, *accumulate([len(line) + 1 for line in lines])], range(len(lines)))
 
     def __len__(self) -> int:
@@ -117,16 +123,30 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield where the pieces of a line begin, but for the first, as long as the rest is no piece."""
+    """Yield the offsets of the pieces of a line, but for the first; only the last may be longer than
+    `_PIECE`. No address is cut: the model would take its beginning for the whole."""
     while end - start > _LINE:
-        cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";"))
-        start = cut + 1 if cut >= 0 else boundary(data, start + _PIECE)
-        yield start
+        cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
+        start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
+        if start < end:
+            yield start
+
+
+def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
+    """Return a place for a cut between `start` and `end`: the wanted one, or the beginning or the end of the
+    address around that."""
+    scheme = data.rfind(b"://", start, cut)
+    address = _ADDRESS.match(data, scheme, min(end, scheme + _LONGEST_ADDRESS)) if scheme >= 0 else None
+    if address is None or address.end() <= cut:
+        return cut
+    named = _SCHEME.search(data, max(start, scheme - 20), scheme)
+    before = named.start() if named else scheme
+    return before if before > start else address.end()
 
 
 @dataclass(slots=True)
 class Selection:
-    """The units that are shown so far, and the bytes that are left."""
+    """A `Selection` knows which units of a text are shown so far, and how many bytes are left for others."""
 
     units: Units
     room: int
@@ -135,7 +155,10 @@ class Selection:
     needs: Needs = field(default_factory=dict)
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
-    _stated: set[bytes] = field(default_factory=set)
+    """For each unit 1 if it is shown, else 0."""
+    _shown_facts: set[bytes] = field(default_factory=set)
+    _all_needs: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    """The needs of units, with those that these need in their turn."""
 
     def __post_init__(self) -> None:
         self.room -= _ASIDE
@@ -143,10 +166,8 @@ class Selection:
         self.shown = bytearray(len(self.units))
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
-        """Show the units of a wish in its order, in at most a share of the room in per cent.
-
-        `is_run`: the first unit that does not fit ends it; else the next ones are tried.
-        """
+        """Show the units of a wish in its order, in at most `share` per cent of the room. `is_run`: the first
+        unit that does not fit ends the wish; else the next ones are tried."""
         least = max(0, self.left - self.room * share // 100)
         misses = 0
         for unit in wish:
@@ -159,8 +180,8 @@ class Selection:
                 break
 
     def ends(self, head: int, tail: int) -> None:
-        """Show the beginning and the end, each in a share of the room; the last unit in any case that half
-        of it holds."""
+        """Show the beginning and the end, each in its share of the room in per cent. The last unit may take
+        half of the room."""
         backwards = range(len(self.units) - 1, -1, -1)
         self.take(range(len(self.units)), head, is_run=True)
         left = self.left
@@ -169,18 +190,44 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show one unit after the other while there is room, the one that tells most for its size first, and
-        close short gaps. `is_code`: some room is left for that."""
+        """Show one unit after the other while there is room, the one with the most worth for its size first.
+        `is_code`: short gaps are closed, too, and some room is kept free for that."""
         for_gaps = self.room * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
-        self._fill()
+        if self.facts is None:
+            self.take(range(len(self.units)), 100, is_run=True)
+        else:
+            self._take_best()
         self.left += for_gaps
         if is_code:
             self._close_gaps()
-            self._fill()
+
+    def _take_best(self) -> None:
+        count = len(self.units)
+        heap = [(-self._value(unit), unit) for unit in range(count) if not self.shown[unit]]
+        heapq.heapify(heap)
+        turns = misses = 0
+        while heap and misses <= _MISSES:
+            turns += 1
+            if not turns % time_budget.PIECE:
+                time_budget.check()
+            value, unit = heapq.heappop(heap)
+            if self.shown[unit] or self._is_blank_alone(unit):
+                continue
+            now = -self._value(unit)
+            # Units that were chosen meanwhile may have shown the facts of this one.
+            if now > value and heap and now > heap[0][0]:
+                heapq.heappush(heap, (now, unit))
+            elif (cost := self._cost(unit)) > self.left:
+                misses += 1
+            else:
+                self._show(unit, cost)
+                for beside in (unit - 1, unit + 1):
+                    if 0 <= beside < count and not self.shown[beside]:
+                        heapq.heappush(heap, (-self._value(beside), beside))
 
     def _close_gaps(self) -> None:
-        """Show what is missing in gaps of a few lines, the shortest first: code can't be read where a line is
+        """Show the units in gaps of a few lines, the shortest gap first: code can't be read where a line is
         missing in the middle of a statement, and the mark costs nearly as much."""
         starts = self.units.starts
         runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
@@ -193,47 +240,16 @@ class Selection:
                 for unit in (*run, *needed):
                     self.shown[unit] = 1
 
-    def _fill(self) -> None:
-        if self.facts is None:
-            self.take(range(len(self.units)), 100, is_run=True)
-            return
-        heap = [(-self._value(unit), unit) for unit in range(len(self.units)) if not self.shown[unit]]
-        heapq.heapify(heap)
-        count = len(self.units)
-        turns = misses = 0
-        while heap:
-            turns += 1
-            if not turns % time_budget.PIECE:
-                time_budget.check()
-            value, unit = heapq.heappop(heap)
-            if self.shown[unit] or self._is_blank_alone(unit):
-                continue
-            now = -self._value(unit)
-            # Units chosen meanwhile may have shown this unit's facts.
-            if now > value and heap and now > heap[0][0]:
-                heapq.heappush(heap, (now, unit))
-                continue
-            cost = self._cost(unit)
-            if cost > self.left:
-                misses += 1
-                if misses > _MISSES:
-                    break
-                continue
-            self._show(unit, cost)
-            for beside in (unit - 1, unit + 1):
-                if 0 <= beside < count and not self.shown[beside]:
-                    heapq.heappush(heap, (-self._value(beside), beside))
-
     def _value(self, unit: int) -> float:
-        """Return the worth of a unit for its bytes, without the facts that are shown already."""
-        facts, stated = self.facts, self._stated
+        """Return the worth of a unit for each byte; facts that are shown already count for nothing."""
+        facts, known = self.facts, self._shown_facts
         assert facts is not None
         weights = facts.weights
-        worth = facts.worth[unit] + sum([weights[fact] for fact in facts.units[unit] if fact not in stated])
+        worth = facts.worth[unit] + sum([weights[fact] for fact in facts.units[unit] if fact not in known])
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the bytes of a unit, of those that it needs, and of the mark that it adds or saves."""
+        """Return the bytes of a unit, of the units that it needs, and of the mark that it adds or saves."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
@@ -244,39 +260,37 @@ class Selection:
             return size - _MARK
         return size if before or after else size + _MARK
 
-    def _missing(self, unit: int) -> Collection[int]:
-        """Return the units that one needs, and those need in their turn, that are not shown yet."""
-        for other in self.needs.get(unit, ()):
-            if not self.shown[other]:
-                break
-        else:
-            # A unit that is shown stands with all that it needs.
-            return ()
-        missing: dict[int, None] = {}
-        waiting = [unit]
-        while waiting:
-            for other in self.needs.get(waiting.pop(), ()):
-                if not self.shown[other] and other not in missing and other != unit:
-                    missing[other] = None
-                    waiting.append(other)
-        return missing
+    def _missing(self, unit: int) -> Sequence[int]:
+        """Return the units that a unit needs, and those that these need in their turn, as far as they are not
+        shown yet."""
+        if (direct := tuple(self.needs.get(unit, ()))) not in self._all_needs:
+            needed = dict.fromkeys(direct)
+            waiting = list(direct)
+            while waiting:
+                further = [other for other in self.needs.get(waiting.pop(), ()) if other not in needed]
+                needed.update(dict.fromkeys(further))
+                waiting += further
+            self._all_needs[direct] = tuple(needed)
+        shown = self.shown
+        return [other for other in self._all_needs[direct] if not shown[other] and other != unit]
 
     def _show(self, unit: int, cost: int) -> None:
         self.left -= cost
         for one in (unit, *(self._missing(unit) if unit in self.needs else ())):
             self.shown[one] = 1
             if self.facts is not None:
-                self._stated.update(self.facts.units[one])
+                self._shown_facts.update(self.facts.units[one])
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Return whether a unit is an empty line among others that are left out: it would cost a mark."""
+        """Return whether a unit is an empty line among units that are left out, and would cost a mark."""
         starts, shown = self.units.starts, self.shown
         if starts[unit + 1] - starts[unit] > 1:
             return False
         return not ((unit > 0 and shown[unit - 1]) or (unit + 1 < len(shown) and shown[unit + 1]))
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
-        """Show the units at places of the text, and some around each, in a share of the room."""
+        """Show the units at places of the text, and some around each, in at most `share` per cent of the
+        room."""
         around = [
             one
             for unit in map(self.units.at, places)
@@ -285,8 +299,8 @@ class Selection:
         self.take([unit for unit in around if 0 <= unit < len(self.units)], share)
 
     def written(self, mark: Callable[[int, int], str] | None = None) -> str:
-        """Return the units that are shown, and `mark(first, behind)` on a line of its own for each run of the
-        others, in bytes of the text."""
+        """Return the units that are shown, with `mark(first, end)` on a line of its own for each run of the
+        others; the mark gets the offsets of the run."""
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []
@@ -295,24 +309,25 @@ class Selection:
             run = unit
             while run < len(shown) and shown[run] == shown[unit]:
                 run += 1
-            first, behind = starts[unit], min(starts[run], len(data))
-            if shown[unit] or (parts and run < len(shown) and behind - first < LEAST_CUT):
-                parts.append(data[first:behind])
+            first, end = starts[unit], min(starts[run], len(data))
+            if shown[unit] or (parts and run < len(shown) and end - first < LEAST_CUT):
+                parts.append(data[first:end])
             else:
                 before = b"\n" if parts and not parts[-1].endswith(b"\n") else b""
                 after = b"\n" if run < len(shown) else b""
-                parts.append(before + mark(first, behind).encode() + after)
+                parts.append(before + mark(first, end).encode() + after)
             unit = run
         return b"".join(parts).decode("utf-8", "surrogatepass")
 
 
-def left_out(data: bytes, first: int, behind: int, noun: str = "line") -> str:
-    """Return the mark for what is missing between two places: its lines, or bytes if it is no whole line."""
-    at_end = behind >= len(data)
-    lines = data.count(b"\n", first, behind) + (at_end and not data.endswith(b"\n"))
-    if lines and starts_line(data, first) and (at_end or starts_line(data, behind)):
+def left_out(data: bytes, first: int, end: int, noun: str = "line") -> str:
+    """Return the mark for the text between two places: the number of its lines, or of its bytes if they are
+    not whole lines."""
+    at_end = end >= len(data)
+    lines = data.count(b"\n", first, end) + (at_end and not data.endswith(b"\n"))
+    if lines and starts_line(data, first) and (at_end or starts_line(data, end)):
         return f"[{counted(lines, noun)} left out]"
-    return f"[{counted(behind - first, 'byte')} left out]"
+    return f"[{counted(end - first, 'byte')} left out]"
 
 
 def starts_line(data: bytes, place: int) -> bool:
@@ -323,7 +338,8 @@ def starts_line(data: bytes, place: int) -> bool:
 def ends_in_part(
     data: bytes, room: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
 ) -> str:
-    """Return the ends of a text of any size within `room` bytes, with what stands around its failures."""
+    """Return the beginning, the end and the surroundings of the failures of a text of any size, in at most
+    `room` bytes."""
     failures = FailureLines.of(data) if failures is None else failures
     places = [start for start, _ in failures.ranked()[:_MOST]]
     selection = Selection(Units.near(data, places, room), room)

@@ -160,7 +160,7 @@ def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, room: int)
     assert gone + size(shown) >= len(data)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, 59), min_size=60, max_size=60),
     st.lists(st.integers(0, 59), max_size=20),
@@ -322,3 +322,19 @@ def test_few_long_rows_stay_all_of_them() -> None:
     assert all(f"title {n}\t" in shown for n in range(30))
     assert "rows left out" not in shown
     assert "characters left out" in shown
+
+
+@pytest.mark.parametrize("length", [30, 300, 1_900])
+@pytest.mark.parametrize(
+    "before", ["word " * 43, "a,b;" * 55, "x" * 230 + "("], ids=["words", "marks", "bracket"]
+)
+def test_no_address_is_cut(before: str, length: int) -> None:
+    address = "https://example.com/" + "a,b;c/" * (length // 6)
+    units = Units.of(encode(f"{before}{address} " + "word, " * 200))
+    assert sum(encode(address) in text for text in units.texts()) == 1
+    assert b"".join(units.texts()) == units.data
+
+
+def test_a_line_of_one_long_address_is_cut() -> None:
+    units = Units.of(b"data://" + b"a,b" * 5_000)
+    assert max(map(len, units.texts())) < 2_500

@@ -63,7 +63,7 @@ _LIMITS = {
 """Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
 bytes is multiplied by. A text four times as large may have an excerpt twice as large. Where it is too large
 for its lines to be compared, room is taken blindly, so that it falls again."""
-_FILE_IN_AGGRESSIVE = (14_000, 75)
+_FILE_IN_AGGRESSIVE = (18_000, 80)
 """The bounds of a file in aggressive mode; in standard mode a file is shown up to a part of the hard
 limit."""
 _LEAST_NEW = 1_000

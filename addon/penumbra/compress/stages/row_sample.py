@@ -1,41 +1,41 @@
-"""Rows that are too many: JSON as rows with cells cut to their share, and rows that differ from others."""
+"""JSON as rows whose long cells are cut, and the rows of a table that differ from the others."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
+from itertools import islice, zip_longest
 from statistics import median
 
 from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
 
 _ENDS = 3
-"""Rows, as a quarter, below which lines are no table."""
+"""A quarter of the rows that a table has at least."""
 _LONGEST = 400
-"""Characters of a row that are shown in any case; where the rows are few, more of each."""
+"""Characters of a row that are always shown; where the rows are few, more of each are."""
 _FEW = 160
-"""Bytes of room for each row with which the rows are few: all of them stay then, in part."""
+"""Bytes for each row from which the rows are few, and all of them are shown, in part."""
 _SHORTEST = 20
-"""Characters to which no cell is cut down further."""
+"""Characters that each cell keeps."""
 _NOTE = 29
-"""Bytes of what is said about what is cut out of a cell."""
+"""Bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""Largest part of the size, as a divisor, for the lines above rows."""
+"""Divisor of the size that gives the most for the lines above rows."""
 _LOOKED_AT = 50
-"""Lines whose separators are counted."""
+"""Lines of a text whose separators are counted."""
 _COLUMNS = 30
-"""Columns in which it is looked what differs."""
+"""Columns of a table that are compared."""
 _FAR = 20
-"""Times the usual distance from the middle at which a number is far from all others."""
+"""A number is far from all others at so many times the usual distance from the median."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
 def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
-    """Return the rows of a JSON text, each of a length at which some fit into `room` bytes, and the number of
-    the line that says what the cells of each are (its own where there is none); None if it has no rows."""
+    """Return the rows of a JSON text and, for each row, the number of the line that names its columns (its
+    own where there is none). Rows are cut so that some fit into `room` bytes. None: the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < 4 * _ENDS and not starts:
@@ -59,12 +59,12 @@ def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
 
 
 def is_separated(text: str) -> bool:
-    """True if the text is values between commas, tabs or bars."""
+    """Return whether a text consists of values between commas, tabs or bars."""
     return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """The mark between the cells: nearly all of the first lines have it equally often."""
+    """Return the mark between cells, which nearly all of the first lines have equally often; else nothing."""
     head_lines = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -77,7 +77,7 @@ def _separator(lines: Sequence[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """One line for each row."""
+    """Return a line for each row of a JSON text."""
     if text.startswith("[table 1: ") or "\n[table 1: " in text[:2_000]:
         return text.rstrip("\n").split("\n")
     tables = json_table.to_tables(text)
@@ -90,63 +90,75 @@ def _lines(text: str) -> list[str]:
 
 
 def odd(lines: Sequence[str]) -> list[int]:
-    """Return the positions of lines that differ from others like them in a column, the oddest first.
+    """Return the positions of lines that differ from lines like them in a column, the oddest first.
 
-    Lines are alike that have as many cells between tabs or runs of blanks, or of which nearly all have the
-    same word at a place.
+    Lines are alike that have equally many cells between separators, tabs or runs of blanks, or of which
+    nearly all have the same word at a place.
     """
     found: Counter[int] = Counter()
     marks = {_TAB, _BLANKS}
     if mark := _separator(lines):
         marks.add(re.compile(re.escape(mark)))
     for pattern in marks:
-        found.update(
-            _odd_by_width([pattern.split(line.strip()) if len(line) <= _LONGEST else [] for line in lines])
-        )
+        by_width: dict[int, dict[int, list[str]]] = {}
+        for at, line in enumerate(lines):
+            cells = pattern.split(line.strip()) if len(line) <= _LONGEST else []
+            if len(cells) >= _LEAST_CELLS:
+                by_width.setdefault(len(cells), {})[at] = cells
+        for group in by_width.values():
+            found.update(_odd_rows(group))
     words = [line[:_LONGEST].split(maxsplit=_WORDS)[:_WORDS] for line in lines]
-    by_first: dict[tuple[str, ...], list[int]] = {}
+    by_first: dict[tuple[str, ...], dict[int, list[str]]] = {}
     for at, row in enumerate(words):
         for first in (1, 2) if len(row) > 1 else ():
-            by_first.setdefault(tuple(row[:first]), []).append(at)
-    long = [at for at, row in enumerate(words) if len(row) >= _LEAST_CELLS]
+            by_first.setdefault(tuple(row[:first]), {})[at] = row
+    long = {at: row for at, row in enumerate(words) if len(row) >= _LEAST_CELLS}
     for group in (*by_first.values(), long):
-        found.update(_odd_of(group, [words[at] for at in group], by_words=True))
+        found.update(_odd_rows(group, by_words=True))
     return sorted(found, key=lambda at: (-found[at], at))
 
 
-def _odd_by_width(cells: Sequence[Sequence[str]]) -> Iterator[int]:
-    """The positions of rows that differ from those with as many cells, as often as they do."""
-    by_width: dict[int, list[int]] = {}
-    for at, row in enumerate(cells):
-        if len(row) >= _LEAST_CELLS:
-            by_width.setdefault(len(row), []).append(at)
-    for group in by_width.values():
-        yield from _odd_of(group, [cells[at] for at in group])
-
-
-def _odd_of(group: Sequence[int], rows: Sequence[Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """The positions of odd rows in a group, each as often as it has odd cells; none if they are no table."""
-    if len(group) < 4 * _ENDS:
+def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
+    """Return the positions of odd rows, each as often as it has odd cells; nothing if the rows are no
+    table."""
+    if len(rows) < 4 * _ENDS:
         return []
-    width = Counter(map(len, rows)).most_common(1)[0]
-    # Where nearly all rows end at the same cell, what another has beyond it is a remark.
+    width = Counter(map(len, rows.values())).most_common(1)[0]
+    # Where nearly all rows end at the same cell, further cells of another row are a remark.
     are_even = width[1] * 10 >= 9 * len(rows)
-    columns = list(zip_longest(*rows, fillvalue="") if are_even else zip(*rows, strict=False))[:_COLUMNS]
-    if by_words and not any(Counter(column).most_common(1)[0][1] * 10 >= 9 * len(rows) for column in columns):
+    columns = zip_longest(*rows.values(), fillvalue="") if are_even else zip(*rows.values(), strict=False)
+    counted = [(column, Counter(column)) for column in islice(columns, _COLUMNS)]
+    if by_words and not any(max(counts.values()) * 10 >= 9 * len(rows) for _, counts in counted):
         return []
-    return [group[at] for column in columns for at in _odd_in(column)]
+    positions = list(rows)
+    found: list[int] = []
+    for column, counts in counted:
+        if values := _odd_values(counts):
+            found += [positions[at] for at, value in enumerate(column) if value in values]
+    return found
 
 
-def _odd_in(values: Sequence[str]) -> set[int]:
-    """The positions of values of another type, rare ones among few, and numbers far from all others."""
-    counts = Counter(values)
-    odd = {*_of_other_type(values), *_far(values)}
-    if len(counts) * 10 <= len(values):
-        odd.update(at for at, value in enumerate(values) if counts[value] * 50 <= len(values))
-    if counts.most_common(1)[0][1] * 10 >= 9 * len(values):
-        usual = counts.most_common(1)[0][0]
-        odd.update(at for at, value in enumerate(values) if value != usual)
-    return odd
+def _odd_values(counts: Mapping[str, int]) -> set[str]:
+    """Return the values of a column that are of another type than nearly all, missing, rare among few
+    different ones, or numbers far from all others. `counts`: how often each value stands there."""
+    total, most = sum(counts.values()), max(counts.values())
+    kinds = {value: _kind(value) for value in counts}
+    of_kinds: Counter[str] = Counter()
+    for value, kind in kinds.items():
+        of_kinds[kind] += counts[value]
+    odd = {value for value, kind in kinds.items() if of_kinds[kind] * 20 <= total}
+    if len(counts) * 10 <= total:
+        odd.update(value for value, count in counts.items() if count * 50 <= total)
+    if most * 10 >= 9 * total:
+        odd.update(value for value, count in counts.items() if count < most)
+    try:
+        numbers = {value: float(value) for value in counts}
+    except ValueError:
+        return odd
+    middle = median([numbers[value] for value, count in counts.items() for _ in range(count)])
+    distances = {value: abs(number - middle) for value, number in numbers.items()}
+    usual = median([distances[value] for value, count in counts.items() for _ in range(count)])
+    return odd | {value for value, distance in distances.items() if usual and distance > _FAR * usual}
 
 
 _TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
@@ -170,28 +182,8 @@ def _kind(value: str) -> str:
     return _TRUTHS.get(value) or ("nothing" if _NOTHING.fullmatch(value) else _KINDS.get(value[:1], "text"))
 
 
-def _of_other_type(values: Sequence[str]) -> Iterator[int]:
-    """Values that are null, nothing, missing or of another type where nearly all others are not."""
-    kinds = list(map(_kind, values))
-    counts = Counter(kinds)
-    return (at for at, kind in enumerate(kinds) if counts[kind] * 20 <= len(values))
-
-
-def _far(values: Sequence[str]) -> Iterator[int]:
-    """Numbers that are far from all others of their column."""
-    try:
-        numbers = [float(value) for value in values]
-    except ValueError:
-        return
-    middle = median(numbers)
-    usual = median(abs(number - middle) for number in numbers)
-    for at, number in enumerate(numbers):
-        if usual and abs(number - middle) > _FAR * usual:
-            yield at
-
-
 def _short(row: str, longest: int) -> str:
-    """A row in about `longest` characters: of its cells the long ones are cut, so that ids and names stay."""
+    """Return a row in about `longest` characters. Only long cells are cut, so that ids and names stay."""
     if len(row) <= longest:
         return row
     cells = row.split("\t")
@@ -207,7 +199,7 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, longest: int) -> str:
-    """Return a row in about `longest` characters; its cells of JSON keep their form where there is room."""
+    """Return a row in about `longest` characters; cells that are JSON stay JSON if there is room."""
     short = _short(row, longest)
     if short is row:
         return row
