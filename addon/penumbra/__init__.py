@@ -6,10 +6,10 @@ __version__ = "0.1.0"
 
 
 def redact(text: str) -> str:
-    """The text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
+    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
 
-    Idempotent; the same text gives the same result in every process. Raises
-    `penumbra.redaction.RedactionError` if the text can't be scanned.
+    A redacted text is returned unchanged; the same text gives the same result in every process. Raises
+    `penumbra.redaction.RedactionError` if the text can't be searched.
     """
     from penumbra import redaction
 
@@ -17,7 +17,7 @@ def redact(text: str) -> str:
 
 
 def redact_many(texts: Iterable[str]) -> list[str]:
-    """`redact` for each text."""
+    """Return each text as `redact` returns it."""
     from penumbra import redaction
 
     return redaction.redact_many(texts)

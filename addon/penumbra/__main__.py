@@ -1,4 +1,4 @@
-"""`python -m penumbra`: the same as the command."""
+"""`python -m penumbra` runs the command `penumbra`."""
 
 from penumbra.cli import main
 

@@ -1,7 +1,6 @@
-"""Failures that several packages speak of, and how one is told: its kind and its place, never its message,
-and on one line.
+"""Failures that several packages share, and their texts on one line: kind and place, never the message.
 
-An exception's own words may quote the text that caused it, and that text is somebody's.
+An exception's message may quote the text that caused it, which may be private.
 """
 
 from __future__ import annotations
@@ -10,26 +9,26 @@ from pathlib import PurePath
 
 
 class RedactionError(Exception):
-    """A text could not be scanned. The message never holds any part of the text."""
+    """A text could not be searched for secrets. The message never contains any part of the text."""
 
     status = 500
-    """HTTP status of the refusal. Clients repeat what fails with 500 and above."""
+    """HTTP status of the refusal. Clients repeat requests that fail with 500 and above."""
 
 
 class Unreadable(RedactionError):
-    """A text that must be scanned can't be read."""
+    """A text that must be searched can't be read."""
 
     status = 400
 
 
 class TooLarge(RedactionError):
-    """A text that must be scanned is above a limit."""
+    """A text that must be searched is above a limit."""
 
     status = 413
 
 
 def place(error: BaseException) -> str:
-    """One line such as `KeyError at cap.py:41`."""
+    """Return a line such as `KeyError at cap.py:41`."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -40,12 +39,13 @@ def place(error: BaseException) -> str:
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
-    """A number of things in a message: `1 request`, `1,200 requests`."""
+    """Return a number with its noun: `1 request`, `1,200 requests`."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def one_line(text: str) -> str:
-    """The text with all that a terminal would obey, or take for the end of a line, as escapes."""
+    """Return the text with escapes for all characters that a terminal would obey, or take for the end of a
+    line."""
     if text.isprintable():
         return text
     return "".join(

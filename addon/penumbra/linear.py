@@ -1,10 +1,10 @@
-"""Patterns of RE2 over bytes and over text, and the bytes of a text.
+"""Patterns of RE2 over bytes and over text, and the UTF-8 bytes of a text.
 
-RE2 and hashes take UTF-8, which has no unpaired surrogates. Texts from outside have them: Python writes names
-of files so that are no UTF-8. `utf8` and `LinearText` take every text.
+RE2 and hashes take UTF-8, which has no unpaired surrogates. Texts from outside may contain them: Python
+writes names of files that are no UTF-8 with them. `utf8` and `LinearText` take every text.
 
-The package `re2` wraps each question in a generator and a match that asks its pattern for each group, which
-takes longer than most answers. So the engine below it is asked itself where it is there to be asked.
+The package `re2` wraps each search in a generator and a match object that asks its pattern for each group,
+which takes longer than most searches. The engine below it is called directly where it is available.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any
 import re2
 
 _Spans = list[tuple[int, int]]
-"""Places of the match and its groups; (-1, -1): the group did not match."""
+"""Places of the match and its groups; (-1, -1) for a group that did not match."""
 NOWHERE = (-1, -1)
 """The place of no match."""
 
 
 def utf8(text: str) -> bytes:
-    """Return the UTF-8 bytes of a text; an unpaired surrogate is written as if it were a character."""
+    """Return the UTF-8 bytes of a text; an unpaired surrogate is encoded like a character."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def without_surrogates(text: str) -> str:
-    """Return a text, as long as this one, with a question mark for each unpaired surrogate."""
+    """Return a text of the same length with a question mark for each unpaired surrogate."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class LinearText:
-    """A pattern over text. To it, an unpaired surrogate is a question mark. Raises re2.error."""
+    """A pattern over text, which treats an unpaired surrogate as a question mark. Raises re2.error."""
 
     __slots__ = ("_compiled",)
 
@@ -41,20 +41,20 @@ class LinearText:
 
     @property
     def groupindex(self) -> Mapping[str, int]:
-        """Numbers of the named groups."""
+        """Return the numbers of the named groups."""
         named: Mapping[str, int] = self._compiled.groupindex
         return named
 
     def search(self, text: str, *place: int) -> Any:
-        """Return the first match, as one of `re`."""
+        """Return the first match, which is used like one of `re`."""
         return self._compiled.search(without_surrogates(text), *place)
 
     def match(self, text: str, *place: int) -> Any:
-        """Return the match that begins at the beginning."""
+        """Return the match that begins where the text begins."""
         return self._compiled.match(without_surrogates(text), *place)
 
     def fullmatch(self, text: str) -> Any:
-        """Return the match that is all of the text."""
+        """Return the match that covers the whole text."""
         return self._compiled.fullmatch(without_surrogates(text))
 
     def finditer(self, text: str, *place: int) -> Iterator[Any]:
@@ -68,13 +68,13 @@ class LinearText:
         return changed
 
     def split(self, text: str) -> list[str]:
-        """Return what stands between the matches."""
+        """Return the parts between the matches."""
         parts: list[str] = self._compiled.split(without_surrogates(text))
         return parts
 
 
 class Found:
-    """A match; as one of `re`."""
+    """A match, which is used like one of `re`."""
 
     __slots__ = ("_spans", "_text")
 
@@ -87,7 +87,7 @@ class Found:
         return self._text[start:end] if start >= 0 else None
 
     def span(self, group: int = 0) -> tuple[int, int]:
-        """Start and end of a group; (-1, -1) if it took no part."""
+        """Return start and end of a group; (-1, -1) if it did not match."""
         return self._spans[group]
 
     def start(self, group: int = 0) -> int:
@@ -98,7 +98,7 @@ class Found:
 
 
 class Linear:
-    """A pattern. Raises re2.error."""
+    """A pattern over bytes. Raises re2.error."""
 
     __slots__ = ("_ask", "groups", "here", "pattern")
 
@@ -108,11 +108,11 @@ class Linear:
         self.groups: int = compiled.groups
         self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
         self.here: Callable[[bytes, int, int], _Spans] = partial(self._ask, _HERE)
-        """Spans of the match that begins at the first place, or `NOWHERE`; 0 <= start <= end <= length. For
-        questions that are asked thousands of times."""
+        """Returns the spans of the match that begins at the first place, or `NOWHERE` alone; 0 <= start <=
+        end <= length. For searches that are made thousands of times."""
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
-        """The first match between two places."""
+        """Return the first match between two places."""
         stop = len(text) if end is None or end > len(text) else end
         if start > stop and (start := min(start, len(text))) > stop:
             return None
@@ -120,7 +120,7 @@ class Linear:
         return None if spans[0] == NOWHERE else Found(text, spans)
 
     def match(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
-        """The match that begins at `start`."""
+        """Return the match that begins at `start`."""
         stop = len(text) if end is None or end > len(text) else end
         if start > stop and (start := min(start, len(text))) > stop:
             return None
@@ -128,16 +128,16 @@ class Linear:
         return None if spans[0] == NOWHERE else Found(text, spans)
 
     def fullmatch(self, text: bytes) -> Found | None:
-        """The match that is all of the text."""
+        """Return the match that covers the whole text."""
         spans = self._ask(_WHOLE, text, 0, len(text))
         return None if spans[0] == NOWHERE else Found(text, spans)
 
     def place(self, text: bytes, start: int, end: int) -> tuple[int, int]:
-        """The span of the first match; (-1, -1) if there is none. 0 <= `start` <= `end` <= length."""
+        """Return the span of the first match; (-1, -1) if there is none. 0 <= `start` <= `end` <= length."""
         return self._ask(_ANYWHERE, text, start, end)[0]
 
     def finditer(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Found]:
-        """All matches, one after the other."""
+        """Yield all matches, one after the other."""
         stop = len(text) if end is None or end > len(text) else end
         start = min(start, len(text))
         while start <= stop:
@@ -153,11 +153,11 @@ class Linear:
 
 
 _Ask = Callable[[Any, bytes, int, int], _Spans]
-"""(anchor, text, start, end) -> spans, or nowhere alone."""
+"""(anchor, text, start, end) -> spans, or `NOWHERE` alone."""
 
 
 def _has_engine() -> bool:
-    """Return whether the engine is where it was, and answers as it did."""
+    """Return whether the engine has the known interface."""
     try:
         ask, anchors = re2.compile(b"(b)c")._regexp.Match, re2._Anchor
         return bool(
@@ -177,7 +177,7 @@ _ANYWHERE, _HERE, _WHOLE = (
 
 
 def _package(compiled: Any) -> _Ask:
-    """Return the package that `re2` says it has."""
+    """Return a search by the public interface of `re2`."""
     ways = (compiled.search, compiled.match, compiled.fullmatch)
 
     def ask(anchor: int, text: bytes, start: int, end: int) -> _Spans:

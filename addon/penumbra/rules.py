@@ -1,7 +1,7 @@
-"""The rule files: their folder, and how they are read.
+"""The rule files: their folder, and the functions that read them.
 
-Everything that is knowledge and not logic is YAML below `rules/`: beside the package in an installed wheel,
-at the top of the tree in a clone. Rules of the user's own folder (see `user_rules`) come first.
+Knowledge is YAML below `rules/`, which is in the package in an installed wheel, and at the top of the tree in
+a clone. Rules of the user's own folder (see `user_rules`) come first.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import yaml
 from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
-# Bounds of a user's YAML file: deep nesting ends a parser, and with it the process.
+# Bounds of a user's YAML file: deep nesting ends a parser, and the process with it.
 MOST_BYTES = 4_000_000
 DEEPEST = 100
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooMuch(yaml.YAMLError):
-    """Beyond these bounds."""
+    """A YAML file exceeds these bounds."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -32,9 +32,9 @@ class TooMuch(yaml.YAMLError):
 
 
 def read(path: Path) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
-    Raises OSError, UnicodeDecodeError, and YAMLError where it goes beyond the bounds or is no YAML.
+    Raises OSError, UnicodeDecodeError, and YAMLError where it exceeds the bounds or is no YAML.
     """
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
@@ -62,7 +62,7 @@ _Value = TypeVar("_Value")
 
 
 class RuleFile(NamedTuple):
-    """One of several files of a kind."""
+    """A rule file of a folder."""
 
     name: str
     """Relative to the rules folder."""
@@ -73,14 +73,14 @@ class RuleFile(NamedTuple):
 _users: Mapping[str, Any] = {}
 """Content that the user's folder adds, by the name of the file."""
 _version = 0
-"""Another one each time that they change."""
+"""Number that changes with the user's rules."""
 _clear: list[Callable[[], None]] = []
-"""Empties what rules have said of texts."""
+"""Functions that empty caches of results of rules."""
 
 
 @cache
 def directory() -> Path:
-    """The folder of the rule files. Raises FileNotFoundError if the installation is broken."""
+    """Return the folder of the rule files. Raises FileNotFoundError if the installation is broken."""
     for candidate in (_PACKAGE / "rules", _PACKAGE.parents[1] / "rules"):
         if candidate.is_dir():
             return candidate
@@ -88,8 +88,8 @@ def directory() -> Path:
 
 
 def load(name: str) -> Any:
-    """The content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with what the
-    user adds to it. Raises RuleError if it is not what its schema allows."""
+    """Return the content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with the
+    user's additions. Raises RuleError if it does not fit its schema."""
     content = _ours(name)
     if has_schema(name):
         convert(schema_of(name), content, name)
@@ -98,26 +98,26 @@ def load(name: str) -> Any:
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
-    """`load` of a file that users can't add to, read once."""
+    """Return the content of a file that users can't add to; it is read once."""
     loaded: dict[str, Any] = load(name)
     return loaded
 
 
 def load_as(name: str, kind: type[_Struct]) -> _Struct:
-    """`load`, as the type of the file."""
+    """Return the content of a file with the user's additions, as the type of the file."""
     content = _ours(name)
     return convert(kind, _joined(_users[name], content) if name in _users else content, name)
 
 
 @lru_cache(maxsize=2)
 def _ours(name: str) -> Any:
-    """Several modules read parts of the same file, one after the other."""
+    """Return the content of Penumbra's own file; several modules read parts of it, one after the other."""
     return parse(directory() / name, name)
 
 
 def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[RuleFile]:
-    """Every YAML file in a subfolder: first the user's, then ours, in name order. `without`: text of ours
-    that need not be read."""
+    """Yield every YAML file of a subfolder: first the user's, then Penumbra's, in the order of names.
+    `without` matches text of Penumbra's files that need not be read."""
     for key, content in _users.items():
         if key.startswith(f"{name}/"):
             yield RuleFile(key, content, is_users=True)
@@ -127,7 +127,7 @@ def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[R
 
 
 def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
-    """The content of a YAML file; `name` stands for it in errors. Raises RuleError."""
+    """Return the content of a YAML file; errors name it `name`. Raises RuleError."""
     try:
         text = path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else read(path)
         return yaml.load(without.sub("", text) if without else text, Loader=LOADER)
@@ -140,7 +140,7 @@ def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
 
 
 def add(users: Mapping[str, Any]) -> None:
-    """Put what a user's folder holds, checked before, in the place of what another one added."""
+    """Use the checked content of a user's folder in place of that of an earlier one."""
     global _users, _version
     if not users and not _users:
         return
@@ -151,7 +151,7 @@ def add(users: Mapping[str, Any]) -> None:
 
 
 def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
-    """`functools.cache` for what is made of rules: it is made anew when the user's change."""
+    """Cache a value that is made of rules; it is made again when the user's rules change."""
     made: tuple[int, _Value] | None = None
 
     @wraps(function)
@@ -159,7 +159,7 @@ def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
         nonlocal made
         version = _version
         if made is None or made[0] != version:
-            # A value that is made while the rules change in another thread counts as made of the old ones.
+            # A value that is made while the rules change in another thread counts as made of the old rules.
             made = (version, function())
         return made[1]
 
@@ -170,13 +170,13 @@ _Function = TypeVar("_Function")
 
 
 def until_changed(function: _Function) -> _Function:
-    """A function with `cache_clear`, which forgets when the user's rules change."""
+    """Return a function with `cache_clear`, whose cache is emptied when the user's rules change."""
     _clear.append(function.cache_clear)  # type: ignore[attr-defined]
     return function
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Two contents as one: what stands in both is the first one's, lists one after the other."""
+    """Return two contents as one: the first one's values count, and lists are joined."""
     if isinstance(first, dict) and isinstance(second, dict):
         both = {key: _joined(value, second[key]) if key in second else value for key, value in first.items()}
         return both | {key: value for key, value in second.items() if key not in first}

@@ -1,8 +1,7 @@
-"""Results of functions of short texts from outside, remembered until they must be forgotten.
+"""Caches for functions of short texts from outside, which can be emptied.
 
-A cache keeps its arguments alive. Names, ids and paths come from outside and may be of any length, so what is
-longer than such a thing ever is gets worked out anew, and a cache never holds more than its entries times
-that.
+A cache keeps its arguments alive. Names, ids and paths come from outside and may be of any length, so results
+for texts above a limit are not cached, and a cache never holds more than its entries times that limit.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ _CACHES: WeakSet[Any] = WeakSet()
 T = TypeVar("T")
 P = ParamSpec("P")
 LONGEST = 1_024
-"""Characters of a text that is remembered."""
+"""Characters up to which a text is kept in a cache."""
 
 
 def forgettable(entries: int) -> Callable[[T], T]:
-    """`lru_cache(entries)`, which `forget` empties, for functions of what requests say."""
+    """Return a decorator like `lru_cache(entries)` whose caches `forget` empties, for functions of parts of
+    requests."""
 
     def of(function: T) -> T:
         cached: Any = lru_cache(entries)(cast("Callable[..., Any]", function))
@@ -32,13 +32,14 @@ def forgettable(entries: int) -> Callable[[T], T]:
 
 
 def forget() -> None:
-    """Empty the caches of all functions of what requests say."""
+    """Empty the caches of all such functions."""
     for cached in list(_CACHES):
         cached.cache_clear()
 
 
 def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Like `forgettable(entries)`, for functions of texts from outside, given by position."""
+    """Return a decorator like `forgettable(entries)` for functions of texts from outside, given by
+    position."""
 
     def of(function: Callable[P, T]) -> Callable[P, T]:
         cached: Any = forgettable(entries)(function)
@@ -53,7 +54,7 @@ def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
                     return plain(*args)
             return cached(*args)
 
-        # Most are of one text, and asked again and again.
+        # Most functions have one argument and are called very often.
         call: Any = of_one if len(signature(function).parameters) == 1 else of_several
         call.cache_clear = cached.cache_clear
         return cast("Callable[P, T]", call)

@@ -1,10 +1,10 @@
-"""The user's own rules: a folder beside ours, with the same files in it.
+"""The user's own rules: a folder with the same files as Penumbra's.
 
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
-A rule of the same name takes the place of ours; what else stands in a file comes before ours. All is
-checked before it is used: keys and values against the schemas, patterns by RE2, which alone ever runs them,
-and examples. Wrong entries are left out, with one line that names file, rule and key; the others are used.
+A rule of the same name replaces Penumbra's; the other parts of a file come before those of Penumbra's. All is
+checked before it is used: keys and values against the schemas, patterns by RE2, which alone runs them, and
+examples. Wrong entries are left out, with one line that names file, rule and key; the others are used.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ KEYS: Mapping[str, tuple[str, ...]] = {
         *("each_line", "filters", "reads", "read_values"),
     ),
 }
-"""Files that are joined with ours, and what may stand in them."""
+"""Files that are joined with Penumbra's, and the keys that they may have."""
 _FOLDERS = ("commands", "secrets")
 NONE = "off"
-"""The setting by which no folder is read."""
+"""Setting by which no folder is read."""
 
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder that a setting names; empty: the one in the user's configuration folder, if it is there.
+    """Return the folder that a setting names; for an empty setting the one in the user's configuration
+    folder, if it exists.
 
-    Raises RuleError if it names none that exists.
+    Raises RuleError for a folder that does not exist.
     """
     if setting == NONE:
         return None
@@ -66,7 +67,7 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def use(folder: Path | None) -> list[str]:
-    """Use a folder's rules beside ours, and no other folder's; None: ours alone.
+    """Use a folder's rules in addition to Penumbra's, and no other folder's; None: Penumbra's alone.
 
     Returns one line for each part that was left out. Caches of rules' results are emptied; a redactor keeps
     the rules that it was made with.
@@ -89,11 +90,11 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""Rounds in which examples are run without the rules that failed: a rule may need another one."""
+"""Rounds in which examples run without the rules that failed: a rule may need another one."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
-    """Take a rule out of a file, with its examples, or the whole file where it has no rules of its own."""
+    """Remove a rule and its examples from a file, or the whole file where it has no rules of its own."""
     content = contents.get(file, {})
     for key, named_by in (("families", "name"), ("rules", "id"), ("examples", "family")):
         if key in content and rule:
@@ -107,16 +108,16 @@ def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
 
 @dataclass(slots=True)
 class UserRules:
-    """The content of a folder."""
+    """The content of a folder of rules."""
 
     contents: dict[str, Any] = field(default_factory=dict)
-    """The usable part of each file, by the file's name."""
+    """Usable part of each file, by the file's name."""
     problems: list[str] = field(default_factory=list)
     """File, rule, key and reason of each part that can't be used, one line each."""
 
 
 def read_folder(folder: Path) -> UserRules:
-    """Return what a folder holds; examples are not run. Never raises for what a file holds."""
+    """Return the content of a folder; examples are not run. Nothing is raised because of a file's content."""
     read = UserRules()
     for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
         name = path.relative_to(folder).as_posix()
@@ -138,7 +139,7 @@ def read_folder(folder: Path) -> UserRules:
 
 
 def _add_joined(read: UserRules, name: str, content: Any) -> None:
-    """Add a file that is joined with ours, if all of it is right."""
+    """Add a file that is joined with Penumbra's, if all of it is right."""
     wrong = list(problems(schema_of(name), content))
     if not wrong:
         wrong = list(broken_patterns(schema_of(name), content))
@@ -161,7 +162,7 @@ def _unknown_formats(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
-    """Add those rules of a file that are right."""
+    """Add the rules of a file that are right."""
     whole, entry, key, named_by = (
         (CommandFile, FamilyRule, "families", "name")
         if kind == "commands"
@@ -205,12 +206,13 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     if not list(problems(whole, frame)):
         read.contents[name] = used
         for title in left_out - places.keys():
-            # Examples of a rule that was left out fail; no line is needed for that.
+            # Examples of a rule that was left out fail, and need no line of their own.
             _leave_out(read.contents, name, title)
 
 
 def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
-    """Yield what a valid rule lacks to be used: groups of its patterns, and a label."""
+    """Yield problems beyond the schema that make a rule unusable: missing groups of its patterns, or a
+    missing label."""
     from penumbra.compress.families.family import Family
     from penumbra.compress.families.patterns import LinearPattern
     from penumbra.redaction import rule as secret_rule
@@ -228,28 +230,28 @@ def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
         yield str(error)
 
 
-# Examples in rule files are run by the rules in force.
+# The rules in force run the examples in rule files.
 _KEY = b"examples"
 _SPLIT = "¦"
-"""Parts a secret, so that no file holds a whole one."""
+"""Mark within a secret of an example, so that no file contains a whole secret."""
 _MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
 class FailedExample(NamedTuple):
-    """An example that does not hold."""
+    """An example whose result differs."""
 
     file: str
     rule: str
     """The family or the secret's id; empty in files of another kind."""
     problem: str
-    """The failed example, and its actual output."""
+    """The example and its actual result."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"
 
 
 def failing(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
-    """The examples in files (content by name, as their schemas allow) that do not hold."""
+    """Yield the examples in files that fail. `contents` holds valid contents by name."""
     for name, content in contents.items():
         if name.startswith("commands/"):
             yield from _commands(name, convert(CommandFile, content, name))
@@ -300,7 +302,7 @@ def _providers(examples: Iterable[RequestExample]) -> Iterator[FailedExample]:
 
 
 def _recognised(example: RequestExample) -> str | None:
-    """The API that a request is taken for."""
+    """Return the API that a request is recognised as."""
     if not recognise.is_llm_host(example.host):
         return None
     api = recognise.by_request_line(example.method, example.path)
@@ -311,14 +313,14 @@ def _recognised(example: RequestExample) -> str | None:
 
 
 def plain(example: str) -> str:
-    """The text of an example, without its marks."""
+    """Return the text of an example, without its marks."""
     return example.replace(_SPLIT, "").replace("⟦", "").replace("⟧", "")
 
 
 def _of_secret(rule: SecretRule, redactor: Redactor, alone: Redactor) -> Iterator[str]:
-    """One line, which begins with the key, for each example that does not hold.
+    """Yield one line, which begins with the key, for each example that fails.
 
-    `redactor` works by all rules, `alone` by this one.
+    `redactor` uses all rules, `alone` this one.
     """
     for number, example in enumerate(rule.examples.match):
         key = f"examples.match[{number}]"

@@ -1,4 +1,5 @@
-"""`penumbra`: runs a program through the proxy, starts the proxy alone, tells and changes what it does."""
+"""The command `penumbra`: it runs a program through the proxy, starts the proxy alone, and shows and changes
+its state."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
 )
-"""Commands with a module each, except for those in `_MODULES`."""
+"""Commands with a module each; `_MODULES` names those that share one or have another name."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "replay", "local", "rules", "secrets")
@@ -71,22 +72,22 @@ _PIPE = 141
 _INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ends."""
 I_KNOW = "--i-know"
-"""Starts mitmweb although its version shows the flows of all clients to each of them."""
+"""Argument that starts mitmweb although its version shows the flows of all clients to each of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Exit codes: see `USAGE`."""
+    """Run the command. `USAGE` lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not os.environ.get("HOME", "-"):
-        # An empty one would stand for the root of the disk.
+        # An empty HOME would mean the root of the disk.
         del os.environ["HOME"]
     try:
         code = _obey(given)
         sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:
-        # A reader that closes the pipe has seen enough, as `head` does. Buffered output must not fail at the
-        # exit again.
+        # A reader that closes the pipe, such as `head`, has seen enough. Buffered output must not fail again
+        # at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(_PIPE) from None
     except Failure as failure:
@@ -129,7 +130,7 @@ def _obey(given: list[str]) -> int:
 def _own(command: str, arguments: list[str]) -> int:
     """Run a command that does not start mitmproxy; its module is imported here."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
-    # After the name of a program, and after `--`, stand another's arguments.
+    # Arguments after the name of a program, and after `--`, are another program's.
     own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]
     if not set(HELP).isdisjoint(own):
         print(getattr(module, "USAGE", USAGE), end="")
@@ -143,7 +144,7 @@ def _own(command: str, arguments: list[str]) -> int:
 
 
 def wrap_instead(words: Sequence[str]) -> str:
-    """The hint for a user who wants to start an agent and has left out `wrap`."""
+    """Return a hint for a user who wants to start an agent and has left out `wrap`."""
     name = one_line(Path(words[0]).name) if words else "claude"
     return f"to run a program through Penumbra: penumbra wrap -- {name}"
 
@@ -157,7 +158,7 @@ def _no_command(word: str) -> str:
 
 
 def versions() -> str:
-    """Versions of Penumbra, mitmproxy and Python, one a line."""
+    """Return the versions of Penumbra, mitmproxy and Python, one a line."""
     try:
         mitmproxy = metadata.version("mitmproxy")
     except metadata.PackageNotFoundError:
@@ -166,7 +167,7 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """The file for mitmproxy's `-s`: in the package in a wheel, beside it in a clone."""
+    """Return the file for mitmproxy's `-s`, which is in the package in a wheel, and beside it in a clone."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

@@ -1,4 +1,4 @@
-"""`python -m penumbra.cli`: the same as the command."""
+"""`python -m penumbra.cli` runs the command `penumbra`."""
 
 from penumbra.cli import main
 

@@ -1,5 +1,4 @@
-"""Known holes in installed packages (`rules/advisories.yaml`), and the command that installs newer ones
-here."""
+"""Known holes in installed packages (`rules/advisories.yaml`), and the commands that install newer ones."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
 """The first version without the hole by which a body overwrites memory; mitmproxy before 12.3 excludes it."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
-"""Files that pipx and uv leave in the environments that they make."""
+"""Files that pipx and uv write into the environments that they make."""
 
 
 def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
-    """The command that brings newer versions of some packages where this Python lives."""
+    """Return the command that installs newer versions of some packages for this Python."""
     folder = Path(prefix)
     root = folder.parent
     if (root / "scripts" / "venv").is_file() and (root / "addon" / "penumbra").is_dir():
@@ -36,13 +35,13 @@ def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
 
 
 def alone(requirement: str, prefix: str = sys.prefix) -> str:
-    """The command that installs one package and changes no other."""
+    """Return the command that installs one package and changes no other."""
     return f"{_pip(Path(prefix))} --no-deps {shlex.quote(requirement)}"
 
 
 def _pip(folder: Path) -> str:
-    """The command of this very Python, which need not be on the path; uv and pipx make environments without
-    pip."""
+    """Return pip's command for this Python, which need not be on the path; environments of uv and pipx have
+    no pip."""
     if (folder / _OF_PIPX).exists():
         return f"pipx runpip {_NAME} install"
     python = shlex.quote(sys.executable)
@@ -62,17 +61,18 @@ class Hole:
     what: str
     remedy: str
     shows_flows: bool
-    """mitmweb gives the flows of all clients to each client."""
+    """True if mitmweb shows the flows of all clients to each client."""
 
 
 def holes() -> list[Hole]:
-    """Known holes of all installed packages."""
+    """Return the known holes of all installed packages."""
     packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
     return [hole for package in packages for hole in holes_of(package, version_of(package))]
 
 
 def holes_of(package: str, version: str) -> list[Hole]:
-    """Known holes of one version; none for an empty version, a package that is not installed."""
+    """Return the known holes of one version; none for an empty version, which means that the package is not
+    installed."""
     return [
         Hole(
             package=package,
@@ -94,7 +94,7 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Why no available version mends a hole; empty if one does."""
+    """Return why no available version mends a hole; empty if one does."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
     if not latest or _parts(latest) >= _parts(fixed):
         return ""
@@ -102,7 +102,7 @@ def _held_back(package: str, fixed: str) -> str:
 
 
 def _wanted() -> list[str]:
-    """Requirements of the installed mitmproxy."""
+    """Return the requirements of the installed mitmproxy."""
     try:
         return metadata.requires("mitmproxy") or []
     except metadata.PackageNotFoundError:
@@ -114,7 +114,7 @@ def _most(package: str, wanted: str) -> re.Match[str] | None:
 
 
 def version_of(package: str) -> str:
-    """The installed version; empty if the package is not installed."""
+    """Return the installed version; empty if the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The environment by which a program finds the proxy and trusts its CA, how shells spell it, and entries of
+"""Variables by which a program finds the proxy and trusts its CA, their spelling in shells, and entries of
 `NO_PROXY`."""
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def entries(value: str) -> list[str]:
-    """Entries of a variable's value, which programs separate by commas and spaces."""
+    """Return the entries of a variable's value, which programs separate by commas and spaces."""
     return [entry for entry in _SEPARATOR.split(value) if entry]
 
 
 def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
-    """True if an entry stands for the host of a provider: `*`, a host, or a domain above one.
+    """Return whether an entry covers the host of a provider: `*`, a host, or a domain above one.
 
-    `extra`: globs of more hosts. Local hosts don't count: requests to them go without the proxy anyhow.
+    `extra` are globs of more hosts. Local hosts don't count: requests to them bypass the proxy anyhow.
     """
     domain = _domain(entry)
     providers = rules.load_as("providers.yaml", Providers).providers
@@ -36,7 +36,7 @@ def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def _domain(entry: str) -> str:
-    """An entry without scheme, path, port, leading wildcard and surrounding dots."""
+    """Return an entry without scheme, path, port, leading wildcard and surrounding dots."""
     place = re.split(r"[/?#]", _SCHEME.sub("", entry.strip().lower()), maxsplit=1)[0]
     if place.startswith("["):
         place = place[1:].partition("]")[0]
@@ -46,7 +46,7 @@ def _domain(entry: str) -> str:
 
 
 def _leads_to(domain: str, host: str) -> bool:
-    """True if a domain is a host of a glob, or above one: label by label from the right."""
+    """Return whether a domain is a host of a glob, or above one, label by label from the right."""
     if fnmatchcase(domain, host):
         return True
     above, labels = domain.split(".")[::-1], host.split(".")[::-1]
@@ -66,23 +66,24 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Bundles that programs read instead of their own certificates, so they hold the public ones, too."""
+"""Variables of bundles that programs read instead of their own certificates; the bundle holds the public
+ones, too."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Certificates that programs read beside their own."""
+"""Variables of certificates that programs read in addition to their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
 SHELLS = ("sh", "fish", "powershell")
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Properties of programs on this machine."""
+    """Facts about programs on this machine."""
 
     git_has_own: bool = False
-    """git is configured with certificates of its own, which a variable would overrule; and nothing that it
-    talks to is decrypted."""
+    """True if git is configured with certificates of its own, which a variable would overrule. Its
+    connections are not decrypted."""
     node_uses_proxy: bool = True
-    """Node's own fetch can be told to use the proxy, as other programs do. Node 22 warns of that in the
-    output of every program."""
+    """True if Node's own fetch can be told to use the proxy. Node 22 warns of that in the output of every
+    program."""
 
 
 def variables(
@@ -93,7 +94,8 @@ def variables(
     is_llm_host: Callable[[str], bool],
     tools: Programs = Programs(),
 ) -> dict[str, str]:
-    """Variables that a program gets beside its environment. `proxy`: host and port."""
+    """Return the variables that a program gets in addition to its environment. `proxy` is a host
+    and a port."""
     bundle = certificates.bundle
     variables = dict.fromkeys(_spelled(_PROXIES), f"http://{proxy}")
     variables |= dict.fromkeys(_spelled(("NO_PROXY",)), no_proxy(environment, is_llm_host))
@@ -104,19 +106,19 @@ def variables(
     if tools.git_has_own:
         variables.pop("GIT_SSL_CAINFO", None)
     for name in _ADDED:
-        # A file that is named already is in the bundle, and the CA alone is read faster.
+        # The bundle contains a file that the variable already names. Otherwise the CA alone is read faster.
         variables[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
     return variables
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """The value of `NO_PROXY`: this machine, and present entries except for LLM hosts."""
+    """Return the value of `NO_PROXY`: this machine, and present entries except for LLM hosts."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 
 
 def upstream(environment: Mapping[str, str]) -> str:
-    """The proxy that HTTPS goes through already; empty if there is none."""
+    """Return the proxy that HTTPS already uses; empty if there is none."""
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if value := environment.get(name, "").strip():
             return value if "://" in value else f"http://{value}"
@@ -124,13 +126,13 @@ def upstream(environment: Mapping[str, str]) -> str:
 
 
 def extra_files(environment: Mapping[str, str]) -> list[Path]:
-    """Certificate files that the environment names already."""
+    """Return the certificate files that the environment already names."""
     named = (environment.get(name, "") for name in NAMED_FILES)
     return [Path(os.path.expanduser(path)) for path in dict.fromkeys(named) if path]
 
 
 def for_shell(environment: Mapping[str, str], shell: str) -> str:
-    """Assignments for sh, fish or PowerShell."""
+    """Return assignments for sh, fish or PowerShell."""
     # Variables of Windows have one spelling.
     names = [name for name in environment if shell != "powershell" or name.isupper()]
     return "\n".join(_ASSIGNMENTS[shell](name, environment[name]) for name in names)
@@ -144,7 +146,7 @@ def shell_of(environment: Mapping[str, str]) -> str:
 
 
 def _spelled(names: Iterable[str]) -> list[str]:
-    """Names in both spellings that programs read."""
+    """Return names in both spellings that programs read."""
     return [spelling for name in names for spelling in (name, name.lower())]
 
 

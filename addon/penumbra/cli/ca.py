@@ -1,7 +1,8 @@
-"""`penumbra ca`: the CA certificate that the proxy signs with. No trust store of a system is touched.
+"""`penumbra ca` shows, makes and removes the CA certificate that the proxy signs with. No trust store of a
+system is touched.
 
-A CA made here says in its certificate that it signs for the domains of LLM hosts only: a stolen key is good
-for nothing else.
+A CA made here states in its certificate that it signs for the domains of LLM hosts only: a stolen key can be
+used for nothing else.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 class TooWide(ValueError):
-    """A glob that matches hosts of arbitrary owners."""
+    """A glob matches hosts of arbitrary owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
-    """Properties of a CA certificate."""
+    """Facts about a CA certificate."""
 
     names: tuple[str, ...]
-    """Domains that it may sign for; empty: any."""
+    """Domains that the CA may sign for; empty: any."""
     until: datetime.datetime
     fingerprint: str
     """SHA-256, in hexadecimal."""
     certificate: x509.Certificate
 
     def lacks(self, hosts: Iterable[str]) -> list[str]:
-        """Hosts (globs) that the CA may not sign for."""
+        """Return the hosts (globs) that the CA may not sign for."""
         allowed = constraints_of(self.certificate)
         lacking = []
         for host in hosts:
@@ -72,7 +73,8 @@ def provider_hosts() -> tuple[str, ...]:
 
 
 def domain(glob: str) -> str:
-    """The domain that contains all hosts of a glob. Raises TooWide for a top-level domain, or all hosts."""
+    """Return the domain that contains all hosts of a glob. Raises TooWide for a top-level domain, or all
+    hosts."""
     labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
     wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)
     rest = labels[wild + 1 :]
@@ -82,8 +84,8 @@ def domain(glob: str) -> str:
 
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
-    """Make a CA in mitmproxy's files. `hosts`: globs beside those of the rules; None: any host. Raises
-    OSError."""
+    """Make a CA in mitmproxy's files. `hosts` are globs in addition to those of the rules; None: any host.
+    Raises OSError."""
     key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = certificate.public_bytes(serialization.Encoding.PEM)
@@ -96,7 +98,7 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
         NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
     for path, content in (
-        # The first start would write the file, where the folder may be read-only by then.
+        # Without this file the first start would write it, and the folder may be read-only by then.
         (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
         (certificate_file(folder), public),
         (folder / f"{NAME}-ca-cert.cer", public),
@@ -105,7 +107,7 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
         path.write_bytes(content)
         # Fixed permissions, independent of the umask: write access decides which certificates programs trust.
         path.chmod(0o644)
-    # Last, and in one step: where this file is, all are.
+    # The key's file is written last and in one step: where it exists, all files do.
     draft = ca_file(folder).with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secret + public)
@@ -125,7 +127,7 @@ def read(folder: Path) -> OwnCa:
 
 
 def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
-    """Names that a CA may sign for; None: all."""
+    """Return the names that a CA may sign for; None: all."""
     if hosts is None:
         return None
     local = rules.load_as("providers.yaml", Providers).local
@@ -150,7 +152,7 @@ def _is_within_another(name: x509.GeneralName, names: Iterable[x509.GeneralName]
 def _key_and_certificate(
     names: list[x509.GeneralName] | None,
 ) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
-    """A CA as mitmproxy makes it, with the names that it may sign for."""
+    """Return a CA as mitmproxy makes it, with the names that it may sign for."""
     what = "LLM hosts" if names is not None else "any host"
     key, plain = create_ca("Penumbra on this machine", f"Penumbra, for {what}", _BITS)
     if names is None:
@@ -222,7 +224,7 @@ def _show() -> int:
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"
     print(f"certificate  {certificate_file(folder)} ({whose})")
     print(f"key          {ca_file(folder)}")
-    # Names first, then ranges of addresses.
+    # Names come first, then ranges of addresses.
     names = ", ".join(sorted(ca.names, key=lambda name: "/" in name)) or "any host"
     print(textwrap.fill(f"signs for    {names}", 100, subsequent_indent=" " * 13, break_on_hyphens=False))
     print(f"valid until  {ca.until:%Y-%m-%d}")

@@ -15,21 +15,21 @@ from penumbra.cli.command import Failure
 from penumbra.metrics import running
 
 NAME = "mitmproxy"
-"""First word of the names of all CA files."""
+"""Prefix of the names of all CA files."""
 
 
 def own_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of a CA of our own, whether made or not."""
+    """Return the folder of Penumbra's own CA, which need not exist."""
     return running.folder(environment).parent / "ca"
 
 
 def ca_file(folder: Path) -> Path:
-    """The file of the CA with its key."""
+    """Return the file of the CA with its key."""
     return folder / f"{NAME}-ca.pem"
 
 
 def certificate_file(folder: Path) -> Path:
-    """The file of the CA certificate alone."""
+    """Return the file of the CA certificate alone."""
     return folder / f"{NAME}-ca-cert.pem"
 
 
@@ -52,14 +52,15 @@ class Certificates:
 
     ca: Path
     bundle: Path | None
-    """Absent where the bundle could not be written."""
+    """Path of the bundle; None if it could not be written."""
     problem: str = ""
-    """Why there is no bundle."""
+    """Reason why there is no bundle."""
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the CA that a start uses: one that the user names; else our own CA; else mitmproxy's,
-    which the user's programs may trust already; else our own, which is still to be made. Raises Failure."""
+    """Return the folder of the CA that a start uses: one that the user names; else Penumbra's own CA; else
+    mitmproxy's, which the user's programs may already trust; else Penumbra's own, which is still to be made.
+    Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():
         raise Failure(
@@ -73,11 +74,11 @@ def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.en
 
 
 def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
-    """The bundle beside a CA certificate, written if it is not right. `extra`: more files whose certificates
-    it has to hold; then it has a name of its own.
+    """Return the bundle beside a CA certificate, which is written if it is missing or outdated. A bundle with
+    the certificates of `extra`, which are more files, gets a name of its own.
 
-    Programs that take a bundle take it instead of their own, and they must still trust the hosts that are
-    tunnelled and not decrypted, as they did before.
+    Programs take a bundle instead of their own certificates, and must still trust the hosts that are
+    tunnelled and not decrypted.
     """
     extra = [path for path in extra if path.parent != ca.parent]
     try:
@@ -98,8 +99,8 @@ def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
 
 
 def _public() -> list[Path]:
-    """Files of certificates that are trusted without us: the public list, and the system's, to which a
-    company may have added its own."""
+    """Return files of certificates that programs trust without Penumbra: the public list, and the system's,
+    to which a company may have added its own."""
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile
@@ -122,7 +123,7 @@ def _joined(certificates: Iterable[bytes]) -> bytes:
 
 
 def _written(bundle: Path, content: bytes) -> Path:
-    """Write a bundle. A right one is left alone, so its folder need not be writable."""
+    """Write a bundle, unless the file has this content already: its folder need not be writable."""
     if bundle.exists() and bundle.read_bytes() == content:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Shared by all commands: how arguments, settings and standard input are read, and how a command fails.
+"""Parts that all commands share: arguments, settings, standard input, and failures.
 
 A failure is one line and an exit code. Settings and rules are imported where they are read: help needs
 neither.
@@ -23,17 +23,17 @@ WRONG = 2
 
 
 class Failure(Exception):
-    """Ends a command. The message is shown to the user."""
+    """Ends a command with a message for the user."""
 
     def __init__(self, message: str, code: int = 1, *, is_abrupt: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.is_abrupt = is_abrupt
-        """Ends the process at once, without Python's clean-up."""
+        """True if the process ends at once, without Python's clean-up."""
 
 
 class Parser(argparse.ArgumentParser):
-    """The arguments of one command, such as `rules try`. Help is the command's own `USAGE`."""
+    """Parser of the arguments of one command, such as `rules try`. Its help is the command's own `USAGE`."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)
@@ -59,7 +59,7 @@ _NO_BRACKETS = str.maketrans("", "", "[]")
 
 
 def word_of(*allowed: str) -> Callable[[str], str]:
-    """A type for arguments: one of some words."""
+    """Return a type for arguments: one of some words."""
 
     def read(word: str) -> str:
         if word not in allowed:
@@ -70,7 +70,7 @@ def word_of(*allowed: str) -> Callable[[str], str]:
 
 
 def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Split arguments into a first word, which must be allowed, and the rest. Raises Failure."""
+    """Split arguments into a first word, which must be allowed, and the others. Raises Failure."""
     word = arguments[0] if arguments else ""
     if word not in allowed:
         raise Failure(f"{command}: got {word!r}, allowed: {', '.join(allowed)}", code=WRONG)
@@ -78,7 +78,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Settings of environment and file, as a start reads them. Raises Failure, also where none are needed."""
+    """Return the settings of environment and file, as a start reads them. Raises Failure; commands that need
+    no setting call this, too."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
@@ -88,7 +89,7 @@ def settings() -> Settings:
 
 
 def use_rules(setting: str) -> list[str]:
-    """Put the rules of a folder in force beside ours, and return their problems. Raises Failure."""
+    """Use the rules of a folder in addition to Penumbra's, and return their problems. Raises Failure."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError
 
@@ -99,18 +100,17 @@ def use_rules(setting: str) -> list[str]:
 
 
 def print_json(value: Any) -> None:
-    """Print figures for programs."""
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def piped_text(name: str) -> str:
-    """Standard input, whole. `name`: noun for a user who has to type it."""
+    """Return all of standard input. `name` is the noun in the hint for a user who has to type it."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def print_left_out(problems: Sequence[str]) -> None:
-    """Print the user's rules that are left out."""
+    """Print the problems of rules that are not used."""
     for problem in problems:
         print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)

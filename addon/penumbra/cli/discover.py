@@ -1,4 +1,4 @@
-"""`penumbra discover`: what would have been saved in the sessions that agents have logged here."""
+"""`penumbra discover` projects the savings in the sessions that agents have logged here."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def _project(
                 try:
                     await projection.add(conversation, log.path.name, log.written)
                 except Exception:
-                    # An unreadable log does not stop the reading of the others.
+                    # A log with errors does not stop the reading of the others.
                     projection.figures.failed += 1
             counts.files += 1
         except OSError:

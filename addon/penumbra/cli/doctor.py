@@ -1,7 +1,7 @@
-"""`penumbra doctor`: one line for each check, with what helps. Nothing is changed.
+"""`penumbra doctor` prints one line for each check, with the remedy. Nothing is changed.
 
-Checked are versions, settings, the port, variables that lead past the proxy, the store, the CA certificate;
-whether clients trust it is tried by a handshake with each kind of client that is installed.
+The checks cover versions, settings, the port, variables that bypass the proxy, the store and the CA
+certificate. A handshake with each kind of installed client shows whether it trusts the certificate.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ from penumbra.store.database_file import VERSION
 
 
 class State(IntEnum):
-    """The outcome of a check."""
-
     OK = 0
     NOTE = 1
     BAD = 2
@@ -63,14 +61,14 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of a check, one line."""
+    """The outcome of a check; one line."""
 
     state: State
     about: str
-    """The subject in a word, for programs."""
+    """Subject in a word, for programs."""
     told: str
     fix: str = ""
-    """A command that helps, or advice."""
+    """Command that helps, or advice."""
 
     def __str__(self) -> str:
         words = ("ok", "note", "BAD")
@@ -125,7 +123,7 @@ _NODE = (
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each kind of installed client, and why it does not trust the CA in a folder; empty if it does."""
+    """Yield each kind of installed client, and why it does not trust the CA in a folder; empty if it does."""
     tries: dict[str, Callable[[int, Mapping[str, str]], str]] = {"Python": _python_trusts}
     tries |= {"Node": _node_trusts} if shutil.which("node", path=environment.get("PATH")) else {}
     tries |= {"curl": _curl_trusts} if shutil.which("curl", path=environment.get("PATH")) else {}
@@ -136,7 +134,7 @@ def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str
 
 @contextlib.contextmanager
 def _server(folder: Path) -> Iterator[int]:
-    """Serve a provider's host on a port of this machine, with a certificate as the proxy makes it."""
+    """Serve a provider's host on a port of this machine, with a certificate like the proxy's."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as there:
         context.load_cert_chain(_leaf(folder, Path(there)))
@@ -146,7 +144,7 @@ def _server(folder: Path) -> Iterator[int]:
 
 
 def _leaf(folder: Path, there: Path) -> Path:
-    """Make a certificate as the proxy does, with its key."""
+    """Make a certificate as the proxy does, and return the file with it and its key."""
     from mitmproxy.certs import CertStore
 
     from penumbra.flow.certificate_names import CertificateNames
@@ -200,7 +198,7 @@ def _curl_trusts(port: int, environment: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:
-    """The first line of a failing program's errors."""
+    """Return the first line of a failing program's errors; empty if it succeeds."""
     try:
         done = subprocess.run(
             command, env=dict(environment), capture_output=True, text=True, timeout=_SECONDS
@@ -226,7 +224,7 @@ _READ_THERE = (*_BASES, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "N
 
 
 def port(environment: Mapping[str, str]) -> Check:
-    """Check the port of a standing proxy; `penumbra wrap` takes a free one."""
+    """Check the port of `penumbra proxy`; `penumbra wrap` takes a free one."""
     for entry in running.running(running.folder(environment)):
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
@@ -244,7 +242,7 @@ def port(environment: Mapping[str, str]) -> Check:
 
 
 def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Report each running proxy of which a provider has said that it broke a prompt's prefix."""
+    """Yield a note for each running proxy whose provider has found a broken prefix."""
     for entry in running.running(running.folder(environment)):
         found = entry.get("totals", {}).get("prefix", {})
         if found.get("broken"):
@@ -256,7 +254,7 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check variables of this shell, and replacements in settings of agents."""
+    """Check the variables of this shell, and those that settings of agents replace."""
     checks = [*_variables(environment, ""), *_files(environment)]
     yield from checks or [ok("environment", "nothing in the environment leads past the proxy")]
 
@@ -308,7 +306,7 @@ def _but(where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """True if a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
+    """Return whether a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
     from penumbra.apis import recognise
 
     try:
@@ -370,8 +368,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check trust by a handshake in the environment of programs: this shell's, if it leads to a proxy of
-    ours, else that of `penumbra wrap`."""
+    """Check trust by a handshake in the environment of programs: this shell's if it names a proxy of
+    Penumbra, else that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -422,7 +420,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
-    """All checks, in the order in which a start needs them."""
+    """Yield all checks, in the order in which a start needs them."""
     yield _python()
     yield from _versions()
     yield _clock(datetime.now(UTC).date())
@@ -494,7 +492,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:
-    """Other reasons that stop a start."""
+    """Check further settings that stop a start."""
     from mitmproxy import flowfilter
 
     from penumbra.redaction import RuleError, ruleset

@@ -1,4 +1,4 @@
-"""`penumbra forget`: what is kept on this disk, and its end."""
+"""`penumbra forget` lists and deletes the data on this disk."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Existing files, each with its kind."""
+    """Yield the existing files, each with its kind."""
     state = running.folder().parent
     if (path := database_path(settings())) is not None and _is_ours(path):
         yield from _there((path.with_name(path.name + end) for end in _SQLITE), "the store")
         yield from _there([path.with_suffix(".key")], "its key")
         if path.parent == state:
-            # With its date: one that was damaged, or of a later release.
+            # A damaged store, or one of a later release, was renamed with its date.
             yield from _there(sorted(state.glob(f"{path.name}.[0-9]*")), "an earlier store")
     yield from _there((state / "wrap.log", state / "wrap.old"), "logs of wrapped programs' proxies")
     yield from _there(sorted((state / "running").glob("*")), "figures of a proxy")
@@ -76,7 +76,8 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """True if a database may be deleted: it is not another program's that the settings name by mistake."""
+    """Return whether a database may be deleted. Raises Failure for another program's, which the settings name
+    by mistake."""
     if not path.is_file():
         return True
     try:

@@ -1,4 +1,4 @@
-"""A report of the history as one HTML file: sums and shares, with intervals. No content, no names."""
+"""A report of the history as one HTML file: sums and shares with intervals, without content and names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.metrics.amounts import Amounts
 from penumbra.store.history import OTHERS
 
 _LEAST = 10
-"""Conversations for which an interval is given."""
+"""Least number of conversations for an interval."""
 _Z = 1.96
 _NOTE = (
     "Made by Penumbra {} from the sums that it keeps on this machine. Counts only: no text, path, name or "

@@ -1,4 +1,4 @@
-"""`penumbra local`: what a desktop app sends, by mitmproxy's local capture, and what that needs here."""
+"""`penumbra local` reads the requests of a desktop app by mitmproxy's local capture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:
-    """The reason why local capture can't work here; empty if none is known."""
+    """Return why local capture can't work here; empty if no reason is known."""
     installed = version_of("mitmproxy_rs")
     if _numbers(installed) < _RS:
         wanted = ".".join(map(str, _RS))

@@ -1,4 +1,4 @@
-"""`penumbra page`: the link of the page of each proxy that runs here."""
+"""`penumbra page` prints the link of the page of each proxy that runs here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ of this machine can open. The link opens the page for everybody, and is the same
 
 
 def main(given: Sequence[str]) -> int:
-    """Print the links. The exit code is 0, or 1 without any. Raises Failure."""
+    """Print the links and return 0. Raises Failure if there are none."""
     Parser("page").read(given)
     settings()
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]

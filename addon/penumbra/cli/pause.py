@@ -1,4 +1,4 @@
-"""`penumbra pause` and `penumbra resume`: the off switch of the proxies that run here."""
+"""`penumbra pause` and `penumbra resume` switch the proxies that run here off and on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _SECONDS = 5.0
 
 
 def main(given: Sequence[str]) -> int:
-    """Pause or resume the proxies. The exit code is 1 if none runs, or one does not obey. Raises Failure."""
+    """Pause or resume the proxies and return the exit code: 1 if one does not obey. Raises Failure if none
+    runs."""
     command, *words = given
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
@@ -42,7 +43,7 @@ def main(given: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # The proxy is in the wanted state already.
+            # The signal would toggle a proxy that is in this state already.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
@@ -71,5 +72,5 @@ def _told(entry: dict[str, Any], pauses: bool) -> int:
 
 
 def _entries() -> list[dict[str, Any]]:
-    """Running proxies that can pause; a proxy of an earlier release would end by the signal."""
+    """Return the running proxies that can pause; the signal would end a proxy of an earlier release."""
     return [entry for entry in running.running(running.folder()) if "is_paused" in entry]

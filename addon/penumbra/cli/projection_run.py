@@ -1,6 +1,5 @@
-"""The engine that `discover` and `replay` share, their progress line, and their results as text, HTML or
-JSON.
-"""
+"""Parts that `discover` and `replay` share: the engine, the progress line, and the results as text, HTML or
+JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _NAME, _CALL = 38, 50
 
 
 def lines(figures: Figures, read: list[str]) -> Iterator[str]:
-    """All lines. `read`: lines about the files."""
+    """Yield all lines. `read` are the lines about the files."""
     results, requests = figures.results, figures.requests
     yield "A projection of the savings with Penumbra. Nothing was changed, nothing was sent."
     yield ""
@@ -50,7 +49,7 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
 
 
 def headline(figures: Figures) -> Iterator[str]:
-    """The sums, each with its share."""
+    """Yield the sums, each with its share."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
     yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"
@@ -60,7 +59,7 @@ def headline(figures: Figures) -> Iterator[str]:
 
 
 def change(before: int, after: int) -> str:
-    """`1,000 → 400 tokens (-60.0 %)`."""
+    """Return a text such as `1,000 → 400 (-60.0 %)`."""
     return f"{before:,} → {after:,} ({_share(after - before, before)})"
 
 
@@ -95,7 +94,7 @@ def dollars(amount: float) -> str:
 
 
 def secrets(figures: Figures) -> str:
-    """Numbers of secrets that went out, by rule."""
+    """Return the numbers of secrets that were sent, by rule."""
     total = figures.secrets.total()
     if not total:
         return "none found"
@@ -109,7 +108,7 @@ _HEADS = ("results", "tokens", "would be", "share", "with resends", "dollars")
 
 
 def _rows(figures: Figures, most: int) -> Iterator[tuple[str, str, Sums, tuple[str, ...]]]:
-    """The largest savings: tool, command family, sums, and the cells below `_HEADS`."""
+    """Yield the largest savings: tool, command family, sums, and the cells below `_HEADS`."""
     for (tool, kind), sums in figures.ranked[:most]:
         yield (
             tool or "(unknown)",
@@ -147,7 +146,7 @@ def _how(large: LargeResult) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """One line of bounded length, without control characters."""
+    """Return one line of bounded length, without control characters."""
     text = one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -156,7 +155,7 @@ _MOST_ROWS = 200
 
 
 def _html(figures: Figures, read: Sequence[str]) -> str:
-    """The page of the figures."""
+    """Return the page of the figures."""
     note = f"A projection: the results as a proxy would have sent them. {_LIMITS}"
     told = [*read, *(headline(figures) if figures.requests.count else ())]
     body = html_page.terms(line.split(None, 1) for line in told)
@@ -192,7 +191,7 @@ _SECONDS = 0.2
 
 
 def projector(command: str, *, adopts: bool) -> Projector:
-    """A projector with the user's settings and rules. Raises Failure."""
+    """Return a projector with the user's settings and rules. Raises Failure."""
     settings = read_settings()
     print_left_out(use_rules(settings.rules))
     logging.getLogger("penumbra").setLevel(logging.ERROR)
@@ -204,7 +203,7 @@ def projector(command: str, *, adopts: bool) -> Projector:
 
 
 def parser(command: str) -> Parser:
-    """A parser with the arguments that both commands have."""
+    """Return a parser with the arguments that both commands have."""
     made = Parser(command)
     made.add_argument("--json", action="store_true")
     made.add_argument("--html", type=Path, metavar="FILE")
@@ -212,7 +211,7 @@ def parser(command: str) -> Parser:
 
 
 def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
-    """Run the work to its end, and return whether it came to that: a user may stop it."""
+    """Run the work and return whether it came to its end: a user may stop it."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
@@ -223,17 +222,17 @@ def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
 
 
 def writable(command: str, page: Path | None) -> Path | None:
-    """The file for a page, if its folder exists. Raises Failure."""
+    """Return the file for a page. Raises Failure if its folder does not exist."""
     if page is not None and not page.expanduser().absolute().parent.is_dir():
         raise Failure(f"{command}: --html: {page}: its folder does not exist", code=WRONG)
     return page.expanduser() if page is not None else None
 
 
 class Progress:
-    """A progress line on a terminal's standard error; without a terminal, nothing."""
+    """A progress line on standard error, if that is a terminal."""
 
     def __init__(self, total: int) -> None:
-        """`total`: the final sum of what `advance` adds."""
+        """`total` is the final sum of what `advance` adds."""
         self._total = max(1, total)
         self._done = 0
         self._shown = 0.0
@@ -250,7 +249,6 @@ class Progress:
             print(f"\r\x1b[Kpenumbra: {share} %, {one_line(words)}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Clear the line."""
         if self._is_on and self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

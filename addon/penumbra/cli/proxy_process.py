@@ -1,9 +1,9 @@
-"""The proxy that a wrapped program talks to: one that runs already, or one started for it.
+"""The proxy that a wrapped program uses: one that runs already, or one started for it.
 
-A proxy started for one program is a process of its own, out of the terminal's reach, and ends with the
-process that started it. The standard input carries one line of JSON, `{"command", "arguments"}`; end of input
-ends the proxy. Standard output carries lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`, then
-`{"ended": …}` with the totals. Prints of mitmproxy go to standard error.
+A proxy started for one program is a process of its own, which the terminal's signals don't reach, and which
+ends with the process that started it. Standard input carries one line of JSON, `{"command", "arguments"}`;
+its end ends the proxy. Standard output carries lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`,
+then `{"ended": …}` with the totals. mitmproxy's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""The code is started with `-P`, so that no module of the user's working folder is imported."""
+"""Code that starts the proxy; with `-P` no module of the user's working folder is imported."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 """The folder of the package, for clones."""
 _LOG_BYTES = 1_000_000
@@ -54,7 +54,7 @@ class Proxy(Protocol):
     """URL of mitmweb; empty without it."""
     hosts: tuple[str, ...]
     is_shared: bool
-    """Other programs may use the proxy, too."""
+    """True if other programs may use the proxy, too."""
 
     def end(self) -> Mapping[str, Any]:
         """Return the totals of the program's time, after its end; none if they are not known."""
@@ -63,7 +63,7 @@ class Proxy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Properties of a proxy to be started."""
+    """Arguments of a proxy to be started."""
 
     arguments: Sequence[str]
     web: bool
@@ -71,7 +71,7 @@ class Wanted:
 
 
 class Started:
-    """A proxy of one program. The proxy ends with this process, however that ends."""
+    """A proxy of one program, which ends with this process, however that ends."""
 
     is_shared = False
 
@@ -141,8 +141,8 @@ class Joined:
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """A running proxy that a program may use: one that a user has started, or one that this shell's
-    HTTPS_PROXY names."""
+    """Return a running proxy that a program may use: one that a user has started, or the one that this
+    shell's HTTPS_PROXY names."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
@@ -158,7 +158,7 @@ def _hosts(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Totals that have grown, of numbers, lists and tables of them."""
+    """Return the growth of totals: of numbers, lists and tables of them."""
     grown: dict[str, Any] = {}
     for name, value in now.items():
         old = before.get(name)
@@ -173,7 +173,7 @@ def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, A
 
 
 def behind(url: str) -> list[str]:
-    """Arguments by which the proxy uses an upstream proxy. Raises Failure."""
+    """Return the arguments by which the proxy uses an upstream proxy. Raises Failure."""
     if not url:
         return []
     parts = urlsplit(url)
@@ -196,7 +196,7 @@ def free_port() -> int:
 
 
 class _Lines:
-    """Lines of JSON that arrive on a pipe, read by a thread: not every system can wait for a pipe."""
+    """Lines of JSON from a pipe, which a thread reads, since not every system can wait for a pipe."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._lines: queue.Queue[bytes] = queue.Queue()
@@ -208,7 +208,7 @@ class _Lines:
         self._lines.put(b"")
 
     def next(self, seconds: float) -> dict[str, Any]:
-        """Return the next line, or none after some seconds."""
+        """Return the next line; empty after so many seconds without one."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""`penumbra replay`: what would have been saved in requests that were recorded without Penumbra."""
+"""`penumbra replay` projects the savings in requests that were recorded without Penumbra."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a c
 
 
 class _Counts:
-    """Numbers of what was read of files, and of what was not."""
+    """Numbers of requests and files that were read, and of those that were not."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
@@ -77,7 +77,7 @@ async def _project(
 
 
 def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
-    """The HTTP flows of a file, up to where it is whole."""
+    """Yield the HTTP flows of a file, up to the first broken one."""
     is_ours = False
     try:
         with path.open("rb") as file:
@@ -94,7 +94,7 @@ def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
 
 
 def _foreign(paths: Sequence[Path]) -> str:
-    """A line about files in which no request could be read."""
+    """Return a line about files in which no request could be read."""
     names = ", ".join(one_line(path.name) for path in paths)
     return f"{names}: neither flows of mitmproxy (`mitmdump -w FILE`) nor HAR that can be read"
 
@@ -102,7 +102,7 @@ def _foreign(paths: Sequence[Path]) -> str:
 def _calls(
     each: http.HTTPFlow, hosts: tuple[str, ...], most: int, counts: dict[str, int]
 ) -> Iterator[Incoming]:
-    """The calls of LLMs in a flow: one, or one for each frame of a WebSocket."""
+    """Yield the calls of LLMs in a flow: one, or one for each frame of a WebSocket."""
     request = each.request
     headers = {name.lower(): value for name, value in request.headers.items()}
     is_ours = recognise.is_llm_host(request.pretty_host, hosts)
@@ -127,7 +127,7 @@ def _body(request: http.Request, most: int) -> bytes | None:
     if content is None:
         return None
     if content[:1] == b"{":
-        # HAR holds texts as they were before their coding.
+        # HAR holds texts as they were before their content coding.
         return content
     try:
         return content_encoding.decode(content, request.headers.get("content-encoding", ""), most)

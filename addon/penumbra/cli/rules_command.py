@@ -1,4 +1,4 @@
-"""`penumbra rules`: tries rules on the output of a command, and checks rule files."""
+"""`penumbra rules` tries rules on the output of a command, and checks rule files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
-"""Stages that get the text as a family would."""
+"""Stages whose input is the text that a family gets."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -46,7 +46,7 @@ _LOST = {
 
 
 def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
-    """The policy by the settings, with or without `expand_context`."""
+    """Return the policy of the settings, with or without `expand_context`."""
     return Policy(
         mode=mode,
         lossy=lossy,
@@ -62,13 +62,13 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     call = classify(tool, arguments)
     trials: list[Trial] = []
     output = ToolOutput(text, tool, arguments, "call")
-    # As the proxy does it, which knows what was called.
+    # The proxy knows the call as well.
     redact = partial(default().redact, hint=hint(arguments))
     result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"
     yield from _labelled("call", f"{tool}: {line}" if line else tool)
     yield from _labelled("category", call.category)
-    # As its family sees it: without what a terminal would not show.
+    # The family gets the text without control sequences of a terminal.
     seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
     yield from _labelled("family", _family(call, split_envelope(seen)[1]))
     yield from _labelled("text", f"{_measure(text)}, {line_count(text):,} lines")
@@ -112,7 +112,7 @@ def _measure(text: str) -> str:
 
 
 def _family(call: Call, body: str) -> str:
-    """The family's name, and the reason if it does nothing."""
+    """Return the family's name, and the reason if it does nothing."""
     named = families().get(call.family)
     if named is None:
         return f"none: {_why_none(call)}"
@@ -142,7 +142,7 @@ def _why_none(call: Call) -> str:
 
 
 def _stages(trials: list[Trial]) -> Iterator[str]:
-    """The outcome of each stage, in order; at the end those that did nothing, by reason."""
+    """Yield the outcome of each stage, in order; at the end those that did nothing, by reason."""
     idle: dict[str, list[str]] = {}
     for trial in trials:
         if trial.after is None:
@@ -161,7 +161,7 @@ def _stages(trials: list[Trial]) -> Iterator[str]:
 
 
 def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
-    """YAML for `examples` of a file of command rules."""
+    """Return YAML for `examples` of a file of command rules."""
     shortened = family_steps.apply(text, call, lossy=lossy)
     example: dict[str, Any] = {"family": call.family, "call": call_line}
     if lossy:
@@ -176,7 +176,7 @@ def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
 
 
 def _beginning(line: str, call: Call, text: str) -> str:
-    """YAML for a file of command rules, with a family for the command that does nothing yet."""
+    """Return YAML for a file of command rules, with a family for the command that does nothing yet."""
     program, *words = call.command
     operands = [word for word in words if not word.startswith("-")][:1]
     match = [program, *(word for word in operands if re.fullmatch(r"[a-z][a-z-]{1,20}", word))]
@@ -190,7 +190,7 @@ class _Dumper(yaml.SafeDumper):
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)
-        # PyYAML quotes texts with tabs and trailing blanks, which outputs of commands are full of.
+        # PyYAML would quote texts with tabs and trailing blanks, which are frequent in outputs of commands.
         analysis.allow_block = "\n" in scalar and all(sign in "\n\t" or sign.isprintable() for sign in scalar)
         return analysis
 
@@ -204,7 +204,7 @@ _Dumper.add_representer(
 
 
 def as_yaml(value: Any) -> str:
-    """A part of a rule file, keys in their order."""
+    """Return a part of a rule file, keys in their order."""
     return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100_000)
 
 
@@ -228,7 +228,7 @@ Example:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what was asked for. The exit code is 1 if rules are wrong."""
+    """Run the action and return the exit code: 1 if rules are wrong."""
     asked, rest = action("rules", arguments, ("try", "check"))
     return (_check if asked == "check" else _try)(rest)
 
@@ -271,7 +271,7 @@ def _check(arguments: Sequence[str]) -> int:
 
 
 def _of_ours() -> Iterator[str]:
-    """Problems of our own rules, in the order of file names."""
+    """Yield the problems of Penumbra's own rules, in the order of file names."""
     from penumbra.user_rules import failing
 
     user_rules.use(None)

@@ -1,4 +1,4 @@
-"""`penumbra secrets`: what would be replaced in a text, by which rule, and why."""
+"""`penumbra secrets` shows the replacements in a text, the rules that make them, and their reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WHY = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what was asked for, and return 0."""
+    """Print the replacements and return 0."""
     _, rest = action("secrets", arguments, ("try",))
     parser = Parser("secrets try")
     parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
@@ -67,14 +67,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _key(settings: Settings) -> bytes | None:
-    """The proxy's key; None if there is none, since a trial makes none."""
+    """Return the proxy's key; None if there is none, since a trial makes none."""
     shared = shared_place(settings)
     path = database_path(settings)
     return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
 
 
 def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
-    """A redactor as the proxy makes it, and its rules by id."""
+    """Return a redactor as the proxy makes it, and its rules by id."""
     print_left_out(use_rules(settings.rules))
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Rule files by rule id; the first file counts for a rule that two files have."""
+    """Return rule files by rule id; the first file counts for a rule that two files have."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)
@@ -100,8 +100,8 @@ def _files() -> dict[str, str]:
 def _report(
     scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
 ) -> Iterator[str]:
-    """The place of each placeholder in the redacted text; never a value. `is_lasting`: a proxy makes the same
-    placeholders."""
+    """Yield the place of each placeholder in the redacted text, never a value. `is_lasting` says that a proxy
+    makes the same placeholders."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):

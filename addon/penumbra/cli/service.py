@@ -1,4 +1,4 @@
-"""`penumbra service`: a unit that keeps a proxy running, printed and not installed."""
+"""`penumbra service` prints a unit that keeps a proxy running; nothing is installed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _program() -> list[str]:
-    """The command that starts this very installation again, by whole paths."""
+    """Return the command that starts this installation again, by whole paths."""
     beside = Path(sys.executable).with_name("penumbra")
     program = str(beside) if beside.exists() else shutil.which("penumbra")
     return [os.path.abspath(program)] if program else [sys.executable, "-m", "penumbra"]

@@ -1,5 +1,5 @@
-"""mitmdump or mitmweb with the addon in it: on loopback by default, quiet, each failure of a start one line
-at the end."""
+"""Starts mitmdump or mitmweb with the addon: on loopback by default, quiet, and with each failure of a start
+in one line at the end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _INTRODUCTION = (
 
 
 def options_help() -> str:
-    """All options with their help."""
+    """Return all options with their help."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
     lines = textwrap.wrap(_INTRODUCTION, width)
     for title, members in groups().items():
@@ -76,12 +76,12 @@ _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of
 
 
 def worded(message: str) -> str:
-    """An error of the argument parser, reworded."""
+    """Return an error of the argument parser in other words."""
     return _NO_NUMBER.sub(r"\1: got \2, allowed: a whole number", message)
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """The first unacceptable value; empty without one, or where mitmproxy reports it itself."""
+    """Return the first unacceptable value; empty without one, or where mitmproxy reports it itself."""
     return next(_problems(opts, given), "")
 
 
@@ -90,7 +90,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
     values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
     for setting in given.setoptions:
         name, is_said, value = setting.partition("=")
-        # Options that a script declares are known later.
+        # Options that a script declares become known later.
         if name not in opts:
             continue
         if told := _mistyped(opts, name, value if is_said else None):
@@ -104,7 +104,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
 
 
 def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
-    """The reason why a value does not fit an option; None without one."""
+    """Return why a value does not fit an option; empty if it does."""
     described = optmanager.dump_dicts(opts, [name])[name]
     kind = described["type"]
     if value is None and kind in ("str", "int"):
@@ -118,7 +118,7 @@ def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
 
 
 def _no_mode(value: str) -> str:
-    """The reason why a text is no mode of mitmproxy."""
+    """Return why a text is no mode of mitmproxy; empty if it is one."""
     try:
         ProxyMode.parse(value)
     except ValueError as error:
@@ -162,8 +162,8 @@ class StartErrors(errorcheck.ErrorCheck):
         self._quiet = quiet
 
     async def shutdown_if_errored(self) -> None:
-        """Raises Failure if something has failed so far."""
-        # Not at once: whatever is being logged comes first.
+        """Raise Failure if an error was logged so far."""
+        # Records that are being logged come first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
             # A local capture that failed to begin can crash the interpreter at its end.
@@ -171,19 +171,19 @@ class StartErrors(errorcheck.ErrorCheck):
             raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
     def finish(self) -> None:
-        """Log later errors like other records."""
+        """Let later errors be logged like other records."""
         self.logger.uninstall()
         self._quiet.is_starting = False
 
 
 class Starter(Protocol):
-    """The party that starts the proxy."""
+    """The caller that starts the proxy."""
 
     is_wrap: bool
-    """The proxy is for one program, and ends with it."""
+    """True if the proxy is for one program, and ends with it."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
-        """Called in the event loop once the proxy listens. `hosts`: LLM hosts of the settings."""
+        """Called in the event loop once the proxy listens. `hosts` are the LLM hosts of the settings."""
         ...
 
     def ended(self, totals: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ class Starter(Protocol):
 
 
 class User:
-    """A user at a terminal, who gets hints how to point an agent at the proxy."""
+    """A user at a terminal, who gets hints how to use the proxy."""
 
     is_wrap = False
 
@@ -201,7 +201,7 @@ class User:
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """The figures were there to see."""
+        """Do nothing: the terminal has shown the figures."""
 
 
 class _Greeting:
@@ -217,7 +217,7 @@ class _Greeting:
 
 
 class _OtherPlainHttp:
-    """Streams requests of a wrapped program to other hosts in plain HTTP, which nothing reads."""
+    """Streams requests of a wrapped program to other hosts in plain HTTP, which no addon reads."""
 
     def __init__(self, addon: Penumbra) -> None:
         self._addon = addon
@@ -232,7 +232,7 @@ class _OtherPlainHttp:
 
 
 class _Face:
-    """The arguments of one start, and their targets in mitmproxy."""
+    """The arguments of one start, and how they are applied to mitmproxy."""
 
     def __init__(self, command: str, given: Sequence[str], starter: Starter) -> None:
         self.command = command
@@ -245,7 +245,7 @@ class _Face:
         self.quiet = Quiet()
 
     def furnish(self, master: Master) -> None:
-        """Add our addon in the place of scripts, and our defaults."""
+        """Add the addon where scripts would be, and Penumbra's defaults."""
         _add_behind(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
             master.addons.add(_OtherPlainHttp(self.addon))
@@ -256,17 +256,17 @@ class _Face:
         master.options.update_known(flow_detail=0, web_columns=_COLUMNS)
 
     def parser(self, opts: options.Options) -> argparse.ArgumentParser:
-        """mitmproxy's own parser, with our options in its help."""
+        """Return mitmproxy's own parser, with Penumbra's options in its help."""
         make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
         parser = make(opts)
         parser.prog = f"penumbra {self.command}"
-        # One line, and no usage before it.
+        # An error is one line without the usage.
         parser.error = self._refuse  # type: ignore[method-assign]
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = options_help()
         parser.set_defaults(filter_args=[])
         try:
-            # Here first, for an error is to be the last line, and help no failure.
+            # Arguments are parsed here first, so that an error is the last line and help no failure.
             problem = argument_problem(opts, parser.parse_args(self.given))
         except SystemExit as ended:
             raise _Done(ended.code) from None
@@ -279,7 +279,7 @@ class _Face:
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Check all options before anything is opened. Raises Failure."""
+        """Check all options before anything is opened, and return those to set. Raises Failure."""
         words = list(args.filter_args)
         if words and not words[0].startswith(FILTER_BEGINNINGS):
             raise Failure(
@@ -298,21 +298,21 @@ class _Face:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        # Readers believe the line at once: the figures of this process must be there by then.
+        # The figures of this process must exist before readers see the line.
         _add_behind(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)
 
     def _certificates(self) -> Certificates:
-        """The CA in use, with a warning about hosts that it may not sign for. Raises Failure."""
+        """Return the CA in use, and log the hosts that it may not sign for. Raises Failure."""
         settings, confdir = self.addon.settings, ctx.options.confdir
         any_host = settings.intercept == "all"
         trusted = prepare_ca(confdir, hosts=None if any_host else settings.hosts)
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
-            # Where a company reads all traffic, its certificate is among the system's.
+            # Where a company decrypts all traffic, its certificate is among the system's.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
@@ -329,8 +329,8 @@ def prepare_ca(
     environment: Mapping[str, str] = os.environ,
     hosts: Iterable[str] | None = (),
 ) -> Certificates:
-    """Make the CA if there is none, and the bundle if it is outdated. `hosts`: globs that a CA of our own may
-    sign for beside those of the rules; None: any host. Raises Failure."""
+    """Make the CA if there is none, and the bundle if it is outdated. `hosts` are globs in addition to those
+    of the rules that a new CA may sign for; None: any host. Raises Failure."""
     folder = certificates.folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:
@@ -359,7 +359,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or User())
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Each line reaches a file or a pipe at once, not after a few KB.
+        # Each line reaches a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):
@@ -382,7 +382,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has said which option it is, and ends as it does where a port is taken.
+            # mitmproxy has printed the option, and ends as it does where a port is taken.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     face.starter.ended(totals.record(face.addon.journal))
@@ -390,7 +390,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
 
 
 def servers() -> list[Server]:
-    """Modes of the running proxy."""
+    """Return the modes of the running proxy."""
     return [
         Server(
             instance.mode.type_name,
@@ -408,7 +408,7 @@ def _add_behind(master: Master, name: str, addon: object) -> None:
 
 
 def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
-    """Failures, one line each."""
+    """Return the failures, one line each."""
     failed = [
         instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
     ]
@@ -422,7 +422,7 @@ def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
 
 
 def _server_error(mode: Any, error: BaseException) -> str:
-    """The reason why a mode of the proxy can't run, and advice."""
+    """Return why a mode of the proxy can't run, with advice."""
     if mode.type_name == "local":
         return f"local capture can't be started ({_first_line(error)}): {_LOCAL}"
     host, port = mode.listen_host(ctx.options.listen_host), mode.listen_port(ctx.options.listen_port)
@@ -442,7 +442,7 @@ def _server_error(mode: Any, error: BaseException) -> str:
 
 _LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
 _NO_ADDRESS = "could not bind on any address"
-"""asyncio's error, which has no number."""
+"""Text of an error of asyncio, which has no number."""
 
 
 def _first_line(error: BaseException) -> str:
@@ -469,7 +469,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""Variables that agents read their base URL from, and the path after it."""
+"""Variables from which agents read their base URL, and the path after it."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 
@@ -480,19 +480,19 @@ class Server:
     kind: str
     """`regular`, `reverse`, `local` …"""
     data: str = ""
-    """The part after the colon: a URL, names of programs."""
+    """Part after the colon: a URL, or names of programs."""
     host: str = ""
-    """The address it listens on; empty without one."""
+    """Address that it listens on; empty without one."""
     port: int = 0
 
     @property
     def place(self) -> str:
-        """Host and port as another program on this machine writes them."""
+        """Return host and port as another program on this machine writes them."""
         return f"{_reachable(self.host)}:{self.port}"
 
 
 def hints(servers: Iterable[Server], certificates: Certificates) -> str:
-    """Hints for the user, line by line."""
+    """Return hints for the user, line by line."""
     lines = [f"CA certificate: {certificates.ca}"]
     proxies = [server for server in servers if server.kind in ("regular", "upstream")]
     for server in servers:
@@ -506,7 +506,7 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Lines to be pasted into any shell, so without comments: an interactive zsh takes them for words."""
+    """Return lines for any shell, without comments, which an interactive zsh takes for words."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",
@@ -558,7 +558,7 @@ def _reverse(server: Server) -> list[str]:
 
 
 def _reachable(host: str) -> str:
-    """The address by which a program on this machine reaches a listener."""
+    """Return the address by which a program on this machine reaches a listener."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -611,7 +611,7 @@ def serve_wrapped() -> int:
     """Run a wrapped program's proxy on the pipes that `proxy_process` describes, and return its exit code."""
     wrap = _Wrap(os.dup(1))
     os.dup2(2, 1)
-    # Not through a buffer: the rest is waited for elsewhere.
+    # Bytes are read one by one: a buffer would take those that `_wait` reads.
     asked = orjson.loads(_line(0))
     try:
         code = start(asked["command"], asked["arguments"], starter=wrap)
@@ -619,7 +619,7 @@ def serve_wrapped() -> int:
         wrap.tell(failed=str(failure), code=failure.code)
         return failure.code
     if code:
-        # Said where mitmproxy says it: in what is now the log.
+        # mitmproxy has printed the reason, which is in the log.
         wrap.tell(failed="", code=code)
     return code
 

@@ -1,4 +1,4 @@
-"""`penumbra stats`: what the proxies that run here have done so far, and what was done in the last week."""
+"""`penumbra stats` prints the figures of the proxies that run here, and those of the last week."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ Exit code 0, or 1 if no proxy runs here.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print figures of each proxy and each day. The exit code is 1 if none runs. Raises Failure."""
+    """Print the figures of each proxy and each day and return the exit code: 1 if no proxy runs. Raises
+    Failure."""
     parser = Parser("stats")
     parser.add_argument("--tools", action="store_true")
     parser.add_argument("--report", metavar="FILE")
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             raise Failure(f"stats --report: {given.report}: {error.strerror}") from None
         print(f"Penumbra: {counted(len(days), 'day')} written to {given.report}")
         return 0
-    # The links to pages are no figures.
+    # Links to pages, which contain a token, are left out.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _days(store, 7)
     if given.json:
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_unused(store: Path | None, *, is_json: bool) -> int:
-    """Print the tools that are never called, three lines each. Returns the exit code, 0."""
+    """Print the tools that are never called, three lines each, and return 0."""
     found = overview.unused_tools(_days(store, HISTORY_DAYS))
     if is_json:
         print_json(found)
@@ -87,7 +88,7 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
 
 
 def _days(path: Path | None, count: int) -> dict[str, Any]:
-    """The last days of the store; none where it can't be read, or is not on this machine."""
+    """Return the last days of the store; none where it can't be read, or is not on this machine."""
     try:
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
@@ -97,7 +98,7 @@ def _days(path: Path | None, count: int) -> dict[str, Any]:
 
 
 def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each day, and one for all of them."""
+    """Yield a line for each day, and one for all of them."""
     yield "day             requests   tokens saved, net   of input   money, net   misses   asked   secrets"
     week = Amounts()
     for day, record in sorted(days.items()):
@@ -113,7 +114,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line on requests that the days lack, since proxies write their history every few seconds."""
+    """Yield a line about requests that the days lack, since proxies write their history every few seconds."""
     if requests := sum(process.get("not_in_history", 0) for process in processes):
         yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 

@@ -1,5 +1,4 @@
-"""`penumbra wrap`: one program before the user, whose requests to LLM hosts go through a proxy of
-ours.
+"""`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
 The program runs as under a shell: in a process group of its own that has the terminal, with signals, job
 control and exit codes; on systems without job control, as a child process. Only the environment of the
@@ -30,7 +29,7 @@ from penumbra.metrics import running
 try:
     import termios
 except ImportError:
-    # Windows: there is no terminal to hand over.
+    # Windows has no terminal that is handed over.
     termios = None  # type: ignore[assignment]
 
 NOT_FOUND = 127
@@ -47,7 +46,7 @@ _OF_THE_TERMINAL = tuple(
 
 
 class NotRunnable(Exception):
-    """The program can't be run. `code` is a shell's exit code for that."""
+    """The program can't be run. `code` is the exit code that a shell has for that."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -55,7 +54,7 @@ class NotRunnable(Exception):
 
 
 def find(name: str, path: str | None) -> str:
-    """The program's file. Raises NotRunnable, as a shell would."""
+    """Return the program's file. Raises NotRunnable where a shell would fail."""
     if program := shutil.which(name, path=path):
         return program
     if not os.path.dirname(name):
@@ -67,7 +66,7 @@ def find(name: str, path: str | None) -> str:
 
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs a program to its end; its exit code, or 128 and the number of the signal that ended it.
+    """Run a program to its end and return its exit code, or 128 and the number of the signal that ended it.
 
     `arguments` begin with the program's name. On a terminal, the program gets a process group of its own and
     the terminal, as from a shell; else it stays in this process's group, so that a pipeline remains one job.
@@ -89,7 +88,7 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
 
 
 def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program that shares this process's console; return its exit code."""
+    """Run a program that shares this process's console, and return its exit code."""
     with _signals() as children:
         try:
             process = subprocess.Popen([program, *arguments[1:]], env=dict(environment))
@@ -104,7 +103,7 @@ def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, 
 def _become(
     program: str, arguments: Sequence[str], environment: Mapping[str, str], terminal: int | None
 ) -> None:
-    """The child's side of the fork."""
+    """Become the program, in the child process after the fork."""
     try:
         if terminal is not None:
             _own_group(0)
@@ -116,7 +115,7 @@ def _become(
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.execve(program, list(arguments), dict(environment))
     except OSError as error:
-        # A file without `#!` is the shell's: execvp of a shell does the same.
+        # A shell runs a file without `#!` itself.
         if error.errno == 8:
             with contextlib.suppress(OSError):
                 os.execve("/bin/sh", ["/bin/sh", program, *arguments[1:]], dict(environment))
@@ -144,7 +143,8 @@ def _wait(child: int, terminal: int | None) -> int:
 
 
 def _stop_as_well(child: int, terminal: int, status: int) -> None:
-    """Stop with the program at Ctrl-Z, and continue it when the shell does, in foreground or background."""
+    """Stop together with the program at Ctrl-Z, and continue it when the shell continues, in foreground or
+    background."""
     _hand_over(terminal, os.getpgrp())
     os.kill(os.getpid(), signal.SIGSTOP)
     with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ def _stop_as_well(child: int, terminal: int, status: int) -> None:
 
 
 def _terminal() -> int | None:
-    """The terminal, if the program's input and output are a terminal that this process controls."""
+    """Return the terminal, if the program's input and output are a terminal that this process controls."""
     try:
         if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
             return 0
@@ -172,14 +172,14 @@ def _kept(terminal: int | None) -> list[Any] | None:
 
 
 def _own_group(pid: int) -> None:
-    # Both sides of the fork do this, because either may run first. The child may have become the program
-    # already.
+    # Both processes do this, because either may run first. The child may already have become the program.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
 
 
 def _hand_over(terminal: int, group: int) -> None:
-    """Give a process group the terminal. In the background, SIGTTOU is ignored meanwhile."""
+    """Give a process group the terminal. SIGTTOU is ignored meanwhile, which a process in the background
+    would get."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         with contextlib.suppress(OSError):
@@ -236,7 +236,7 @@ found; 125 if the proxy could not be started; 2 if arguments or settings are wro
 """
 FAILED = 125
 _NODE = 24
-"""The first version whose fetch uses the proxy without a warning."""
+"""The first version of Node whose fetch uses the proxy without a warning."""
 _OVERRULING = ("PENUMBRA_", "FORGE_")
 """Prefixes of variables that override a proxy's settings."""
 
@@ -253,9 +253,9 @@ class Arguments:
     is_quiet: bool = False
     is_observing: bool = False
     is_informed: bool = False
-    """The user accepts that mitmweb shows flows to others."""
+    """True if the user accepts that mitmweb shows flows to others."""
     shell: str = ""
-    """Only print the variables for this shell."""
+    """Shell for which the variables are only printed; empty: a program is run."""
 
 
 def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
@@ -284,7 +284,8 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
-    """Read our arguments up to the first other word, and the program's from there on. Raises Failure."""
+    """Return Penumbra's arguments, up to the first other word, and the program's from there on. Raises
+    Failure."""
     arguments, rest = Arguments(), list(given)
     while rest and rest[0].startswith("-") and rest[0] != "--":
         name, has_value, value = rest.pop(0).partition("=")
@@ -325,7 +326,7 @@ _FLAGS = {
 
 
 def summary(totals: Mapping[str, Any]) -> str:
-    """One line about the program's time; empty if there was no traffic."""
+    """Return one line about the program's time; empty if there was no traffic."""
     requests = totals.get("requests", 0) + totals.get("refused", 0)
     if not requests:
         return ""
@@ -350,7 +351,7 @@ def summary(totals: Mapping[str, Any]) -> str:
 
 
 def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
-    """The proxy for the program. Raises Failure."""
+    """Return the proxy for the program. Raises Failure."""
     is_chosen = arguments.is_new or arguments.web or arguments.is_observing or bool(arguments.settings)
     is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
     if not is_chosen and (entry := proxy_process.joinable(environment)):
@@ -367,7 +368,7 @@ def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_proces
 
 
 def _upstream(environment: Mapping[str, str]) -> str:
-    """The upstream proxy; empty where that is a proxy of ours, so that requests are read once."""
+    """Return the upstream proxy; empty where that is a proxy of Penumbra, so that requests are read once."""
     url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     return "" if url.removeprefix("http://").rstrip("/") in ours else url
@@ -385,7 +386,7 @@ def _print(shell: str, environment: Mapping[str, str]) -> int:
 
 
 def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables for the program."""
+    """Return the variables for the program."""
     trusted = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
     if trusted.bundle is None:
         print(f"penumbra: no bundle of certificates: {one_line(trusted.problem)}", file=sys.stderr)
@@ -405,7 +406,7 @@ def _tools(environment: Mapping[str, str]) -> agent_environment.Programs:
 
 
 def _output(environment: Mapping[str, str], name: str, *arguments: str) -> str:
-    """Output of a program on the path; empty where it is missing or fails."""
+    """Return the output of a program on the path; empty where it is missing or fails."""
     if (program := shutil.which(name, path=environment.get("PATH"))) is None:
         return ""
     try:

@@ -1,6 +1,6 @@
 """Schemas of rule files: one type for each file that users can add to, or that is read as its type.
 
-The other tables are ours alone: the tests check them.
+The tests check the other files, which only Penumbra reads.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _PLACES = {
     "commands/": ("command_rules", "CommandFile"),
     "secrets/": ("secret_rules", "SecretFile"),
 }
-"""Name of a file, or of a folder of files -> module of this package and class."""
+"""Module of this package and class, by the name of a file or of a folder of files."""
 
 
 @cache
 def schema_of(name: str) -> type[Strict]:
-    """The type of a file, `name` relative to the rules folder. Raises RuleError if there is no such file."""
+    """Return the type of a file, `name` relative to the rules folder. Raises RuleError if there is no such
+    file."""
     folder, slash, _ = name.rpartition("/")
     place = _PLACES.get(name) or _PLACES.get(folder + slash)
     if place is None:
@@ -33,13 +34,13 @@ def schema_of(name: str) -> type[Strict]:
 
 
 def has_schema(name: str) -> bool:
-    """True if a file, `name` relative to the rules folder, has a type here."""
+    """Return whether a file, `name` relative to the rules folder, has a type here."""
     folder, slash, _ = name.rpartition("/")
     return name in _PLACES or folder + slash in _PLACES
 
 
 def names() -> tuple[str, ...]:
-    """All names that `schema_of` knows; those of folders end in a slash."""
+    """Return all names that `schema_of` knows; those of folders end in a slash."""
     return tuple(_PLACES)
 
 

@@ -1,4 +1,4 @@
-"""Files of `rules/commands`: what is known about the output of commands."""
+"""Schema of the files of `rules/commands`, which describe the output of commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LossName = Literal["none", "reversible", "lossy"]
 
 
 class Within(Strict, frozen=True):
-    """Only lines between lines that match these."""
+    """Part of a text, between lines that match these patterns."""
 
     begin: AnyRegex = field(name="from")
-    """Before the first line."""
+    """Line before the first line of the part."""
     until: AnyRegex | None = None
-    """After the last one; without it, the text's end."""
+    """Line after the last line of the part; without it, the part ends with the text."""
 
 
 class StepRule(Strict, frozen=True, kw_only=True):
@@ -32,20 +32,20 @@ class StepRule(Strict, frozen=True, kw_only=True):
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
-    """Lines that say nothing go without a word: decoration, advice that is always the same, progress that a
-    later line overtakes."""
+    """Removes lines that say nothing, without a marker: decoration, advice that is always the same, progress
+    that a later line overtakes."""
 
     drop: AnyRegex
     """The lines."""
     safe: bool = False
-    """A match can be no failure, whatever else the line says."""
+    """A match reports no failure, whatever else the line says."""
     ended: AnyRegex | None = None
-    """Lines that end a task of dropped ones; the group `of` of both names it. The last line of a task without
-    an end stays, as does the last one before a group `at`, a number, falls."""
+    """Lines that end a task of dropped lines; the group `of` of both names the task. The last line of a task
+    without an end stays, as does the last line before the number of a group `at` falls."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
-    """Lines are written anew from their named groups."""
+    """Writes lines anew from their named groups."""
 
     rewrite: AnyRegex
     """The lines."""
@@ -56,7 +56,7 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
 
 
 class GroupRule(StepRule, frozen=True, kw_only=True):
-    """Lines with the same beginning: the beginning once, then the rest of each."""
+    """Writes the common beginning of lines once, followed by the other part of each."""
 
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
@@ -73,7 +73,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
-    """Columns that say the same in a whole run are said once before it."""
+    """Writes columns that have the same value in a whole run once before it."""
 
     hoist: AnyRegex
     """The lines, with a group for each column."""
@@ -86,7 +86,7 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """A line that is the same all over the text is said once."""
+    """Writes a line that is repeated all over the text once."""
 
     same: AnyRegex
     """The lines."""
@@ -97,7 +97,7 @@ class SameRule(StepRule, frozen=True, kw_only=True):
 
 
 class FoldRule(StepRule, frozen=True, kw_only=True):
-    """A run of lines becomes one that counts them."""
+    """Replaces a run of lines by one that counts them."""
 
     fold: AnyRegex
     """The lines."""
@@ -111,21 +111,22 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     tail: Size = 0
     """Lines at its end that stay."""
     by: str = ""
-    """A group whose value must not change within a run; with `scattered`, one marker for each value."""
+    """A group whose value must not change within a run; with `scattered`, there is one marker for
+    each value."""
     safe: bool = False
-    """A match can be no failure, whatever else the line says."""
+    """A match reports no failure, whatever else the line says."""
     blanks: bool = False
     """Blank lines don't end a run."""
     scattered: bool = False
-    """One marker for all such lines of the text, where the first one stood."""
+    """One marker for all such lines of the text, in place of the first."""
     nested: bool = False
-    """Not the lines below which others stay that are indented deeper."""
+    """Leaves lines alone that are followed by more deeply indented lines that stay."""
     ended: AnyRegex | None = None
-    """A pattern like those of `drop`; lines without the group `of` stand for themselves."""
+    """A pattern like that of `drop`; a line without the group `of` is its own task."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
-    """From a line that matches up to one that ends the block: its head and a count."""
+    """Replaces the lines from a first line up to the end of its block by its head and a count."""
 
     block: AnyRegex
     """The first line of a block."""
@@ -139,13 +140,13 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     head: Size = 1
     """Lines of a block that stay."""
     safe: bool = False
-    """Failures in a block stand below its marker, each kind of line once."""
+    """Failures in a block stay below its marker, each kind of line once."""
     scattered: bool = False
-    """One marker for all blocks of the text, where the first one stood; what fails stands where it stood."""
+    """One marker for all blocks of the text, in place of the first; failures stay in their places."""
     warnings: bool = False
-    """With `safe`, warnings also stand below the marker."""
+    """With `safe`, warnings stay below the marker, too."""
     tells: AnyRegex | None = None
-    """With `safe`, lines after a match also stand below the marker, each kind of line once."""
+    """With `safe`, lines after a match stay below the marker, too, each kind of line once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
     """Names, and the omitted lines that each counts; with `scattered`, in all blocks with omitted lines."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
@@ -153,7 +154,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
-    """Lines that are JSON objects become one of their texts."""
+    """Replaces lines that are JSON objects by one of their texts."""
 
     member: AnyRegex
     """The lines."""
@@ -166,7 +167,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):
-    """Lines that only surround others go, but for the nearest."""
+    """Removes lines that only surround others, except for the nearest."""
 
     context: AnyRegex
     """The lines."""
@@ -175,7 +176,7 @@ class ContextRule(StepRule, frozen=True, kw_only=True):
     within: Within
     """The step sees only these lines."""
     say: str
-    """The line instead, where the first one stood; `{n}`."""
+    """The line in place of the first; `{n}`."""
     keep: Size = 1
     """Lines on each side that stay."""
     least: Count = field(default=3, name="min")
@@ -183,7 +184,7 @@ class ContextRule(StepRule, frozen=True, kw_only=True):
 
 
 class AnyStep(Choice):
-    """A step, told by the key that names what it does."""
+    """A step, whose kind is the key that names the lines."""
 
     kinds: ClassVar[dict[str, type[Strict]]] = {
         "drop": DropRule,
@@ -215,28 +216,29 @@ class FamilyRule(Strict, frozen=True):
     """A command family."""
 
     name: str
-    """Unique; a family of this name in the user's folder takes the place of ours."""
+    """Unique; a family of this name in the user's folder replaces Penumbra's."""
     what: str
     """One sentence for the reader of the file."""
     match: tuple[str, ...] = ()
     """Command lines that belong to it."""
     unless: tuple[str, ...] = ()
-    """Options with which the output has another form; then it does not match."""
+    """Options with which the output has another form, so that the family does not match."""
     selected: bool = False
     """The steps also run on lines that passed a filter (`| grep x`)."""
     min_bytes: Size = 0
-    """Texts below this size are left alone."""
+    """Size below which texts are left alone."""
     excerpt_bytes: Count | None = None
     """Least bytes of an excerpt of its output."""
     prints: Literal["run", "names", "texts", "states"] = "run"
-    """The kind of output: the course of a run, names of files, people's texts, or the states of things. In
-    texts no line reports a failure; in states only one in programs' wording."""
+    """Kind of the output: the course of a run, names of files, texts of people, or states of things. No line
+    of texts reports a failure, and of states only one in the wording of programs."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """The form that the text must have."""
     inner: AnyRegex | None = None
     """Lines that announce the command which prints next, with a group `command`."""
     distinct: bool = False
-    """Files that a command line also shows have no lines as `shape.any` or `inner`: its output ends there."""
+    """Files that a command line prints, too, have no lines like `shape.any` or `inner`: the output ends where
+    they begin."""
     hides_blocks: bool = False
     """The steps leave out whole blocks that others wrote: generated files, output of passing tests."""
     fallback: tuple[str, ...] = ()
@@ -246,10 +248,10 @@ class FamilyRule(Strict, frozen=True):
 
 
 class CommandExample(Strict, frozen=True):
-    """A command's output, and what must become of it."""
+    """A command's output, and the form that it must get."""
 
     family: str
-    """The family that the call falls to."""
+    """The family of the call."""
     call: str
     """A command line, or the name of a search tool."""
     text: str
@@ -261,7 +263,7 @@ class CommandExample(Strict, frozen=True):
     lossy: bool = False
     """Steps that leave something out may run."""
     shortened_by: str = field(default="", name="as")
-    """The family that did it, if it is another one."""
+    """The family that shortens the text, if it is another one."""
 
 
 class CommandFile(Strict, frozen=True):
@@ -270,6 +272,6 @@ class CommandFile(Strict, frozen=True):
     families: tuple[FamilyRule, ...] = ()
     """The families."""
     calls: dict[str, str | None] = field(default_factory=dict)
-    """Command lines, and the family that each must fall to; null: none."""
+    """Command lines, and the family of each; null: none."""
     examples: tuple[CommandExample, ...] = ()
     """The tests of all of them."""

@@ -1,4 +1,4 @@
-"""`providers.yaml`: the requests that are LLM calls."""
+"""Schema of `providers.yaml`, which describes the requests that are calls of LLMs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ApiRule(Strict, frozen=True):
     """One kind of LLM call."""
 
     format: str
-    """The module of `penumbra/apis` that reads it."""
+    """The module of `penumbra/apis` that reads the request."""
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex
@@ -38,7 +38,7 @@ class RequestExample(Strict, frozen=True):
     """A request, and the API that it must be recognised as; null: none."""
 
     host: str
-    """Where it goes."""
+    """The host of the request."""
     path: str
     """The path with its query."""
     body: str
@@ -53,11 +53,11 @@ class Providers(Strict, frozen=True):
     """`providers.yaml`. In the user's folder: `apis`, `providers`, `errors`, `local` and `examples`."""
 
     apis: dict[str, ApiRule] = field(default_factory=dict)
-    """The calls, recognised once their host counts as an LLM host; the first that fits counts."""
+    """The calls, which are recognised at LLM hosts; the first that fits counts."""
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Hosts of LLM APIs (globs), by provider."""
     local: tuple[str, ...] = ()
-    """Hosts that are LLM hosts when path and body say so."""
+    """Hosts that are LLM hosts if path and body fit."""
     errors: dict[str, str] = field(default_factory=dict)
     """The format of errors at a provider's hosts; `openai_chat` at all others."""
     signed: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,4 +68,4 @@ class Providers(Strict, frozen=True):
     sockets: dict[str, Any] = field(default_factory=dict)
     deviations: tuple[Any, ...] = ()
     examples: tuple[RequestExample, ...] = ()
-    """Requests, and what they must be recognised as."""
+    """Requests, and the APIs that they must be recognised as."""

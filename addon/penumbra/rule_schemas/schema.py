@@ -1,7 +1,7 @@
 """Types of rule files: a file is converted to its type, and an error names the key.
 
-A schema is a class on `Strict`, with a docstring under each field. `Regex` marks texts that must be patterns
-of RE2. Nothing in this package reads a file.
+A schema is a subclass of `Strict`, with a docstring under each field. `Regex` marks texts that must be
+patterns of RE2. This package reads no file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REGEX = "re2"
 Regex = Annotated[str, _REGEX]
 """A pattern as RE2 takes it: no look-around, no back-references."""
 Regexes = str | tuple[str, ...]
-"""One pattern or several; see `patterns`."""
+"""One pattern or several."""
 AnyRegex = Annotated[Regexes, _REGEX]
-"""One pattern, or several of which one must fit."""
+"""One pattern, or several of which one must match."""
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -31,30 +31,30 @@ _LONGEST = 60
 """Characters of a value that an error shows."""
 T = TypeVar("T")
 _ONE_AT_A_TIME = RLock()
-"""msgspec reads a type when something is first converted to it, and the process ends with a segmentation
-fault where two threads do that at once."""
+"""msgspec reads a type at the first conversion to it, and the process ends with a segmentation fault where
+two threads do that at once."""
 
 
 class RuleError(ValueError):
-    """A rule file is wrong. The message is one line: file, rule, key, what it got and what is allowed."""
+    """A rule file is wrong. The message is one line: file, rule, key, value and what is allowed."""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping of a rule file, in which every key has a meaning."""
+    """A mapping of a rule file; unknown keys are errors."""
 
 
 class Choice:
-    """A mapping whose kind is told by which of these keys it has."""
+    """A mapping whose type follows from the one of these keys that it has."""
 
     kinds: ClassVar[Mapping[str, type[Strict]]] = {}
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
-        """The mapping, as the type of its kind."""
+        """The mapping as its type."""
 
     @classmethod
     def kind_of(cls, value: Any) -> type[Strict]:
-        """The type that `value` is to be read as. Raises ValueError."""
+        """Return the type of `value`. Raises ValueError."""
         if not isinstance(value, dict):
             raise ValueError(f"got {shown(value)}, allowed: a mapping")
         named = [name for name in cls.kinds if name in value]
@@ -70,7 +70,7 @@ def _converted(value: Any, kind: type[T]) -> T:
 
 
 def convert(kind: type[T], value: Any, where: str) -> T:
-    """`value` as its type. `where` begins the message of the RuleError: file and rule."""
+    """Return `value` as its type. `where` begins the message of the RuleError: file and rule."""
     try:
         return _converted(value, kind)
     except (msgspec.ValidationError, ValueError) as error:
@@ -79,8 +79,8 @@ def convert(kind: type[T], value: Any, where: str) -> T:
 
 
 def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> tuple[list[T], list[str]]:
-    """Entries under `key` of a file, as their type, and a line for each problem of an entry, which is left
-    out. `named_by`: the key that names an entry."""
+    """Return the entries under `key` of a file, as their type, and a line for each problem of an entry, which
+    is left out. `named_by` is the key that names an entry."""
     if not isinstance(content, dict) or not isinstance(content.get(key, []), list):
         return [], [f"{file}: {key}: got {shown(content)}, allowed: a mapping with a list {key}"]
     good: list[T] = []
@@ -101,7 +101,7 @@ def _choose(kind: type, value: Any) -> Any:
 
 
 def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
-    """All that is wrong with a value: `steps[1].mim: unknown key, did you mean min?`."""
+    """Yield every problem of a value: `steps[1].mim: unknown key, did you mean min?`."""
     try:
         _converted(value, kind)
         return
@@ -127,7 +127,7 @@ def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
 
 
 def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, pattern) of everything in a valid value that is marked as a pattern."""
+    """Yield (path, pattern) of every pattern in a valid value."""
     kind = _settled(kind, value)
     if get_origin(kind) is Annotated and _REGEX in get_args(kind)[1:]:
         for number, pattern in enumerate([value] if isinstance(value, str) else value):
@@ -138,7 +138,7 @@ def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]
 
 
 def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
-    """One line for each pattern that RE2 does not take."""
+    """Yield one line for each pattern that RE2 does not take."""
     options = re2.Options()
     options.log_errors = False
     for path, pattern in patterns(kind, value):
@@ -149,14 +149,14 @@ def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
 
 
 def reason(error: re2.error) -> str:
-    """RE2's error about a pattern, on one line."""
+    """Return RE2's error about a pattern, on one line."""
     text = error.args[0] if error.args else "invalid pattern"
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return text.replace("\n", " ")
 
 
 def shown(value: Any) -> str:
-    """A value for a message, on one line."""
+    """Return a value for a message, on one line."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def shown(value: Any) -> str:
 
 
 def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """(type, value, path) of what stands in a value."""
+    """Yield (type, value, path) of the parts of a value."""
     kind = _settled(kind, value)
     if get_origin(kind) is Annotated:
         kind = _settled(get_args(kind)[0], value)
@@ -185,7 +185,7 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
 
 
 def _settled(kind: Any, value: Any) -> Any:
-    """The one type of several that a value can only be meant for. Raises ValueError."""
+    """Return the one type of several that fits a value. Raises ValueError."""
     if isinstance(kind, type) and issubclass(kind, Choice):
         return kind.kind_of(value)
     if get_origin(kind) in (Union, UnionType) and value is not None:
@@ -212,7 +212,7 @@ def _python_type(kind: Any) -> type:
 
 
 def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
-    """Unknown keys, and missing keys."""
+    """Yield unknown and missing keys."""
     fields = {field.encode_name: field for field in _fields(kind)}
     for key in value:
         if key not in fields:
@@ -229,7 +229,7 @@ def _unknown(key: Any, keys: Iterable[str], path: str) -> str:
 
 
 def allowed(kind: Any) -> str:
-    """A description of a type, in words."""
+    """Return a description of a type, in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         limits = [limit for limit in arguments[1:] if isinstance(limit, msgspec.Meta)]

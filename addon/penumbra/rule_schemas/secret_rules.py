@@ -1,4 +1,4 @@
-"""Files of `rules/secrets`: what secrets look like, and the words beside them."""
+"""Schema of the files of `rules/secrets`, which describe the forms of secrets and the words beside them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ Anchor = Annotated[str, Meta(min_length=3)]
 
 
 class SecretExamples(Strict, frozen=True):
-    """Texts with secrets and without. `¦` is taken out, so that no file holds a whole secret."""
+    """Texts with and without secrets. `¦` is removed first, so that no file contains a whole secret."""
 
     match: tuple[str, ...] = ()
-    """The text in `⟦ ⟧` must go, and nothing else."""
+    """Texts in which the part in `⟦ ⟧` must be replaced, and nothing else."""
     no_match: tuple[str, ...] = ()
-    """Nothing in them may go."""
+    """Texts in which nothing may be replaced."""
 
 
 class SecretRule(Strict, frozen=True):
     """One form of secret."""
 
     id: str
-    """Unique; a rule of this id in the user's folder takes the place of ours."""
+    """Unique; a rule of this id in the user's folder replaces Penumbra's."""
     regex: Regex
-    """The secret, or with a group in it what the secret stands in. `{LINE}` in it is the end of a line with
-    what tools put before the next one (numbers, times, signs of a diff); what has it begins at an anchor
-    or says `before`."""
+    """The secret, or, with a group for the secret, its surroundings. `{LINE}` in it matches the end of a line
+    with the prefix that tools put before the next line (numbers, times, signs of a diff); a pattern with it
+    begins at an anchor or says `before`."""
     anchors: tuple[Anchor, ...] = ()
-    """Texts of which one is in every match (any case, three characters at least): the pattern is tried there
-    only. Without them it is tried on the whole text."""
+    """Texts of which every match contains one (any case, three characters at least): the pattern is tried
+    only there. Without them it is tried on the whole text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """Kind of secret, as the placeholder names it; without it, the file's."""
     beside: tuple[Anchor, ...] = ()
-    """In place of anchors, for secrets without a mark: parts (any case) of a name of a key, token or the like
-    before the secret: `ACME_API_KEY=…`."""
+    """Instead of anchors, for secrets without a prefix: parts (any case) of a name of a key, token or the
+    like before the secret: `ACME_API_KEY=…`."""
     kind: Literal["token", "structure"] = "token"
-    """`token`: the value alone tells what it is; `structure`: what stands around it."""
+    """`token`: the value alone shows that it is a secret; `structure`: its surroundings do."""
     group: Size | None = None
     """The group that holds the secret; 0: the whole match. Without it, the first group if there is one."""
     before: Size = 0
@@ -46,15 +46,15 @@ class SecretRule(Strict, frozen=True):
     window: Size = 600
     """Bytes from the anchor's beginning on that the match may use."""
     least: Size | None = None
-    """Without effect; accepted since older rules have it."""
+    """No effect; accepted because older rules have it."""
     boundary: bool = True
     """The secret must not begin or end within a word."""
     exact: bool = False
-    """No character of the secret's own alphabet follows."""
+    """No character of the secret's alphabet follows it."""
     mixed: bool = False
     """The secret holds capitals, small letters and digits."""
     sure: bool = True
-    """The value is taken out wherever else it stands."""
+    """The value is replaced in all other places, too."""
     entropy: Annotated[float, Meta(ge=0)] = 0.0
     """Least Shannon entropy, bits per character."""
     digits: Size = 0
@@ -65,8 +65,8 @@ class SecretRule(Strict, frozen=True):
     not the user's name repeated on this machine: `guest:guest@localhost`), `basic` (base64 of
     `user:password`)."""
     checksum: Literal["crc32-base62"] | None = None
-    """A match with a right checksum is a secret in any surroundings, and ends there. `crc32-base62`: of the
-    36 characters after the prefix's `_`, the last six are that of the others."""
+    """A match with a right checksum is a secret in any surroundings, and ends there. `crc32-base62`: the last
+    six of the 36 characters after the prefix's `_` are the checksum of the others."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """The tests of the rule."""
 
@@ -77,4 +77,4 @@ class SecretFile(Strict, frozen=True):
     rules: tuple[SecretRule, ...]
     """The rules."""
     label: str = ""
-    """Kind of secret of those that name none."""
+    """Label of the rules that name none."""

@@ -1,4 +1,5 @@
-"""`shell.yaml` and `logs.yaml`: what is known about programs, and which files hold what they printed."""
+"""Schemas of `shell.yaml` and `logs.yaml`, which describe programs, and the files that contain
+their output."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ class WrapperRule(Strict, frozen=True):
     script: tuple[str, ...] = ()
     """Options whose value is a command line of its own."""
     rest: bool = False
-    """All the words after such an option are that command line."""
+    """All words after such an option are the command line."""
     joined: bool = False
-    """All the remaining words together are a command line."""
+    """All remaining words together are a command line."""
     module: tuple[str, ...] = ()
     """Options whose value is the name of the program."""
     dashes: bool = False
-    """There is a command only after `--`."""
+    """A command follows only after `--`."""
     only: bool = False
     """Operands are no command (a script's name, a user)."""
 
@@ -44,7 +45,7 @@ class FilterRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """Options of which none may be there."""
     bare: bool = False
-    """Only without an operand."""
+    """The program has no operand."""
 
 
 class ReadRule(Strict, frozen=True):
@@ -61,13 +62,13 @@ class ReadRule(Strict, frozen=True):
     whole: bool = False
     """The command shows all of a file."""
     numbers: bool = False
-    """The command puts line numbers before the lines."""
+    """The command prints line numbers before the lines."""
     always: bool = False
     """The command reads without an operand, too."""
     expression: bool = False
     """The first operand is no file but an expression."""
     expression_options: tuple[str, ...] = ()
-    """Options whose value is that instead."""
+    """Options whose value is the expression instead."""
 
 
 class ShellRules(Strict, frozen=True):
@@ -82,7 +83,7 @@ class ShellRules(Strict, frozen=True):
     versioned: tuple[str, ...] = ()
     """Programs whose names may end in a version."""
     silent: tuple[str, ...] = ()
-    """Commands that print nothing when all is well."""
+    """Commands that print nothing if they succeed."""
     brief: tuple[str, ...] = ()
     """Commands that print a line or two."""
     edits: tuple[str, ...] = ()
@@ -100,7 +101,7 @@ class ShellRules(Strict, frozen=True):
     reads: tuple[ReadRule, ...] = ()
     """Commands that print files as they are."""
     read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options of those that take the next word."""
+    """Options of these commands that take the next word as their value."""
 
 
 class LogExample(Strict, frozen=True):
@@ -117,17 +118,17 @@ class LogRules(Strict, frozen=True):
     """`logs.yaml`."""
 
     names: tuple[str, ...]
-    """Globs for a file's name, or for its path where they hold a slash."""
+    """Globs of a file's name, or of its path where they contain a slash."""
     data: tuple[str, ...]
     """Other files that are never edited."""
     installed: tuple[str, ...]
     """Code that is never edited."""
     unclear: tuple[str, ...]
-    """Extensions, and none, with which the content decides."""
+    """Extensions (empty: none) of files whose content decides."""
     lines: tuple[Regex, ...]
     """Patterns for the beginning of a line."""
     beginning: Count
     """Characters of that beginning."""
     share: Share
-    """Part of the lines that must have one."""
+    """Part of the lines that must begin so."""
     examples: tuple[LogExample, ...] = ()

@@ -1,4 +1,5 @@
-"""`tools.yaml`: what agents call their tools, and what they write around results."""
+"""Schema of `tools.yaml`, which describes the tools of agents, and the texts that agents write around
+results."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class GlobRule(Strict, frozen=True):
     """Tools of MCP servers by their names."""
 
     glob: str
-    """Over the name in small letters."""
+    """A glob of the name in small letters."""
     category: Category
     """The category of such tools."""
 
@@ -39,36 +40,36 @@ class UnknownToolRule(Strict, frozen=True):
     category: Category
     """The category."""
     given: dict[str, Regex]
-    """Pattern that must match an argument if the call has it, by kind (a key of `kinds`); empty: any text."""
+    """Patterns that must match arguments that the call has, by kind (a key of `kinds`); empty: any text."""
     only: tuple[str, ...] = ()
-    """Kinds of all other arguments that may be given; empty: any may."""
+    """Kinds of other arguments that the call may have; empty: any."""
     named: Regex = ""
     """A pattern for the tool's name: the words of its last part, in small letters, with a blank between
     them."""
     unless: Regex = ""
-    """A name that holds this is of no such tool."""
+    """A pattern for names of tools to which the rule does not apply."""
 
 
 class UnknownTools(Strict, frozen=True):
     """Categories of unknown tools."""
 
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Kinds of arguments, and how agents call them."""
+    """Kinds of arguments, and their names with agents."""
     rules: tuple[UnknownToolRule, ...] = ()
     """The first that fits decides."""
 
 
 class ToolArguments(Strict, frozen=True):
-    """Where a tool's arguments say what was run, and on which file; first found, first used."""
+    """Arguments that hold the command and the file of a call; the first that a call has counts."""
 
     command: tuple[str, ...] = ()
     """Arguments that hold a command line, of tools of the category bash."""
     command_of_any_tool: tuple[str, ...] = ()
-    """Arguments that do so whatever the tool is."""
+    """Arguments that hold a command line, of any tool."""
     path: tuple[str, ...] = ()
     """Arguments that name a file or folder."""
     written: tuple[str, ...] = ()
-    """Arguments of edits that hold what is new in the file."""
+    """Arguments of edits that hold the new text of the file."""
 
 
 class CodeCalls(Strict, frozen=True):
@@ -83,7 +84,7 @@ class CodeCalls(Strict, frozen=True):
 
 
 class TrimExample(Strict, frozen=True):
-    """A text, and what is left of it without what its envelope tells needlessly."""
+    """A text, and the rest of it without the needless parts of its envelope."""
 
     text: str
     gives: str
@@ -99,11 +100,11 @@ class JsonEnvelope(Strict, frozen=True):
     text: str = ""
     """The member of a block that holds its output."""
     asks: tuple[str, ...] = ()
-    """Members that hold what was called."""
+    """Members that hold the call."""
     needless: Regex = ""
-    """All of an envelope around one output, without that, if it tells nothing which anybody acts on."""
+    """The whole envelope around one output, without the output, if it tells nothing that anybody acts on."""
     tools: tuple[str, ...] = ()
-    """The tools, exactly, of the agents that write it: what others give may be data of that form."""
+    """Exact names of the tools whose agents write it: results of other tools may be data of this form."""
     trim_examples: tuple[TrimExample, ...] = ()
     """The tests of `needless`."""
 
@@ -117,12 +118,12 @@ class EnvelopeExample(Strict, frozen=True):
 
 
 class NeedlessLine(Strict, frozen=True):
-    """A line of an envelope that tells nothing which anybody acts on."""
+    """A line of an envelope that tells nothing that anybody acts on."""
 
     line: Regex
     """The line, without its end."""
     unless: Regex = ""
-    """The envelope stays if this stands in it, too."""
+    """The line stays if its envelope matches this pattern."""
 
 
 class LabelPair(Strict, frozen=True):
@@ -136,12 +137,12 @@ class FileEnvelope(Strict, frozen=True):
     """The parts that a tool writes around the numbered lines of a file."""
 
     opening: str
-    """`{path}` in it: the path by which the file was asked for."""
+    """The text before the lines; `{path}` is the path by which the file was asked for."""
     closing: str
     number: Regex
     """The beginning of each line; the first group is its number."""
     tools: tuple[str, ...]
-    """The tools, exactly, that do so."""
+    """Exact names of the tools that write it."""
 
 
 class FileExample(Strict, frozen=True):
@@ -159,17 +160,18 @@ class Envelopes(Strict, frozen=True):
     """The parts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
-    """Before it: whole lines, if they don't say otherwise."""
+    """Patterns of the part before it: whole lines, unless they say otherwise."""
     inline_heads: tuple[Regex, ...] = ()
-    """Before it on the same line, which goes on after them."""
+    """Patterns of the part before it on the same line, which goes on after it."""
     tails: tuple[Regex, ...] = ()
-    """After it."""
+    """Patterns of the part after it."""
     failed: Regex = ""
     """A pattern of a head or a tail of a failed command."""
     needless: tuple[NeedlessLine, ...] = ()
-    """Lines of heads and tails that go."""
+    """Lines of heads and tails that are removed."""
     labels: tuple[LabelPair, ...] = ()
-    """Labels between the output and the envelope: they go when nothing else is left of that."""
+    """Labels between the output and the envelope, which are removed when nothing else is left of the
+    envelope."""
     files: tuple[FileEnvelope, ...] = ()
     """The parts around a file that was read."""
     file_examples: tuple[FileExample, ...] = ()
@@ -180,13 +182,13 @@ class Envelopes(Strict, frozen=True):
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
     """Outputs as members of a JSON object."""
     trim_examples: tuple[TrimExample, ...] = ()
-    """The tests of what goes."""
+    """The tests of the parts that are removed."""
     examples: tuple[EnvelopeExample, ...] = ()
     """The tests of these."""
 
 
 class ToolExample(Strict, frozen=True):
-    """A tool, and what it must be taken for."""
+    """A tool, and the category that it must get."""
 
     tool: str
     """The tool's name, as the agent spells it."""
@@ -200,7 +202,7 @@ class Tools(Strict, frozen=True):
     """`tools.yaml`."""
 
     agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)
-    """Names of tools, by agent and category. A name means the same for every agent that uses it."""
+    """Names of tools, by agent and category. A name has the same meaning for every agent that uses it."""
     mcp_prefixes: tuple[str, ...] = ()
     """Beginnings of names of MCP tools; only those are looked up in `mcp`."""
     mcp: tuple[GlobRule, ...] = ()
@@ -210,13 +212,13 @@ class Tools(Strict, frozen=True):
     unknown: UnknownTools = field(default_factory=UnknownTools)
     """Categories of other tools, by their arguments."""
     families: dict[Category, str] = field(default_factory=dict)
-    """The command family of a category's output where no command line tells."""
+    """The command family of a category's output where there is no command line."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tools that write a mark after line numbers, by marks that may also stand in files."""
+    """Tools that write a mark after line numbers, by marks that may also occur in files."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other words for a category in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)
-    """Where arguments say what was run, and on which file."""
+    """Arguments that hold the command and the file of a call."""
     code: CodeCalls = field(default_factory=CodeCalls)
     """Calls of tools in code that a model writes."""
     envelopes: Envelopes = field(default_factory=Envelopes)
