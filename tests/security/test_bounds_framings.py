@@ -27,16 +27,8 @@ from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, Pie
 from support.upstream import Raw
 
 READERS = [SseReader, LineReader, ArrayReader]
-WHOLE = {
-    SseReader: b'data: {"a":1}\n\n',
-    LineReader: b'{"a":1}\n',
-    ArrayReader: b'[{"a":1}',
-}
-ENDLESS = {
-    SseReader: b"data: x\ndata: ",
-    LineReader: b'{"b":"',
-    ArrayReader: b',{"b":"',
-}
+WHOLE = {SseReader: b'data: {"a":1}\n\n', LineReader: b'{"a":1}\n', ArrayReader: b'[{"a":1}'}
+ENDLESS = {SseReader: b"data: x\ndata: ", LineReader: b'{"b":"', ArrayReader: b',{"b":"'}
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])

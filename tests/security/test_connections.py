@@ -30,11 +30,7 @@ REQUESTS = {
     "a blank": [b" " + REQUEST],
 }
 """Pieces of a request, each in a segment of its own."""
-OTHERS = {
-    "bytes": [b"\0\1\2" + BODY],
-    "text": [b"\r\n" + BODY + b"\n"],
-    "greeting": [b"SSH-2.0-x\r\n", BODY],
-}
+OTHERS = {"bytes": [b"\0\1\2" + BODY], "text": [b"\r\n" + BODY + b"\n"], "greeting": [b"SSH-2.0-x\r\n", BODY]}
 NO_VERSION = {"no version": [b"POST ", PATH.encode() + b"\r\n\r\n" + BODY]}
 
 

@@ -148,13 +148,7 @@ def test_short_ids_or_none_tell_neither_calls_nor_conversations(
     more = {} if ids or name == "ollama" else {"ids": False}
     one, other = start(name, **more), start(name, **more)
     upstream.script(
-        Model(
-            turn(bash("cat worker.log", id=SHORT)),
-            ask("Hm."),
-            listing(),
-            listing(),
-            turn("Done."),
-        )
+        Model(turn(bash("cat worker.log", id=SHORT)), ask("Hm."), listing(), listing(), turn("Done."))
     )
     one.say("What is in the log?")
     upstream.script(Model(turn(bash("cat worker.log", id=SHORT)), listing(), listing(), turn("Done.")))

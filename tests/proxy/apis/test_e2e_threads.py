@@ -167,13 +167,7 @@ def test_a_hidden_request_that_does_not_fit(
 @both_ways
 def test_items_by_reference(stream: bool, start: Any, upstream: Any) -> None:
     """Items that the provider has stored may stand in the input as no more than their ids."""
-    upstream.script(
-        Model(
-            turn(bash("cat worker.log")),
-            ask("Let me see."),
-            turn("NEEDLE-90 it is."),
-        )
-    )
+    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
     agent = start("responses", stream=stream, held=False)
     agent.extra = {"store": True}
     agent.say("What is in the log?")

@@ -114,12 +114,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: An
         return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
 
     upstream.script(
-        Model(
-            turn(bash("cat worker.log"), bash("cat db.log")),
-            again,
-            ask(which=0),
-            turn("Done."),
-        )
+        Model(turn(bash("cat worker.log"), bash("cat db.log")), again, ask(which=0), turn("Done."))
     )
     caller = start(api, stream=True)
     assert caller.say("What is in the logs?") == "Done."
@@ -135,11 +130,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: An
 @every_sdk
 def test_the_limit(api: Client, stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(
-        Model(
-            turn(bash("cat worker.log")),
-            *(ask(lines=str(n)) for n in range(1, 7)),
-            turn("Then without."),
-        )
+        Model(turn(bash("cat worker.log")), *(ask(lines=str(n)) for n in range(1, 7)), turn("Then without."))
     )
     caller = start(api, stream=stream)
     assert caller.say("What is in the log?") == "Then without."
@@ -173,12 +164,7 @@ def test_a_model_that_never_stops_is_made_to_speak(
 def test_what_cannot_be_found_is_said_politely(api: Client, start: Any, upstream: Any) -> None:
     foreign = "shadow_" + "0" * 18
     upstream.script(
-        Model(
-            turn(bash("ls")),
-            turn(expand(foreign)),
-            turn(ToolCall(PHANTOM, {"ref": 7})),
-            turn("Then not."),
-        )
+        Model(turn(bash("ls")), turn(expand(foreign)), turn(ToolCall(PHANTOM, {"ref": 7})), turn("Then not."))
     )
     assert start(api).say("Look around.") == "Then not."
     unknown, malformed = hidden_results(upstream.asked()[-1])

@@ -132,15 +132,7 @@ def test_axe_finds_nothing(page, browser):
     browser.until(DRAWN)
     (session,) = shown.json("/data/sessions")
     number = shown.json(f"/data/session/{session['id']}")["turns"][1]["results"][0]["number"]
-    views = (
-        "now",
-        "sessions",
-        "by",
-        "days",
-        "export",
-        f"session/{session['id']}",
-        f"result/{number}",
-    )
+    views = ("now", "sessions", "by", "days", "export", f"session/{session['id']}", f"result/{number}")
     for width in (1200, 360):
         browser.resize(width, 800)
         for theme in ("light", "dark"):

@@ -311,12 +311,7 @@ def arrived(upstream: Any) -> str:
     return text
 
 
-MODES = {
-    "off": "off",
-    "word": "Disabled ",
-    "false": "false",
-    "object": {"mode": "none", "memo": True},
-}
+MODES = {"off": "off", "word": "Disabled ", "false": "false", "object": {"mode": "none", "memo": True}}
 
 
 @pytest.mark.parametrize("value", MODES.values(), ids=MODES)

@@ -159,9 +159,7 @@ def test_extra_hosts_are(clients: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("regular", penumbra_hosts="llm.example.org,*.corp.example")
     client = clients.http(running)
     answer = client.post(
-        "https://llm.example.org/v1/chat/completions",
-        content=json.dumps(chat(LOG)).encode(),
-        headers=KEYS,
+        "https://llm.example.org/v1/chat/completions", content=json.dumps(chat(LOG)).encode(), headers=KEYS
     )
     assert answer.status_code == 200
     assert len(upstream.requests[-1].raw_body) < len(LOG)

@@ -38,11 +38,7 @@ def wishes(upstream: Any) -> list[bool]:
 
 @pytest.mark.parametrize(
     ("stream", "kind", "beta"),
-    [
-        (False, "enabled", ""),
-        (True, "adaptive", "interleaved-thinking-2025-05-14"),
-        (True, "enabled", BETA),
-    ],
+    [(False, "enabled", ""), (True, "adaptive", "interleaved-thinking-2025-05-14"), (True, "enabled", BETA)],
 )
 def test_the_failing_blocks_are_dropped_and_later_turns_know(
     stream: bool, kind: str, beta: str, begun: Any, clients: Any, own_proxy: Any, proxy: Any, upstream: Any

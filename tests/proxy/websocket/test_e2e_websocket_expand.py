@@ -546,10 +546,7 @@ def test_where_nothing_helps_the_client_gets_the_first_refusal(
     late: bool, talk: Any, proxy: Any, upstream: Any
 ) -> None:
     refusals = []
-    for running in (
-        proxy("reverse", penumbra_recover="off"),
-        proxy("reverse", penumbra_mode="standard"),
-    ):
+    for running in (proxy("reverse", penumbra_recover="off"), proxy("reverse", penumbra_mode="standard")):
         upstream.reset()
         upstream.refuses_late = late
         upstream.script(Model(bounded(upstream, 10, bash("cat src/notes.py"))))

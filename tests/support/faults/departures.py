@@ -10,18 +10,7 @@ from collections.abc import Callable, Sequence
 from support.agents.model import expand, log
 from support.agents.requests import hidden_results
 from support.faults.arena import Arena, asker, left, memory, what_is_there, words
-from support.faults.clients import (
-    PLAIN,
-    Ending,
-    Http2,
-    Manners,
-    Question,
-    Server,
-    ask,
-    connected,
-    read,
-    send,
-)
+from support.faults.clients import PLAIN, Ending, Http2, Manners, Question, Server, ask, connected, read, send
 from support.faults.counted import Counted, compared, total
 from support.mitm import Mitmdump, eventually
 from support.upstream import Received, Response, Text, turn
@@ -75,13 +64,7 @@ def client_reads_slowly(arena: Arena, megabytes: int = 48) -> Counted:
         f"memory +{standing - used:.0f} MB then, +{memory(proxy) - used:.0f} MB at the end"
     )
     is_held = got > len(ending.body) / 2
-    return total(
-        [
-            row,
-            Counted(left=int(is_held), notes=(said,)),
-            left(proxy, before),
-        ]
-    )
+    return total([row, Counted(left=int(is_held), notes=(said,)), left(proxy, before)])
 
 
 def _stands_still(arena: Arena) -> int:

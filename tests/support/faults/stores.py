@@ -28,12 +28,7 @@ _TURNS = 3
 
 
 def goes_on(
-    arena: Arena,
-    fault: Fault,
-    *,
-    database: Path | None = None,
-    count: int = 6,
-    **more: Any,
+    arena: Arena, fault: Fault, *, database: Path | None = None, count: int = 6, **more: Any
 ) -> Counted:
     """Conversations that begin before a failure, and go on in it and behind it. The proxy starts anew before it,
     so that memory knows nothing, and behind it, so that only what was written is known."""

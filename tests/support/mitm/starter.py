@@ -26,12 +26,7 @@ from typing import Any
 
 POSSIBLE = sys.platform == "linux"
 ADDON_ROOT = Path(__file__).resolve().parents[3] / "addon"
-_IMPORTED = (
-    "mitmproxy.tools.main",
-    "mitmproxy.tools.dump",
-    "mitmproxy.addons.savehar",
-    "penumbra.addon",
-)
+_IMPORTED = ("mitmproxy.tools.main", "mitmproxy.tools.dump", "mitmproxy.addons.savehar", "penumbra.addon")
 _AT_START = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 """What an interpreter reads when it starts."""
 

@@ -80,7 +80,7 @@ def response(
 def stream(number: int, *items: dict[str, Any], status: str = "completed", output: bool = True) -> bytes:
     """The events of one turn; `output`: the last one repeats the items."""
     events: list[tuple[str, dict[str, Any]]] = [
-        ("response.created", {"response": response(number, [], "in_progress")}),
+        ("response.created", {"response": response(number, [], "in_progress")})
     ]
     for place, item in enumerate(items):
         events += _item_events(place, item)

@@ -99,10 +99,9 @@ class Anthropic(Api):
     def operation(self, received: Received) -> str:
         if received.header("anthropic-version") and (received.method, received.path) == ("GET", "/v1/models"):
             return "models"
-        return {
-            ("POST", "/v1/messages"): "model",
-            ("POST", "/v1/messages/count_tokens"): "count_tokens",
-        }.get((received.method, received.path), "")
+        return {("POST", "/v1/messages"): "model", ("POST", "/v1/messages/count_tokens"): "count_tokens"}.get(
+            (received.method, received.path), ""
+        )
 
     def fault(self, status: int, message: str) -> dict[str, Any]:
         kind = _KINDS.get(status, "api_error")

@@ -130,11 +130,7 @@ class OpenAIResponses(Api):
     # -- answers
 
     def render(
-        self,
-        received: Received,
-        body: Any,
-        answer: Turn,
-        held: Mapping[str, list[Any]] | None = None,
+        self, received: Received, body: Any, answer: Turn, held: Mapping[str, list[Any]] | None = None
     ) -> Rendered:
         items = self._items(body, answer)
         for item, after in zip(reversed(items), [{}, *reversed(items)], strict=False):

@@ -441,14 +441,6 @@ def test_paths_that_were_asked_for_by_a_glob_stay() -> None:
     assert run_call(text, "Glob", {"pattern": "vendor/**"}).text == text
 
 
-@pytest.mark.parametrize(
-    "call", [("Read", {"file_path": "/a/settings.toml"}), ("Bash", {"command": "sed -n '1,120p' x.py"})]
-)
-def test_a_read_keeps_every_line(call: tuple[str, object]) -> None:
-    text = "".join(f"value_{n} = a | b | {n}\n    x = 1\n    x = 1\n    x = 1\n" for n in range(120))
-    assert run_call(text, *call).text == text
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_an_error_in_the_middle_of_a_long_log_is_shown(mode: Mode) -> None:
     lines = [
@@ -460,36 +452,6 @@ def test_an_error_in_the_middle_of_a_long_log_is_shown(mode: Mode) -> None:
     assert len(text) > 200_000
     shown = shell("./serve", text, mode)
     assert "ERROR payment 4711 refused: card expired" in shown.replace("[timestamp]", "2026-01-05 10:33:20")
-
-
-def test_numbers_and_keys_of_json_keep_their_spelling() -> None:
-    text = '{"big": 12345678901234567890123, "price": 1.10, "a": 1, "a": 2,  "e": 1E5, "x": null}' + " " * 600
-    shown = shell("curl -s localhost", text)
-    assert shown.strip() == '{"big":12345678901234567890123,"price":1.10,"a":1,"a":2,"e":1E5,"x":null}'
-
-
-@pytest.mark.parametrize("line", ["git log", "git status", "git blame x", "git log --stat", "cargo build"])
-def test_characters_of_several_bytes_are_never_cut(line: str) -> None:
-    text = "commit é🎉é🎉é🎉\nАвтор: 数据库 <é@x.y>\nwarning: é🎉 --> é.rs:1:1\n" * 400
-    for mode in MODES:
-        for limit in (997, 998, 999, 1_000, 1_001):
-            shell(line, text, mode, max_output_bytes=limit).encode("utf-8")
-
-
-def test_a_formatted_link_is_its_words() -> None:
-    assert shell("ls", "\x1b]8;;http://example.com\x1b\\here\x1b]8;;\x1b\\ it is\n") == "here it is\n"
-
-
-@pytest.mark.parametrize(
-    "text", ["page one\x0cpage two\n" * 40, "latin \x85 next line\n" * 40, "log line\n" * 90 + "\x00"]
-)
-def test_few_odd_characters_are_no_binary(text: str) -> None:
-    assert "Binary output suppressed" not in shell("./print", text, Mode.SAFE)
-
-
-def test_two_runs_that_differ_in_one_number_stay_different() -> None:
-    first, second = (PYTEST.replace("assert 2 == 3", f"assert {value} == 3") for value in (2, 99))
-    assert shell("pytest -v", first) != shell("pytest -v", second)
 
 
 @pytest.mark.parametrize("mode", MODES)
