@@ -63,18 +63,6 @@ def test_the_example_holds(tried: Any) -> None:
     assert list(problems(convert(CommandExample, example, ""))) == []
 
 
-def test_colours_are_taken_off_before_the_family_is_asked(tried: Any) -> None:
-    out = tried(
-        "".join(f"\x1b[31m?? src/api/{name}.py\x1b[0m\n" for name in "abcdefghijkl"),
-        "git status -s",
-        "--lossless",
-    )
-    assert "family    git-status (ours)\n" in out
-    (example,) = yaml.safe_load(out.partition("read it first:\n\n")[2])
-    assert "\x1b" not in example["text"]
-    assert list(problems(convert(CommandExample, example, ""))) == []
-
-
 @pytest.mark.parametrize(
     ("line", "text", "family"),
     [
@@ -107,43 +95,11 @@ def test_a_family_to_begin_with(tried: Any, tmp_path: Path) -> None:
     assert user_rules.use(tmp_path) == []
 
 
-def test_why_a_stage_is_not_kept(tried: Any) -> None:
-    text = "INFO: Found 2 targets\n" + "//a:b PASSED in 1s\n" * 40 + "word " * 400
-    out = " ".join(tried(text, "frob", "--mode", "safe").split())
-    assert "mode safe; lines may be left out" in out
-    assert "command_family" not in out
-    out = " ".join(tried(text, "frob", "--lossless").split())
-    assert "it would leave something out, which is not allowed here: own_code, web_page, " in out
-    assert "nothing was lost" in out or "the text itself says how to restore it" in out
-
-
 def test_secrets_are_not_shown(tried: Any) -> None:
     token = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cJh3NsYdEuF7Ga1"
     out = tried(f"token {token}\n" * 40, "git status")
     assert token not in out
     assert "[REDACTED:" in out
-
-
-def test_what_the_command_says_of_its_output_counts(tried: Any) -> None:
-    secret = "q8Zk2mVt41Lx9RwPa7BcXy5D"
-    assert secret not in tried(f"{secret}\n", "gh auth token")
-
-
-@pytest.mark.parametrize("width", [40, 60, 140])
-def test_what_is_said_fits_the_terminal(width: int, tried: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    out = tried("x\n" * 900, "git diff; git log --oneline; git status")
-    said = out.partition("\nresult")[0].split("\n")
-    assert max(map(len, said)) <= width
-
-
-@pytest.mark.parametrize(
-    "text", [b"\xff\xfe\x00", b"", b"\n", b"a\r\nb\r\n", "\u2028\n".encode(), b" a\n\tb\n\n\n"]
-)
-def test_any_text(text: bytes, tried: Any) -> None:
-    out = tried(text, "pants test")
-    begun = yaml.safe_load(out.partition("describes it:\n\n")[2])
-    assert begun["families"][0]["name"] == "pants"
 
 
 @pytest.mark.parametrize(

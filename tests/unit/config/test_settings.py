@@ -38,11 +38,6 @@ def config(tmp_path):
     return write
 
 
-def test_defaults_are_the_dataclass():
-    assert load({}, {}) == Settings()
-    assert Settings().mode is Mode.STANDARD
-
-
 def test_every_field_is_an_option_or_a_section_of_the_file():
     names = {field.name for field in dataclasses.fields(Settings)}
     assert names - {option.name for option in OPTIONS} == {
@@ -255,12 +250,6 @@ def test_variables_of_others_stop_nothing():
     }
     assert load({}, others) == Settings(mode=Mode.SAFE)
     assert settings.unknown_variables(others) == ["PENUMBRA_SOMETHING_ELSE"]
-
-
-def test_the_file_may_be_named_by_the_environment():
-    assert settings.config_path("", {"PENUMBRA_CONFIG": " a.yaml "}) == "a.yaml"
-    assert settings.config_path("b.yaml", {"PENUMBRA_CONFIG": "a.yaml"}) == "b.yaml"
-    assert settings.config_path("", {}) == ""
 
 
 SECRET = "sk-ant-api03-" + "q8Zk2mVt41Lx9RwPz0bT6c" * 5

@@ -40,12 +40,6 @@ def test_without_a_key_there_is_one_line(given: str, tmp_path: Path) -> None:
     assert "0a0a" not in str(error.value)
 
 
-@pytest.mark.parametrize("store", ["localhost:6379", "http://localhost", "redis://"])
-def test_other_addresses_are_refused(store: str) -> None:
-    with pytest.raises(SettingsError, match="redis://HOST:PORT"):
-        load({"store": store, "store_key": KEY}, {})
-
-
 PROBLEMS = {
     "localhost:6379": "begins with none of them",
     "valkey://host:6379/0": "begins with none of them",

@@ -19,7 +19,6 @@ from penumbra.metrics.events import NewResult, SentRequest, Summary
 from penumbra.metrics.journal import Journal, Timeline
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.metrics.totals import expiry_lines
-from penumbra.redaction.ruleset import in_words
 from penumbra.store.decisions import Facts
 
 RATES = Rates(input=1e-6, cached=1e-7, written=1.25e-6, output=5e-6)
@@ -303,11 +302,6 @@ def test_what_was_done_in_a_pause_is_counted_by_how_the_cache_was_found(
     assert f"whose cache was {found} 1" in expiry_lines(sums)[-1]
 
 
-def test_a_miss_without_a_pause_is_no_expiry(journal: Journal) -> None:
-    turns(journal)
-    assert (journal.amounts.expired, expiry_lines(journal.amounts)) == (0, [])
-
-
 def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
     prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
     for figures, opening in (
@@ -362,20 +356,6 @@ def test_the_timeline_keeps_its_sums_in_ever_wider_steps() -> None:
     assert timeline.step == 960
     assert [sum(point[place] for point in timeline.points) for place in (1, 2)] == [10_000, 5_000]
     assert timeline.points == sorted(timeline.points)
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("login-at-address", "password (login at address)"),
-        ("github-token", "github token"),
-        ("name-password", "password"),
-        ("url-password", "url password"),
-        ("private-key", "private key"),
-    ],
-)
-def test_a_kind_of_secret_is_named_in_words(kind: str, words: str) -> None:
-    assert in_words(kind) == words
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["not answered yet", "taken meanwhile"])

@@ -84,15 +84,6 @@ def entry(tmp_path: Path):
         os.close(descriptor)
 
 
-def test_a_running_proxy_holds_its_file_through_every_change(tmp_path: Path) -> None:
-    stats = StatsFile(tmp_path / f"{os.getpid()}.json", lambda: {"pid": os.getpid()})
-    for _ in range(2):
-        stats.start()
-        assert list(running(tmp_path)) == [{"pid": os.getpid()}]
-    stats.close()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_no_process_holds_is_not_read_and_stays_while_the_number_is_in_use(entry, tmp_path) -> None:
     path = entry(lock=False)
     assert list(running(tmp_path)) == []

@@ -55,19 +55,6 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-async def test_what_was_not_used_for_long_is_forgotten() -> None:
-    clock = Clock()
-    database = Database(None, 1 << 26)
-    known = opened(database, 100, clock)
-    await known.sent(b"old")
-    clock.now += 1000
-    for number in range(250):
-        await known.sent(b"new %d" % number)
-    assert await opened(database, 100, clock).past(b"old") == ConversationState()
-    assert (await opened(database, 100, clock).past(b"new 0")).idle is not None
-    database.close()
-
-
 # First events
 
 

@@ -5,7 +5,6 @@ import logging
 import os
 import sqlite3
 import stat
-import time
 from dataclasses import replace
 
 import pytest
@@ -69,17 +68,6 @@ def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path)
         close(book)
 
 
-def test_decisions_survive_a_restart(tmp_path):
-    path = tmp_path / "state" / "p.sqlite"
-    first = opened(path)
-    run(first.put({b"a": SHORT, b"b": KEPT}))
-    assert run(first.get([b"a", b"b", b"c"])) == {b"a": SHORT, b"b": KEPT}
-    close(first)
-    second = opened(path)
-    assert run(second.get([b"c", b"b", b"a"])) == {b"a": SHORT, b"b": KEPT}
-    close(second)
-
-
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
     first, second = opened(tmp_path / "p"), opened(tmp_path / "p")
     assert run(second.get([b"a"])) == {}
@@ -113,58 +101,6 @@ def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
         os.umask(old)
 
 
-def test_unused_decisions_are_forgotten_after_their_time(tmp_path):
-    path = tmp_path / "p"
-    book = opened(path)
-    run(book.put({b"old": KEPT, b"used": KEPT}))
-    close(book)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE decisions SET used = ?", (int(time.time() - 0.9 * DAY),))
-    connection.close()
-    book = opened(path)
-    assert run(book.get([b"used"])) == {b"used": KEPT}
-    close(book)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE decisions SET used = used - ?", (int(0.2 * DAY),))
-    connection.close()
-    book = opened(path)
-    run(book.put({b"new": KEPT}))
-    assert set(run(book.get([b"old", b"used", b"new"]))) == {b"used", b"new"}
-    close(book)
-
-
-def test_the_database_stays_below_its_size(tmp_path):
-    path = tmp_path / "p"
-    book = opened(path, max_bytes=MEGABYTE)
-    for batch in range(3):
-        big = {
-            f"{batch}-{number}".encode(): Decision(os.urandom(8_000).hex(), Facts()) for number in range(100)
-        }
-        run(book.put(big))
-    run(book.put({b"last": SHORT}))
-    close(book)
-    assert path.stat().st_size <= MEGABYTE
-    book = opened(path)
-    assert run(book.get([b"last", b"0-0"])) == {b"last": SHORT}
-    close(book)
-
-
-def test_memory_is_bounded_and_the_database_answers_for_the_rest(tmp_path):
-    book = opened(tmp_path / "p", schema=replace(SCHEMA, memory=5_000))
-    decisions = {str(number).encode(): Decision("x" * 1000, Facts()) for number in range(20)}
-    run(book.put(decisions))
-    assert len(book._memory) < 5
-    assert run(book.get(decisions)) == decisions
-    close(book)
-
-
-def test_without_a_path_everything_lives_in_memory():
-    book = opened(None)
-    run(book.put({b"a": SHORT}))
-    assert run(book.get([b"a"])) == {b"a": SHORT}
-    close(book)
-
-
 def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -193,17 +129,6 @@ def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog
     assert run(book.get([b"a"])) == {b"a": SHORT}
     close(book)
     assert len(caplog.records) == 1
-
-
-def test_a_disk_that_fills_up_later_loses_no_decision_of_this_process(tmp_path, caplog):
-    book = opened(tmp_path / "p")
-    run(book.put({b"a": SHORT}))
-    run(book._database.run(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchall()))
-    big = Decision(os.urandom(50_000).hex(), Facts())
-    run(book.put({b"big": big}))
-    assert WARNING_ID in caplog.text
-    assert run(book.get([b"a", b"big"])) == {b"a": SHORT, b"big": big}
-    close(book)
 
 
 def test_work_that_raises_changes_nothing():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -64,23 +63,6 @@ async def test_originals_are_renewed_without_being_read(database: Database) -> N
     assert await store.renew(ONE, []) == set()
 
 
-async def test_originals_expire_after_their_last_use(database: Database) -> None:
-    clock = Clock()
-    store = Originals(Table(database, records.ORIGINALS, 60, clock))
-    await store.put(ONE, {"a": "text"})
-    for _ in range(4):
-        clock.now += 50
-        assert await store.get(ONE, "a") == "text"
-    clock.now += 50
-    await store.put(ONE, {"a": "text"})
-    clock.now += 59
-    assert await store.get(ONE, "a") == "text"
-    clock.now += 61
-    assert await store.get(ONE, "a") is None
-    await Originals(Table(database, records.ORIGINALS, 60, clock)).put(ONE, {"b": "x"})
-    assert await database.run(lambda c: c.execute("SELECT count(*) FROM originals").fetchone()[0]) == 1
-
-
 async def test_answers_outlive_the_process(database: Database) -> None:
     hidden = Hidden((b"{}", b"[]"), None, (b'"x"',), signed=True)
     known = PastResponse("expand_context", exchanges.text_hash("a b"), (b"k" * 16,), hidden)
@@ -89,30 +71,6 @@ async def test_answers_outlive_the_process(database: Database) -> None:
     assert await later.get([b"1" * 16, b"2" * 16]) == {b"1" * 16: known}
     assert await later.get([b"1" * 16] * 2) == {b"1" * 16: known}
     assert await later.get([]) == {}
-
-
-async def test_answers_expire(database: Database) -> None:
-    clock = Clock()
-    store = Table(database, exchanges.SCHEMA, 7200, clock)
-    await store.put({b"1" * 16: PastResponse("t", "")})
-    await store.put({b"3" * 16: PastResponse("t", "")})
-    clock.now += 7000
-    # A look counts as a use.
-    assert await store.get([b"3" * 16])
-    clock.now += 7000
-    later = Table(database, exchanges.SCHEMA, 7200, clock)
-    await later.put({b"2" * 16: PastResponse("t", "")})
-    found = await Table(database, exchanges.SCHEMA, 7200, clock).get([b"1" * 16, b"2" * 16, b"3" * 16])
-    assert set(found) == {b"2" * 16, b"3" * 16}
-
-
-async def test_memory_of_answers_has_a_limit(database: Database) -> None:
-    store = Table(database, replace(exchanges.SCHEMA, memory=1_500), 60)
-    keys = [bytes([n]) * 16 for n in range(20)]
-    for one in keys:
-        await store.put({one: PastResponse("t", exchanges.text_hash(str(one)))})
-    assert len(store._memory) == 3
-    assert len(await store.get(keys)) == 20
 
 
 def visible(

@@ -18,13 +18,12 @@ from redis import exceptions
 
 from penumbra.metrics import exposition
 from penumbra.metrics.journal import Journal
-from penumbra.store import conversations, decisions, exchanges, outage, shared_store
-from penumbra.store.conversations import Conversations, LearnedLimits
+from penumbra.store import decisions, exchanges, outage
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import SharedPlace
 from penumbra.store.keyed_values import Schema
-from penumbra.store.outage import EVICTION_ID, OTHER_KEY_ID, Outage, Reach
+from penumbra.store.outage import EVICTION_ID, OTHER_KEY_ID, Reach
 from penumbra.store.shared_store import SECONDS, WARNING_ID, SharedStore, SharedTable
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
@@ -167,17 +166,6 @@ async def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> No
         assert store.figures.round_trips == before + 1
         await book.settle({b"y": ONE, b"z": KEPT})
         assert store.figures.round_trips == before + 3, "others are told what is known to be there"
-
-
-async def test_learned_limits_are_there_for_all(redis: RedisServer) -> None:
-    async with proxies(redis) as (one, other):
-        first, second = (Conversations(SharedTable(each, conversations.SCHEMA, 60)) for each in (one, other))
-        await first.sent(b"c", "expand_context")
-        before = await second.past(b"c")
-        await second.learn(b"c", LearnedLimits(tokens=9))
-        state = await first.past(b"c")
-        assert (state.limits, state.tool) == (LearnedLimits(tokens=9), "expand_context")
-        assert state.revision != before.revision
 
 
 async def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later(
@@ -457,38 +445,6 @@ def test_a_user_who_may_ask_what_is_asked_has_one(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "place", "needed"),
-    [
-        ("redis", ":wrong-word@127.0.0.1:{port}/0", ":PASSWORD@ for the default user"),
-        ("redis", "127.0.0.1:{port}/99", "a database that is there"),
-        ("rediss", "127.0.0.1:{port}/0", "does that port?"),
-    ],
-)
-async def test_what_an_operator_may_have_meant_is_said(
-    redis: RedisServer,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    scheme: str,
-    place: str,
-    needed: str,
-) -> None:
-    if scheme == "rediss":
-        # Without TLS it waits for more of what it takes for a command.
-        monkeypatch.setattr(shared_store, "_START_SECONDS", 0.2)
-    store = SharedStore(SharedPlace(f"{scheme}://{place.format(port=redis.port)}", KEY))
-    store.begin()
-    await until(lambda: WARNING_ID in caplog.text)
-    assert store.outage.reach is Reach.AWAY
-    store.close()
-    await asyncio.sleep(0.01)
-    line = next(record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage())
-    assert line.startswith(f"{WARNING_ID}: penumbra_store {scheme}://127.0.0.1:{redis.port}: ")
-    assert needed in line
-    assert "\n" not in line
-    assert "wrong-word" not in line
-
-
-@pytest.mark.parametrize(
     ("scheme", "error", "needed"),
     [
         ("redis", exceptions.ConnectionError("Connection closed by server."), "begins with rediss://"),
@@ -532,14 +488,6 @@ def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], t
     assert "\n" not in outage.why(error.value)
 
 
-async def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:
-    async with proxies(redis) as (one, other):
-        assert await ledger(other).is_empty()
-        await ledger(one).put({b"a": ONE})
-        assert not await ledger(one).is_empty()
-        assert not await ledger(other).is_empty()
-
-
 async def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: RedisServer) -> None:
     async with proxies(redis) as (one, other):
         assert await ledger(one).settle({b"a": ONE})
@@ -567,15 +515,6 @@ async def test_its_figures_are_exposed(redis: RedisServer) -> None:
         assert "penumbra_store_up 1.0\n" in told
         assert "# TYPE penumbra_store_commands_total counter" in told
     assert "penumbra_store" not in exposition.text(Journal())
-
-
-def test_pauses_grow_and_differ() -> None:
-    outage = Outage()
-    pauses = [outage.pause() for _ in range(12)]
-    assert 0.025 <= pauses[0] <= 0.05, "a store that was slow once is asked again at once"
-    assert all(pause <= 5.0 for pause in pauses)
-    assert max(pauses[-4:]) > 2.4
-    assert len(set(pauses)) == len(pauses)
 
 
 pytest.importorskip("redis")
