@@ -1,16 +1,16 @@
-"""Conditions for a request to have the injected tool, and when a small conversation gets it.
+"""Decides whether a request declares the injected tool, and when a small conversation does so first.
 
-The declaration is part of every request. In a small conversation the declaration is most of the cost, and may
-never be of use. So where a conversation begins small, nothing that needs the tool is done until that is free
-or brings in more than it costs: tools come first in the prefix that the provider has cached, so a tool that
-comes later costs all of it once.
+Every request carries the declaration, which costs a small conversation more than it may ever save. So a
+conversation that begins small does without the tool, and shortens nothing that needs it, until the tool saves
+more than it costs. Tools come first in the prefix that the provider has cached, so a late declaration costs
+the whole cached prefix once.
 
-Where the API can declare a tool in the middle of a conversation (`rules/inline_tools.yaml`), each one waits,
-large or small: the tool comes, after the newest message, with the first result of which something is left
-out, and costs no cache.
+Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. There all
+conversations wait, and declare the tool after the newest message when something is first left out of a
+result.
 
-Elsewhere the tool is there from the first request on: where reasoning is bound to the prefix, where the
-provider keeps the history, where the model has to know what its description says, and where others shorten.
+A conversation declares the tool in its first request where reasoning is bound to the prefix, where the
+provider keeps the history, and where the settings need the tool at once.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 
 LINE = "rewrote the tools: from now on originals can be asked for"
-"""The log's words for a late declaration, and for the cache that it costs."""
+"""The log's line for a late declaration."""
 _LITTLE = 1_024
-"""Tokens. A prefix below that costs little to write again, whatever a provider caches."""
+"""Tokens; writing a smaller prefix again costs little."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
-    """Return whether a provider says that a tool can be declared in the middle of a conversation at no cost.
+    """Return whether a tool can be declared after a message, according to the provider's documents.
 
-    `host`: without port; `betas`: the value of the client's header `anthropic-beta`.
+    `host` has no port; `betas` is the value of the client's header `anthropic-beta`.
     """
     known, named = table(), {beta.strip() for beta in betas.split(",")}
     return (
@@ -104,8 +104,10 @@ def is_due(
     is_inline: bool = False,
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """Return whether a conversation that waits gets the tool with this request. `past`: decisions of the
-    past, of which those of `reopened` may change. Raises RedactionError."""
+    """Return whether a conversation without the tool gets it with this request. Raises RedactionError.
+
+    `past` holds earlier decisions, of which those about `reopened` may change.
+    """
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:
@@ -113,7 +115,7 @@ def is_due(
             return False
         new = [item for item in request.items if item.result.turn > last]
         if any(past[item.key].facts.ref for item in new if item.key in past):
-            # The provider was sent this request before, and its response was lost.
+            # The same request was sent before, and its response was lost.
             return True
         unread = [item for item in new if item.key not in past]
         unread += [item for item in request.items if item.key in reopened]
@@ -132,7 +134,7 @@ def is_due(
     seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
     if seen < least_cached:
-        # Nothing is cached yet: it costs nothing to wait for the first request that will be.
+        # Nothing is cached yet, so the tool can wait for the first request that is.
         return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
@@ -148,7 +150,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Estimated tokens of the declaration, a little less than any API makes of it."""
+    """Return the estimated tokens of the declaration, a little less than in any API."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 
@@ -156,8 +158,8 @@ def _declaration() -> int:
 def _saves_more(
     request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted], least: float
 ) -> bool:
-    """Return whether results would have so many estimated tokens fewer if the model could ask for their
-    originals. Raises RedactionError."""
+    """Return whether the tool would save more than `least` estimated tokens in these results. Raises
+    RedactionError."""
     if sum(len(item.text) for item in items) <= least:
         return False
     settings = request.settings
@@ -179,21 +181,21 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
-    """Return the conditions for the request to have the injected tool; None: it may not have it at all.
+    """Return the conditions by which the request gets the injected tool, or None if it can't have the tool.
     Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
     if request.document.members(conversation.messages):
-        # One message that is no list of them: nothing could be put after it.
+        # The conversation is a single message that is no list, and nothing can follow it.
         return None
     inline = is_inline(incoming, request)
     may_have = settings.enable_expand_context and settings.shortens
     if may_have and inputs.waits:
         may_have = is_due(request, state, past, inputs.redact, is_inline=inline, reopened=inputs.reopened)
     shows = shows_references(request, past)
-    # The provider holds the last request's declaration, whatever happened to its response.
+    # The provider has the last request's declaration cached, whatever happened to its response.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
@@ -213,6 +215,5 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
 
 
 def _is_cached(request: Request, state: ConversationState) -> bool:
-    """Return whether the tool has to stay while there is a pause: the provider's cached prefix begins with
-    it."""
+    """Return whether the tool stays while Penumbra is paused, since the cached prefix begins with it."""
     return request.settings.pause and bool(state.tool) and request.conversation.last_response >= 0

@@ -1,7 +1,7 @@
-"""Values that the steps of a request pass on: the request that was read, plans, results, and what is sent.
+"""Values that the steps of a request pass on: the request that was read, plans, results, and the sent body.
 
-`Mentions` are the names that a conversation uses before one of its results. Later messages don't count, so
-that every later request finds the same names; of a long conversation only its latest part is read.
+A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
+so that every later request finds the same names; of a long conversation only the latest part is read.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""Characters that are read, at most, latest first."""
+"""Characters that are read at most, latest first."""
 _OLDEST = 0.3
 """Weight of a name that was used long ago; the latest one has 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
-"""A line end or the like, as JSON writes it, once or within a string of JSON."""
+"""A control character as JSON writes it, also in JSON within a string of JSON."""
 
 
 class Mentions:
-    """Names that one request's texts and calls use, found once for all of its results."""
+    """A `Mentions` is the names that one request's texts and calls use."""
 
     def __init__(self) -> None:
         self._said: list[tuple[int, Raw]] | None = None
         self._read: dict[int, tuple[list[str], int]] = {}
-        """Names and number of characters of each text, by the text's identity."""
+        """Names and number of characters of each text, by its offset in the body."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
-        """The number of texts before the last requested result, and its names."""
+        """The number of texts before the last requested result, and their names."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
     ) -> Mapping[str, float]:
-        """Return the names that were used before a result, in texts and in calls, each with its weight."""
+        """Return the names in texts and calls before a result, each with its weight."""
         if self._said is None:
             start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
             places = ((document.place(value)[0], value) for value in wire.outside_results(document))
@@ -78,14 +78,14 @@ class Mentions:
 
 
 def _names(source: bytes) -> tuple[list[str], int]:
-    """Return the names in what was said, each of them once, and how many characters of it were read."""
+    """Return the names in a JSON value, each once, and the number of characters that were read."""
     text = source[:_CHARACTERS].decode("utf-8", "replace")
     return list(dict.fromkeys(NAME.findall(_ESCAPE.sub(" ", text)))), len(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A recognised request, read. `chain`: what stands before each message."""
+    """A `Request` is a recognised request that was read."""
 
     api: Api
     settings: Settings
@@ -96,54 +96,52 @@ class Request:
     structured: Structured = field(default_factory=Structured)
     mentions: Mentions = field(default_factory=Mentions)
     caller: Caller = field(default_factory=lambda: Caller(b""))
-    """The caller, and the conversation where that is known."""
+    """The caller, and the conversation if that is known."""
     uncalled: frozenset[str] = frozenset()
-    """Ids of the calls that its results answer and that it does not show."""
+    """Ids of calls that the results answer and the request does not show."""
     chain: Chain = field(default_factory=Chain)
+    """Hashes of the prefix before each message."""
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
 
     @property
     def scope(self) -> bytes:
-        """Keyed hash of the caller."""
         return self.caller.scope
 
     @property
     def format(self) -> str:
-        """Name of the API's format."""
         return self.api.format
 
     @property
     def wire(self) -> ApiFormat:
-        """Return the reader of the API's format."""
         return self.api.wire
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The outcome of the search of a request's texts outside of tool results."""
+    """An `Outside` is the outcome of the search of a request's texts outside of tool results."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
-    """New ones."""
+    """New decisions."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Secrets in texts not seen before, by rule."""
+    """Numbers of secrets in new texts, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decisions that are made before a request is rewritten."""
+    """A `Plan` is a set of decisions about a request as a whole, made before the request is rewritten."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
     originals: Mapping[str, str] = field(default_factory=dict)
     """Redacted originals by reference."""
     line: str = ""
-    """Why, for a log."""
+    """The reason, for a log."""
     limits: LearnedLimits = NO_LIMITS
-    """Limits that are learned if the provider accepts the request."""
+    """Limits to remember if the provider accepts the request."""
 
     def plus(self, other: Plan) -> Plan:
-        """Merges two plans; `other` wins where both decide about the same text."""
+        """Return both plans as one; `other` wins where both decide about the same text."""
         return Plan(
             {**self.decisions, **other.decisions},
             {**self.originals, **other.originals},
@@ -154,7 +152,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One result text and what became of it, for logs and metrics."""
+    """A `Shown` is one result text and the facts of its form, for logs and metrics."""
 
     item: Item
     facts: Facts
@@ -163,24 +161,24 @@ class Shown:
 
     @property
     def tool(self) -> str:
-        """Name of the tool, as it may be shown; empty if unknown."""
+        """Return the name of the tool without secrets, or nothing if it is unknown."""
         return self.show(self.item.tool)
 
     @property
     def call_id(self) -> str:
-        """Return the call's id as the result spells it, safe to show, or nothing if the result has none."""
+        """Return the call's id without secrets, or nothing if the result has none."""
         return self.show(self.item.result.call_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A body to send, and decisions to remember."""
+    """A `Rewritten` is a body to send, with the decisions to remember."""
 
     body: bytes
     shown: tuple[Shown, ...]
     decisions: Mapping[bytes, Decision]
-    """New ones only."""
+    """New decisions."""
     originals: Mapping[str, str]
     """Redacted originals of newly shortened results that lost something, by reference."""
     is_cut: bool = False
-    """Not all of what is shown stands in the body: it was bounded as a whole."""
+    """The body was bounded as a whole, and lacks some of the results in `shown`."""

@@ -1,12 +1,11 @@
-"""Secrets in what is said outside of tool results: which texts are searched, how far, what became of each.
+"""Takes secrets out of the texts outside of tool results.
 
-All of what system and user say is searched for the secrets that were taken out for the caller before. All
-rules search it where results of tools may stand in it: in a request that has no tools, and in a message that
-carries a transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all` everything is, the model's
-own words and the arguments of its calls too.
+The texts of system and user are searched for the secrets that were taken out for the caller before. All rules
+apply where a text may contain tool results: in a request without tools, and in a message that carries a
+transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, to the
+model's own and to the arguments of its calls, too.
 
-The first decision about a text is remembered, also that it has no secrets: what the provider has seen stays
-as it was seen, whatever becomes known later.
+The first decision about a text is final, also the decision that it has no secrets.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Fold
 
 _LEAST = 10
-"""Bytes of JSON of a text that a secret fits in, beside what tells that it is one."""
+"""Bytes of JSON; a shorter text can't hold a secret that a rule would recognise."""
 
 
 class Extent(Enum):
-    """The share of a request's texts that all rules search."""
+    """An `Extent` is the part of a request's texts to which all rules apply."""
 
     TRANSCRIPTS = "transcripts"
-    """Messages that carry one."""
+    """Messages that carry a transcript."""
     TEXTS = "texts"
-    """All texts, the model's too: the request has no tools, and results can stand nowhere else."""
+    """All texts: a request without tools has results nowhere else."""
     ALL = "all"
     """All texts, and the arguments of calls."""
 
 
 class OutsideText(NamedTuple):
-    """One text, or the arguments of one call."""
+    """An `OutsideText` is one text, or the arguments of one call."""
 
     value: Raw
     turn: int
-    """Index of its message; -1: it stands beside the messages."""
+    """Index of its message; -1: the text is in no message."""
     by_rules: bool
     """All rules apply to the text."""
     key: bytes
@@ -59,7 +58,7 @@ class OutsideText(NamedTuple):
 
 
 def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
-    """Return the texts of a request that are searched. `knows_caller`: also for what was taken out before."""
+    """Return the texts of a request that are searched. `knows_caller`: the caller has earlier secrets."""
     document, prompt = request.document, request.wire.prompt(request.document)
     extent = _extent(request, prompt)
     key = _key(request, extent)
@@ -85,8 +84,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the beginning of all keys. A caller that wants everything searched does not keep earlier
-    exemptions."""
+    """Return the beginning of all keys, which differs where everything is searched: texts that were exempt
+    from the search are searched then."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
@@ -139,10 +138,10 @@ def search(
     by_rules: Redact,
     by_values: Redact,
 ) -> tuple[Request, Outside]:
-    """Amend the request's texts that hold secrets, as was decided or is decided now; the request, read again
-    if it has some, and the new decisions.
+    """Take secrets out of the request's texts by earlier and new decisions. Raises RedactionError.
 
-    `by_rules` redacts by all rules, `by_values` what was taken out before alone. Raises RedactionError.
+    Return the request, which is read again if a text has changed, and the new decisions. `by_rules` redacts
+    by all rules, `by_values` only the caller's earlier secrets.
     """
     document, amended = request.document, False
     decisions: dict[bytes, Decision] = {}
@@ -162,8 +161,7 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether the provider has seen a text that nothing is known of, and holds what follows it to
-    that."""
+    """Return whether the provider has seen a text without a decision, and binds later reasoning to it."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False
@@ -173,10 +171,10 @@ def _is_kept(request: Request, text: OutsideText) -> bool:
 
 
 def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
-    """Return what becomes of a value, as JSON.
+    """Return the JSON of a value without its secrets.
 
-    A string may hold JSON; it holds JSON afterwards too. A container is redacted as the JSON that it is, so
-    that the names of its members tell what is secret.
+    A string of JSON remains a string of JSON. A container is redacted as JSON text, so that rules see the
+    names of its members.
     """
     source = document.source(value)
     is_string = document.is_string(value)

@@ -1,12 +1,12 @@
-"""Smaller forms for what a request carries already: which results and arguments may get one, and which do.
+"""Plans smaller forms for texts that were sent before: the results and arguments that get one.
 
-`superseded` plans for what a later call has made useless, where the price model says that it pays; arguments
-of calls only on request, after results: after the first changed result, everything is written to the cache
-again in any case. `to_fit` plans for results of a request that is too large: after a refusal, over a budget,
-or over a learned limit. Forms are decided before the request is rewritten, recorded, and then final.
+`superseded` plans for texts that a later call has made useless, if the savings are worth a new cached prefix.
+Arguments of calls change on request alone, and after results: after the first changed result, everything is
+written to the cache again in any case. `to_fit` plans for the results of a request that is too large: after a
+refusal, over a budget, or over a learned limit. Plans are made before the request is rewritten, and final.
 
-Superseded texts change only where the model has answered them, Penumbra has decided about them, and no other
-result refers to them. Calls in signed messages, or before reasoning that is bound to them, stay as they are.
+A superseded text changes only if the model has answered it, Penumbra has decided about it, and no other
+result refers to it. Calls in signed messages, or before reasoning that is bound to them, stay as they are.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
+"""A request that is too large shrinks to this part of its limit, so that not every turn changes texts."""
 _LEAST = 400
 """Bytes; smaller superseded results are not worth a rewrite."""
 _SMALL = 300
-"""Results up to this size (UTF-8 bytes) give nothing worth having."""
+"""UTF-8 bytes; smaller results are not shortened so that a request fits."""
 _ALONE = 400
-"""Bytes that a text may have at least which says by reference what is no longer there."""
+"""Bytes that a text may have in any case whose references have lost their targets."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
-"""Messages with one of these are the provider's to the byte."""
+"""Members of signed messages, which may not change."""
 _HEAD_BYTES = 40_000
-"""Bytes of a body that tell whether it is long enough to be cached at all."""
+"""Bytes at the beginning of a body that are counted to see whether the provider caches it at all."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The bytes by which a request has to shrink. Nothing at all where everything is zero."""
+    """A `Need` tells how much a request has to shrink."""
 
     tokens: int = 0
     """Estimated tokens to save."""
     bytes: int = 0
     """UTF-8 bytes to save."""
     most: int = 0
-    """Characters that any result may have."""
+    """Characters that a result may have at most; 0: any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentText:
-    """One result text of the request, as it came without secrets and as it was sent."""
+    """A `SentText` is one result text of the request: its redacted original, and the form that was sent."""
 
     index: int
     """Index among the request's texts."""
@@ -88,21 +88,20 @@ class SentText:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Key that sorts texts by how early they are shortened: superseded ones, then the largest that the
-        model has answered, then those that others refer to, then the unread ones."""
+        """Return the sort key of the texts to shorten: first superseded ones, then the largest that the model
+        has answered, then those that others refer to, then unread ones."""
         referred = self.referred and not self.superseded
         return self.unread, not self.superseded, referred, -len(self.sent), self.index
 
     def within(self, limit: int) -> str | None:
-        """Return the text in at most `limit` bytes, its prefix included, or None if there is no smaller
-        form."""
+        """Return the text in at most `limit` bytes, prefix included, or None if it has no smaller form."""
         form = smaller_texts.shorten(self.original, limit - size(self.prefix))
         return None if form is None else self.prefix + form
 
 
 class _Step(NamedTuple):
-    """A `_Step` bounds the texts that are unread, or those that are not. Each step allows less than the one
-    before it; the unread texts are last and keep most."""
+    """A `_Step` bounds either the unread texts or the others. Each step allows less than the one before
+    it."""
 
     unread: bool
     limit: int
@@ -122,7 +121,7 @@ _STEPS = (
 
 
 def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
-    """New forms by the texts' index, each smaller than what was sent; as many as are needed."""
+    """Return as many smaller forms as are needed, by the texts' index."""
     if needed.most:
         capped = ((text, text.within(needed.most)) for text in texts if len(text.sent) > needed.most)
         return {text.index: form for text, form in capped if form and size(form) < size(text.sent)}
@@ -144,13 +143,13 @@ def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
 
 
 def may_shorten(settings: Settings) -> bool:
-    """Return whether the operator lets results be left out to make a request fit."""
+    """Return whether the settings allow to shorten results so that a request fits."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A smaller form that a result or the arguments of a call could have from now on."""
+    """A `Candidate` is a smaller form that a result, or the arguments of a call, could get."""
 
     key: bytes
     decision: Decision
@@ -174,7 +173,7 @@ def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Los
 
 @dataclass(frozen=True)
 class Planner:
-    """One request, read once for all plans about it; `decided` is the form of every text as it was sent."""
+    """A `Planner` makes the plans for one request. `decided` holds the sent form of every text."""
 
     request: Request
     decided: Mapping[bytes, Decision]
@@ -185,14 +184,13 @@ class Planner:
 
     @classmethod
     def of(cls, inputs: Inputs) -> Planner:
-        """Return the planner of a request that is read, with the decisions of its past."""
         return cls(inputs.request, inputs.past, inputs.redact, inputs.references, inputs.state.idle)
 
     # Texts of a request
 
     @cached_property
     def _newer(self) -> Mapping[int, Newer]:
-        """Return the calls that made results useless, by the results' index."""
+        """Return the calls that have superseded results, by the results' index."""
         request, last = self.request, self.request.conversation.last_response
         results = [
             superseding.Result(
@@ -208,7 +206,6 @@ class Planner:
 
     @cached_property
     def _price(self) -> Prices:
-        """Return the prices of the request's cached prompt."""
         request = self.request
         return cache_price.of_request(request.format, request.conversation.model, request.document)
 
@@ -218,15 +215,12 @@ class Planner:
 
     @cached_property
     def _referred(self) -> frozenset[bytes]:
-        """Keys of the texts that others refer to."""
         return referents(self.decided)
 
     def _facts(self, item: Item) -> Facts:
-        """Facts of a text's sent form."""
         return self.decided[item.key].facts if item.key in self.decided else Facts()
 
     def _sent(self, item: Item) -> str:
-        """Return the text as it was sent."""
         past = self.decided.get(item.key)
         return item.text if past is None or past.text is None else past.text
 
@@ -244,7 +238,7 @@ class Planner:
         return self.references.ref(original) if self.references is not None else ""
 
     def _prefix(self, original: str) -> str:
-        """Beginning of a form that leaves something out."""
+        """Return the beginning of a form that leaves something out."""
         return self.references.prefix(self._ref(original)) if self.references is not None else ""
 
     def _skips(self, item: Item) -> bool:
@@ -253,11 +247,7 @@ class Planner:
     # Changes that pay
 
     def superseded(self) -> tuple[Plan, Plan]:
-        """Smaller forms of results, and of arguments, that pay, with the reason; empty where there is nothing
-        to gain.
-
-        Everything but redaction fails open. Raises RedactionError.
-        """
+        """Return a plan for superseded results, and one for superseded arguments. Raises RedactionError."""
         settings = self.request.settings
         allowed = self.references is not None or settings.lossy == "on"
         asked_for = settings.supersede != "off" and settings.lossy != "off"
@@ -268,7 +258,7 @@ class Planner:
 
     @property
     def _waits(self) -> bool:
-        """Changes wait for a pause that the provider's cache does not outlive."""
+        """Return whether changes wait for a pause after which nothing of the request is cached."""
         is_priced = self.request.settings.supersede == "priced"
         return not is_priced and (self.idle is None or self.idle <= self._price.cold)
 
@@ -283,7 +273,7 @@ class Planner:
             return Plan()
 
     def superseded_results(self) -> Plan:
-        """Plans the smaller results that pay, and says why. Raises RedactionError."""
+        """Return a plan for the superseded results whose change pays. Raises RedactionError."""
         replaceable = [
             (item, newer)
             for index, newer in sorted(self._newer.items())
@@ -292,7 +282,7 @@ class Planner:
         if not replaceable:
             return Plan()
         decide = self._chooser(bound=self._is_bound(min(item.result.turn for item, _ in replaceable)))
-        # Making the forms costs time in every turn, so they are made only where even empty forms would pay.
+        # The forms take time to make, so they are made only if empty ones would pay.
         best = decide([self._change(item, 0) for item, _ in replaceable])
         if not best.count:
             return Plan(line=best.line)
@@ -302,7 +292,6 @@ class Planner:
         return _plan(candidates[len(candidates) - verdict.count :], verdict.line)
 
     def _is_replaceable(self, item: Item) -> bool:
-        """Return whether a superseded result may change."""
         facts = self._facts(item)
         return (
             item.key in self.decided
@@ -339,7 +328,7 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return a function that returns the tokens that the sent forms after an offset save."""
+        """Return the function from an offset to the tokens that the sent forms after it save."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -349,20 +338,20 @@ class Planner:
         return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
     def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Verdict]:
-        """Return a function that decides how many of some changes to the request pay."""
+        """Return the function that decides how many changes of a list pay. `bound`: see
+        `cache_price.decide`."""
         request, price = self.request, self._price
         made = len(request.document.items(request.conversation.messages)) // 2
         is_cold = self.idle is not None and self.idle > price.cold
         if not is_cold:
-            # Without the client's cache breakpoints, gateways set their own: the prefix counts as cached all
-            # the same.
+            # A prefix without the client's cache breakpoints counts as cached: gateways set their own.
             head = request.document.text()[:_HEAD_BYTES].decode("utf-8", "replace")
             is_cold = token_estimate.estimate(head) < price.minimum
         turns = cache_price.remaining_turns(made)
         return partial(cache_price.decide, price=price, turns=turns, cold=is_cold, bound=bound)
 
     def _is_bound(self, turn: int) -> bool:
-        """Return whether reasoning after this message is bound to it, and may not be dropped."""
+        """Return whether reasoning after the message of this index is bound to it and may not be dropped."""
         request = self.request
         if not adoption.binds(request.format, request.conversation.model):
             return False
@@ -370,7 +359,8 @@ class Planner:
         return request.conversation.last_thinking > turn and not drops
 
     def superseded_arguments(self, results: Plan) -> Plan:
-        """Plans the smaller arguments that pay, after a plan for `results`. Raises RedactionError."""
+        """Return a plan for the superseded arguments whose change pays, after a plan for `results`. Raises
+        RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
         # Of a call's results, the first one stands for the call.
@@ -397,8 +387,7 @@ class Planner:
         return _plan(chosen, f"left out arguments of {len(chosen)} older calls" if chosen else "")
 
     def _smaller_arguments(self, item: Item) -> Candidate | None:
-        """Return a smaller form of the arguments of an item's call, or None if there is none or they have to
-        stay."""
+        """Return a smaller form of the arguments of an item's call, or None if they stay."""
         document, settings = self.request.document, self.request.settings
         value, parameters = _arguments(item), settings.tool_compaction
         if value is None or item.key not in self.decided or not self._may_change(item, value):
@@ -422,7 +411,7 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return whether no other part of the conversation forbids a change of a call's arguments."""
+        """Return whether a call's arguments may change: the call is unsigned, and nothing refers to it."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False
@@ -437,14 +426,13 @@ class Planner:
     # Changes that make a request fit
 
     def needs(self, body: bytes, limits: LearnedLimits) -> list[Need]:
-        """Return the savings that a body needs before it is sent, by learned limits and the operator's
-        budget."""
+        """Return the savings that a body needs by learned limits and the operator's budget."""
         needs: list[Need] = []
         if limits.most:
             needs.append(Need(most=limits.most))
         if limits.bytes and len(body) > limits.bytes:
             needs.append(Need(bytes=len(body) - int(limits.bytes * SLACK)))
-        # Three bytes a token is less than any text has: most requests need no counting.
+        # A token has two bytes or more, so that most requests need no counting.
         if limits.tokens and len(body) > 2 * limits.tokens:
             estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
             if estimated > limits.tokens:
@@ -455,8 +443,8 @@ class Planner:
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:
-        """Smaller forms for as many results as it takes, old ones first. Tools that the operator excluded
-        stay as they are. Raises RedactionError."""
+        """Return a plan of smaller forms for as many results as needed, old ones first, but for those of
+        excluded tools. Raises RedactionError."""
         planned = Plan()
         for needed in needs:
             now = replace(self, decided={**self.decided, **planned.decisions})
@@ -478,7 +466,7 @@ class Planner:
         return Plan(decisions, originals)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, each once; with `most`, those that have more characters."""
+        """Return the results that may be cut, each once; with `most`, only those with more characters."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -498,10 +486,8 @@ class Planner:
         return list(texts.values())
 
     def _followers(self, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
-        """Original and new form of the texts that say a part of themselves by reference to a chosen one.
-
-        Their references would lose their targets, so each gets a form that stands for itself.
-        """
+        """Return original and new form of the texts that refer to a chosen one. Their references would lose
+        their targets, so the new forms have none."""
         gone = {self.request.items[index].key for index in chosen}
         followers: dict[int, tuple[str, str]] = {}
         for index, item in enumerate(self.request.items):
@@ -514,7 +500,7 @@ class Planner:
         return followers
 
     def _alone(self, item: Item) -> tuple[str, str]:
-        """Return the original, and a form about as large as what was sent that refers to nothing."""
+        """Return the original, and a form without references that is about as large as the sent one."""
         original, sent = self._original(item), self._sent(item)
         room = max(size(sent), _ALONE)
         if size(original) <= room:
@@ -547,7 +533,7 @@ def argument_keys(request: Request) -> dict[bytes, Item]:
 
 
 def put_arguments(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
-    """Edit the request: arguments in the form that was decided. The ids of the calls that were edited."""
+    """Put arguments in their decided form into the request; return the ids of the edited calls."""
     document = request.document
     edited: set[str] = set()
     for key, item in argument_keys(request).items():

@@ -1,9 +1,9 @@
-"""Histories that the provider keeps: the results in them, to which later results may refer.
+"""Results in histories that the provider keeps, to which later results may refer.
 
-For each response the results before it are remembered, under its id and for its credential: a request that
-continues that response has them before it, in the form in which they were sent. A provider may drop parts
-of a history: everything before a compaction, and what `context_management`, `truncation` or a plugin clears.
-Nothing is referred to where it may.
+A response is remembered with the results before it, under its id and for its credential, so that they are
+known in a request that continues the response. A provider may drop parts of a history: everything before a
+compaction, and results that `context_management`, `truncation` or a plugin clears. Where it may, no result
+refers to an earlier one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from penumbra.conversation.decide import Inputs
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
-"""Types of the items and content blocks that stand for all before them."""
+"""Types of the items and content blocks that replace all earlier ones."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
 """Beginning of the types of edits that drop only reasoning."""
 _PLUGIN = "context-compression"
-"""OpenRouter's, which takes messages out of the middle; so does what `transforms` names."""
+"""OpenRouter's plugin that takes messages out of the middle, as `transforms` does."""
 _DROPPING = ("truncation", "transforms", "context_management", "plugins")
 """Members that may ask for less than the whole history."""
 _NESTED = "additionalModelRequestFields"
-"""The member that holds what Bedrock hands to the model's own API."""
+"""The member with the parameters that Bedrock hands to the model's own API."""
 
 
 def keeps_results(document: Document) -> bool:
-    """Return whether the provider drops no result of a history by itself, as far as the request says."""
+    """Return whether the request has the provider keep all results of a history."""
     return document.once(_keeps_results)
 
 
@@ -51,12 +51,12 @@ def _keeps_results(document: Document) -> bool:
 
 
 def keeps_all(document: Document, messages: Raw | None) -> bool:
-    """Return whether all results of a history are there when the request is answered."""
+    """Return whether the model sees all results of a history when it answers the request."""
     return keeps_results(document) and last_compaction(document, messages) < 0
 
 
 def last_compaction(document: Document, messages: Raw | None) -> int:
-    """Index of the last message with a compaction; -1 if there is none."""
+    """Return the index of the last message with a compaction, or -1."""
     if not document.once(_may_be_compacted):
         return -1
     listed = document.items(messages)
@@ -97,9 +97,9 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 
 MOST = 128
-"""Results of a history that are remembered: the latest."""
+"""The number of results of a history that are remembered, the latest ones."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
-"""More may stand there, of which nothing is known."""
+"""A history with results of which nothing is known."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -109,8 +109,8 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
-    """Return the results before a request. Raises OverrideError where its caller relies on more than is
-    certain."""
+    """Return the results of the history before a request. Raises OverrideError if the request names a session
+    whose results can't be known for certain."""
     is_sure = keeps_all(request.document, request.conversation.messages)
     if _wants_duplicates(request):
         if not is_sure:
@@ -123,8 +123,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Return whether the caller's setting allows that results of a request stand in a history at the
-    provider."""
+    """Return whether the request names a session, in which its results may have been sent before."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False
@@ -133,15 +132,14 @@ def _wants_duplicates(request: Request) -> bool:
 
 
 def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:
-    """Return the results that the provider has when it has answered a request, in order; only the latest of
-    them. May run outside of the event loop."""
+    """Return the latest results that the provider has when it has answered a request, in order."""
     request = inputs.request
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
-    # Only an id that occurs once names a text.
+    # An id that occurs twice does not tell which text it means.
     times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]
-    # Several texts of one result are one result to a reader.
+    # A result counts once, however many texts it has.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
     later = []

@@ -1,7 +1,7 @@
-"""A request's document, read: its settings, its conversation, its tool results, each with a key.
+"""Reads a request's document: its settings, its conversation, and its tool results with their keys.
 
-The messages are read one after the other. Readings of the first messages continue from the turn before: none
-of them depends on later messages. May run outside of the event loop.
+The messages are read one after the other, and none depends on later ones: reading goes on from where it ended
+a turn ago. May run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def read(
     threshold: str | None = None,
     memory: PrefixMemory | None = None,
 ) -> Request | None:
-    """Return the request in a document, or None if it is not what the API's bodies look like.
+    """Return the request in a document, or None if the document is no request of the API. Raises
+    OverrideError and NotJson.
 
-    `caller`: with what the credentials say, or the scope alone. `threshold`: of the header. `memory`: of
-    messages that were read before. Raises OverrideError, NotJson.
+    `caller` may be a scope alone. `threshold` is the header's value, `memory` that of messages read before.
     """
     if not api.fits(document):
         return None
@@ -63,7 +63,7 @@ def read(
 
 
 def again(request: Request) -> Request:
-    """Reads a request again after its document was amended."""
+    """Return a request whose document was amended, read again."""
     content = _read(request.document, request.api.wire, request.caller.owner)
     conversation = replace(content.conversation, model=request.conversation.model)
     return _with_results(replace(request, mentions=Mentions()), content._replace(conversation=conversation))
@@ -88,14 +88,14 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_model(request: Request, model: str) -> Request:
-    """Return the request, with this model if its body names none."""
+    """Return the request with this model, unless its body names one."""
     if request.conversation.model or not model:
         return request
     return replace(request, conversation=replace(request.conversation, model=model))
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with those calls of its results that are not in its body."""
+    """Return the request with calls that its results answer and its body lacks."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -118,15 +118,15 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
 def _overridden(
     document: Document, conversation: Conversation, settings: Settings, threshold: str | None
 ) -> Settings:
-    """Return the request's own settings; its `_forge` members are taken out."""
+    """Take `_forge` members out of the request; return the settings that they change."""
     if threshold is not None:
         settings = per_request.apply_threshold(settings, threshold)
     top = document.members(document.root)
     if per_request.FIELD in top:
-        # Not orjson: a number of any size must be seen as what it is.
+        # orjson would turn large integers into floats.
         settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
         document.remove_member(top[per_request.FIELD])
-    # A look at the bytes spares most requests the walk.
+    # Most requests have no such member, and their messages are not looked at.
     marked = document.contains(b'"_forge"')
     for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)
@@ -137,7 +137,7 @@ def _overridden(
 
 @dataclass(slots=True)
 class _SoFar:
-    """State of reading after some of the messages."""
+    """A `_SoFar` is what was read of the first messages."""
 
     said: Passages
     results: Results
@@ -155,7 +155,7 @@ class _SoFar:
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """Return the next value, and the messages that it is; the texts of its results."""
+        """Read the next value, which holds these messages; return the texts of its results."""
         passages = self.said.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         said = items.with_user_text(document, passages, texts)
@@ -179,7 +179,7 @@ _SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "block
 
 
 class _Read(NamedTuple):
-    """All messages of a request."""
+    """A `_Read` is what was read of all messages of a request."""
 
     conversation: Conversation
     found: _SoFar
@@ -187,7 +187,7 @@ class _Read(NamedTuple):
 
 
 def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
-    """Return the messages of a request. `possession` keys the hashes of items."""
+    """Read the messages of a request. `possession` keys the hashes of items."""
     prompt, opening = wire.prompt(document), wire.opening(document)
     listed, keys = document.items(prompt.place), Keys.of(possession, opening)
     links = prefix_hash.links(document)

@@ -1,9 +1,8 @@
-"""Reads a request for decisions: its caller, its parts, concealed values, the calls that its results answer,
-and what is remembered of its conversation.
+"""Reads a request, with the state of its conversation from the store: all that is needed to decide about it.
 
-Anthropic's message threads keep a conversation at the provider: only new messages travel, and responses can
-be continued once. Where the operator wants whole histories, such requests are refused with the API's own
-error for unsupported threads, after which a client sends the full conversation.
+With Anthropic's message threads, the provider keeps a conversation, requests bring only new messages, and a
+response can be continued once. If the operator wants whole histories, such requests are refused with the
+API's own error for unsupported threads, and clients send the whole conversation.
 """
 
 from __future__ import annotations
@@ -42,29 +41,29 @@ if TYPE_CHECKING:
 
 
 _LONG = 30_000
-"""Bytes of a body; smaller ones are read whole, larger ones from the end of their known beginning."""
+"""Bytes; of a larger body only the part after its known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """Return the caller, with the conversation as far as the request tells."""
+    """Return the caller with the conversation that the request tells."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     return replace(request.caller, session=named, joined=f"session {wanted}" if wanted else "")
 
 
 class RestoredValues:
-    """Values that one process has put back into responses."""
+    """A `RestoredValues` puts secret values back into responses, and conceals them in later requests."""
 
     def __init__(self, stores: Stores, rules: CompiledRules) -> None:
         self._stores, self._rules = stores, rules
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace values that were put back into earlier responses by their placeholders; return True if any
-        were replaced."""
+        """Replace values that were put back into earlier responses by their placeholders; return whether the
+        request had any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
@@ -72,13 +71,13 @@ class RestoredValues:
         return await self._restoring().conceal(request, request.caller.possessed, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
-        """Return a `redact` that also takes out, wherever they stand, the values that are put back."""
+        """Return a `redact` that also takes out the values that are put back."""
         if not request.settings.restores_secrets:
             return redact
         return self._restoring().redacting(request, request.caller.possessed, redact)
 
     async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
-        """Values that may be put back into the response to a request."""
+        """Return the values that may be put back into the response to a request."""
         request = accepted.request
         if incoming.api.kind != "messages" or not request.settings.restores_secrets:
             return None
@@ -101,7 +100,7 @@ class RestoredValues:
 
 
 class ThreadRefused(OverrideError):
-    """A request that is to be sent again with its whole history."""
+    """The request uses a message thread, and the operator wants whole histories."""
 
     def __init__(self) -> None:
         super().__init__(_THREADS)
@@ -111,7 +110,7 @@ class ThreadRefused(OverrideError):
 
 
 def check(document: Document, policy: str, user_agent: str) -> None:
-    """Raises ThreadRefused for a request that the policy (`auto`, `pass`, `refuse`) does not let pass."""
+    """Raise ThreadRefused for a request with a thread, by the policy `auto`, `pass` or `refuse`."""
     thread = document.members(document.root).get("thread")
     if policy == "pass" or thread is None or document.plain(thread) is None:
         return
@@ -120,7 +119,7 @@ def check(document: Document, policy: str, user_agent: str) -> None:
 
 
 class Stored(NamedTuple):
-    """The store's answer about a request."""
+    """A `Stored` is what the store has about a request."""
 
     caller: Caller
     state: ConversationState
@@ -130,7 +129,7 @@ class Stored(NamedTuple):
 
 
 class RequestReader:
-    """Reads requests, and remembers the messages that were read."""
+    """A `RequestReader` reads requests and remembers their messages."""
 
     def __init__(
         self,
@@ -144,13 +143,13 @@ class RequestReader:
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
         self.values: PrefixMemory | None = PrefixMemory()
-        """Memory of messages that were read; None: all are read again in every turn."""
+        """Memory of messages; None: all messages are read in every turn."""
 
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """Return the request in a body, or None if the body is no request of its API. `is_recorded`:
-        decisions can be remembered. Raises OverrideError, RedactionError, ThreadRefused."""
+        """Return the request in a body, or None if the body is no request of its API. Raises OverrideError,
+        RedactionError, ThreadRefused. `is_recorded`: the store can keep decisions."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
@@ -166,8 +165,8 @@ class RequestReader:
         if await self._restored.conceal(request):
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
-        # Callers without a credential can't be told apart, so nothing is remembered for them; and nothing
-        # that depends on memory is done where decisions can't be recorded.
+        # Callers without a credential can't be told apart. Without records, a decision that depends on
+        # earlier secrets might be another one in the next turn.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
@@ -205,24 +204,24 @@ class RequestReader:
                 headers=incoming.headers,
             )
         except NotJson:
-            # A body whose content type is not JSON is no call; a missing type means nothing.
+            # A body without a content type may be JSON all the same.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
             if is_call and settings.must_search:
                 raise Unreadable("its body is no JSON that can be read") from None
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """Return the prefix of a body that was read before."""
+        """Return the prefix of a body that was read before, if it is worth looking for."""
         return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
-        """Return the document of a body, of which only the new part is parsed."""
+        """Return the document of a body, of which only the part after the known prefix is parsed."""
         if known is None or self.values is None:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Everything in the store about a request, read at once; `texts` stand outside of its results."""
+        """Return everything that the store has about a request, and about `texts` outside of its results."""
         caller = caller_of(incoming, request)
         state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)
@@ -238,8 +237,8 @@ class RequestReader:
         caller: bytes,
         turn: workers.Turn,
     ) -> tuple[Request, Outside]:
-        """Return the request without the secrets that stand outside of tool results, and the new decisions.
-        Raises RedactionError."""
+        """Return the request without the secrets outside of tool results, and the new decisions. Raises
+        RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 
@@ -251,7 +250,7 @@ class RequestReader:
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_calls(self, request: Request) -> Request:
-        """Return the request, in which results know the calls that only the provider has."""
+        """Return the request with the calls of results that only the provider has."""
         if not request.uncalled:
             return request
         calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
@@ -260,7 +259,7 @@ class RequestReader:
     async def _with_past(
         self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool
     ) -> Inputs:
-        """Return the request with what the store has of its conversation."""
+        """Return the request with the state of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
             stored = await self._look(incoming, request)
         request, state, keys = replace(request, caller=stored.caller), stored.state, stored.keys
@@ -271,7 +270,7 @@ class RequestReader:
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
-            # Some turns did not pass through Penumbra, so the time of the last request is unknown.
+            # Some requests did not pass through Penumbra, so the time of the last one is unknown.
             state = replace(state, idle=0.0)
         is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
         return Inputs(

@@ -1,10 +1,10 @@
-"""Turns a read request into the body that is sent: decisions in, edits on its document and new decisions out.
+"""Turns a request that was read into the body that is sent.
 
-`compose` plans smaller forms where they pay, gives every result its form (`rewrite`), shrinks what does not
-fit, and bounds a request for a summary. May run outside of the event loop; no I/O happens here.
+`compose` plans smaller forms where they pay, gives every result its form (`rewrite`), shrinks a request that
+is too large, and bounds a request for a summary. May run outside of the event loop; no I/O happens here.
 
-Results of the first messages keep the form and the edits of the turn before without being read again, if they
-are the same results with the same past decisions.
+The forms of the first messages' results are remembered with their edits, and are valid in the next turn for
+the same results with the same decisions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penumbra.wire.prefix_memory import Fold
 T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
-"""From about then on a provider's cache may be cold, and what was sent may get another form."""
+"""After a pause of this length a provider's cache may be cold, and sent forms may change."""
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
 """Rough size of a result's entry, beside its form."""
@@ -42,7 +42,7 @@ _ITEM_BYTES = 1_000
 
 @dataclass(slots=True)
 class Forms:
-    """Results of the first messages, with their forms."""
+    """A `Forms` is the results of the first messages, with their forms."""
 
     texts: TextsSoFar
     items: list[Item] = field(default_factory=list)
@@ -53,16 +53,16 @@ class Forms:
     turns: list[int] = field(default_factory=list)
     """Index of the message that each edit is in."""
     starts: list[int] = field(default_factory=list)
-    """Where the messages stood when the edits were made."""
+    """Offsets of the messages when the edits were made."""
     size: int = 0
     """Bytes of the edits, roughly."""
     unedited: int = 0
-    """The number of edits that are not made in the document yet: remembered ones."""
+    """The number of remembered edits, which are not made in the document yet."""
     settled: int = 0
-    """Number of entries of `shown`, from the first on, that are not new."""
+    """The number of first entries of `shown` that are not new."""
 
     def copy(self) -> Forms:
-        """Return an independent copy for a later request, in which nothing is new."""
+        """Return a copy for a later request, with no new entries."""
         return Forms(
             self.texts.copy(),
             self.items.copy(),
@@ -78,7 +78,6 @@ class Forms:
         )
 
     def _shown_again(self) -> list[Shown]:
-        """Return the entries of `shown`, none of them new."""
         last = self.shown[self.settled :]
         again = [replace(shown, new=False) if shown.new else shown for shown in last]
         return [*self.shown[: self.settled], *again]
@@ -88,7 +87,7 @@ class Forms:
         return self.size + _ITEM_BYTES * (1 + len(self.items))
 
     def fits(self, items: tuple[Item, ...], past: Mapping[bytes, Decision], texts: EarlierTexts) -> bool:
-        """Return whether these forms are valid for a request with these results."""
+        """Return whether these forms are valid for a request with these results and decisions."""
         count = len(self.items)
         return (
             len(items) >= count
@@ -99,7 +98,7 @@ class Forms:
         )
 
     def edit(self, edits: list[Edit], starts: Sequence[int]) -> None:
-        """Make the edits that were remembered. `starts`: where the messages begin."""
+        """Add the remembered edits to `edits`. `starts` are the offsets of the messages now."""
         if not self.unedited:
             return
         count = len(self.starts)
@@ -114,7 +113,7 @@ class Forms:
         self.unedited = 0
 
     def note(self, item: Item, decision: Decision, shown: Shown, edits: list[Edit]) -> None:
-        """The next result. `edits`: those that gave it its form."""
+        """Add the next result with the edits that give it its form."""
         self.items.append(item)
         self.keys.append(item.key)
         self.decisions.append(decision)
@@ -127,11 +126,9 @@ class Forms:
 def rewrite(
     inputs: Inputs, line_indexes: LineIndexes, edited_calls: frozenset[str] = frozenset()
 ) -> Rewritten:
-    """Return the request as it is to be sent.
+    """Give every result its form, and return the request as it is sent. Raises RedactionError.
 
-    `line_indexes` keep what was learned of conversations under way. `edited_calls`: ids of calls whose
-    arguments are not all there. Raises RedactionError; on any other failure of a stage the text stays as it
-    came.
+    `line_indexes` are those of all conversations; `edited_calls` are the ids of calls without some arguments.
     """
     request = inputs.request
     earlier = EarlierTexts(
@@ -159,14 +156,13 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
-    """Return whether the form of a result that was decided about depends on what stands before it alone."""
+    """Return whether the form of a result depends on its past decision and on earlier messages alone."""
     is_bound = inputs.references is not None or inputs.stays_bound
     return is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Put the forms of the results of all messages into the request, from memory where an earlier turn had
-    them."""
+    """Put the forms of all results into the request, from memory as far as an earlier turn had them."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -217,7 +213,7 @@ def _replace(request: Request, result: ResultText, text: str) -> None:
 
 
 def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
-    """Take the secrets out of what is not shortened."""
+    """Take the secrets out of a text that is not shortened."""
     request = inputs.request
     decision = inputs.past.get(other.key) or decider.decisions.get(other.key)
     new = decision is None
@@ -246,25 +242,25 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 
 
 def start(request: Request) -> bytes:
-    """Return the key of all conversations that have a request's first result, and may go on in other ways
-    from there, or nothing if it has none."""
+    """Return the key of all conversations with the same first result, or nothing if a request has no
+    result."""
     return b"start" + request.items[0].key if request.items else b""
 
 
 def answered(request: Request) -> Iterator[bytes]:
-    """Keys of the results that a response has followed: they were sent."""
+    """Return the keys of the results that a response has followed: they were sent."""
     last = request.conversation.last_response
     return (item.key for item in request.items if item.result.turn <= last)
 
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:
-    """Return whether arguments of calls may have another form than they came in."""
+    """Return whether arguments of calls may have a smaller form."""
     return request.settings.tool_compaction.arguments or state.limits.arguments
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """Return whether it takes long to decide about a request, of whose texts `past` is decided: where much is
-    new, and where what was decided may be decided anew, after a refusal or a pause."""
+    """Return whether it takes long to decide about a request: where many bytes have no decision in `past`,
+    and where old decisions may change, after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
@@ -274,16 +270,15 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Items without a decision under their key. Nothing is done for each by itself: there are
-    thousands."""
+    """Return the items without a decision, fast, since there may be thousands."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 
 def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tuple[Rewritten, str]:
-    """Return the request as it is to be sent, and why, if its conversation as a whole has a say in that.
-
-    `retry`: forms that the request gets because it was refused; None: it is sent for the first time. Raises
+    """Return the request as it is sent, and a line about the changes to the conversation as a whole. Raises
     RedactionError.
+
+    `retry` holds the forms of a request that was refused; None: the request is sent for the first time.
     """
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
@@ -323,14 +318,11 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return the body of a request for a summary, bounded where it would not fit and nothing of it is cached;
-    None: it stays as it is.
-
-    `body`: as it would be sent.
-    """
+    """Return a smaller body for a request for a summary that does not fit or has no cached prefix, or None if
+    `body` stays as it is."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
-    # Looked for in what has been read already: nearly all requests are none.
+    # The request's own document is read already, and nearly all requests are none for a summary.
     summary = summary_requests.recognise(request.document, request.api.format, request.path, request.headers)
     if summary is None:
         return None

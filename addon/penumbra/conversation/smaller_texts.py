@@ -1,11 +1,12 @@
-"""Smaller forms of one text: cut to a limit, or without the content that a later call has made useless.
+"""Makes smaller forms of one text.
 
-`shorten` keeps a text's head, its tail, and windows around its critical lines. JSON stays JSON: an object
-keeps its keys, with `truncated` and `originalLength`; an array keeps its first items and its last one.
-Markers count characters exactly: those of a text, or of the JSON of all else.
+`shorten` cuts a text to a limit: it keeps the head, the tail, and windows around critical lines. JSON stays
+JSON: an object keeps its keys, with `truncated` and `originalLength`; an array keeps its first items and its
+last one. Markers count the missing characters exactly, of a string or of the JSON of another value.
 
-`superseded` and `trimmed` keep the keys of JSON and leave out large values, with an account of their sizes
-and hashes; of other text, `superseded` keeps how a command ended.
+`superseded` and `trimmed` are for texts that a later call has made useless. They keep the keys of JSON and
+leave out large values, with a list of their sizes and hashes; of other text, `superseded` keeps the lines
+that tell how a command ended.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
-"""A value this small (bytes) is not worth a marker."""
+"""Bytes; a smaller value is not replaced by a marker."""
 _TRIES = 4
 
 
@@ -35,8 +36,7 @@ def omitted(count: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """Return the text in at most `limit` UTF-8 bytes, or None if it is no larger, or if it can't get
-    smaller."""
+    """Return the text in at most `limit` UTF-8 bytes, or None if it is no larger or can't be made smaller."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -50,7 +50,7 @@ def shorten(text: str, limit: int) -> str | None:
 
 
 def _document(text: str) -> Document | None:
-    """Return the text as a JSON object or array that has something in it, or None if it is none."""
+    """Return the document of a text that is a JSON object or array and not empty, or None."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -75,7 +75,7 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with its fattest values cut, down to what is needed."""
+    """Return the object with as few values cut as possible, the largest first."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
@@ -99,7 +99,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
 
 
 def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
-    """Return the members in front that fit, and a text instead of the others."""
+    """Return an object of the first members that fit, and a marker for the others."""
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
@@ -117,13 +117,13 @@ def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], li
 
 
 def _length(document: Document, value: Raw) -> int:
-    """Characters of a value: of a string its own, of all else its JSON."""
+    """Return the characters of a string, or of another value's JSON."""
     string = document.string(value)
     return len(document.source(value).decode("utf-8")) if string is None else len(string)
 
 
 def _fitting(text: str, room: int) -> bytes | None:
-    """Return the text cut so that its JSON fits: escapes may make it larger than itself."""
+    """Return a text cut so that its JSON, with escapes, has at most `room` bytes; None if that fails."""
     limit = room - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None
@@ -142,7 +142,7 @@ def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes
 
 
 def _array(document: Document, text: str, limit: int) -> str | None:
-    """Return the first items that fit, how much is missing, and the last item."""
+    """Return an array of the first items that fit, a marker, and the last item."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
     room = limit - len(omitted(len(text))) - 8
@@ -190,9 +190,9 @@ def superseded(
 ) -> str | None:
     """Return the form of a superseded result, or None if that would not be smaller.
 
-    `names` identify the call, `newer` is the id of the call that came later; `written`: that one wrote the
-    file that was read, and its result does not show it. A JSON object loses its members above `limit` bytes.
-    `runs`: the text tells how a command or a test run ended, and goes on to do so.
+    `names` identify the call, and `newer` is the id of the later call; `written`: that one wrote the file
+    that the result shows. A JSON object loses its members above `limit` bytes. `runs`: the lines that tell
+    how a command or a test run ended stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -234,10 +234,10 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object without the values above `limit` bytes, or None if nothing gets smaller.
+    """Return a JSON object without the values above `limit` bytes, or None if that would not be smaller.
 
-    All else keeps its bytes. `keep`: keys that stay whatever their size; `ref`: how the model can ask for all
-    of it; `typed`: what replaces a value has its type.
+    All else keeps its bytes. The values of the keys `keep` stay; `ref` is the reference by which the model
+    can ask for the original; `typed`: a value is replaced by an empty one of its type.
     """
     try:
         document = Document(source)
@@ -261,7 +261,7 @@ def trimmed(
 
 
 def _measured(value: Any) -> int:
-    """Bytes of a text itself, of a number or truth value its text, of all else its JSON."""
+    """Return the bytes of a string, or of another value's JSON."""
     if isinstance(value, str):
         return len(encode(value))
     return len(encode_json(value)) if value is not None else 0

@@ -1,8 +1,9 @@
-"""Requests that have an agent's history summarised: recognised, and bounded where they would not fit.
+"""Recognises requests for a summary of an agent's history, and bounds those that would not fit.
 
-A summary request fails when it is needed most: at the limit. A bounded one keeps its last message to the
-byte, then the newest messages, tool calls together with their results, then a note that says how much is
-missing and quotes what the user said there. Summaries of earlier rounds stay whole.
+Agents ask for a summary when a conversation comes near its limit, where the request is likely to be too large
+itself. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool
+calls together with their results. A note tells how much is missing and quotes the user's missing messages.
+Earlier summaries stay whole.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""Bytes of JSON that messages may have in any case; a large context window allows more."""
+"""Bytes of JSON that the messages may have with any context window."""
 MESSAGE_BYTES = 8_000
 """Bytes that the texts of one message may have together."""
 _SHORTENED = 2_900
-"""Bytes to which the texts of a message above `MESSAGE_BYTES` are cut."""
+"""Bytes that the texts of a larger message keep."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
-"""Bytes that the note may have."""
+"""Bytes of the note at most."""
 _EXCERPTS = 12
 _EXCERPT = 500
 _LEADING = ("system", "developer")
@@ -41,11 +42,11 @@ _LEADING = ("system", "developer")
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A request that has a history summarised."""
+    """A `Compaction` is the kind of a request for a summary."""
 
     id: str
     shares_cache: bool
-    """The request is the agent's own prompt with one more message, so its prefix is cached."""
+    """The request is the conversation with one more message, so that its prefix is cached."""
     prompted: bool
     """The last message asks for the summary."""
 
@@ -56,7 +57,8 @@ table = partial(rules.table, "compaction.yaml")
 def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
-    """Return the kind of a compaction request, or None if it is none. Header names are in lower case."""
+    """Return the kind of a request for a summary, or None for other requests. Header names are in lower
+    case."""
     prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
@@ -80,15 +82,14 @@ def recognise(
 
 
 def _lacks_tools(document: Document, prompt: Prompt) -> bool:
-    """Return whether the history has tool calls and the request declares no tool, as the agent's own prompts
-    do."""
+    """Return whether the history has tool calls but the request, unlike the conversation's, declares no
+    tool."""
     if any(document.items(array) for array in prompt.tools):
         return False
     return any(message.of(Kind.CALL) for message in prompt.messages)
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
-    """Return whether a text begins or ends as a rule says."""
     stripped = text.strip()
     ends = tuple(end.lower() for end in rule.get("ends", ()))
     return _begins(stripped, rule.get("starts", ())) or bool(
@@ -119,7 +120,7 @@ def _names(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
 
 
 def _system(document: Document, prompt: Prompt) -> str:
-    """Instructions of the operator, beside the messages or in the first of them."""
+    """Return the system prompt, which is in a member of its own or in the first message."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
     return "\n".join(_said(document, parts))
@@ -205,19 +206,19 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
 
 
 def _needs_reasoning(wire: ApiFormat, document: Document) -> bool:
-    """Return whether the call that is under way must begin with its reasoning."""
+    """Return whether the API wants reasoning before the last message's calls."""
     thinking = document.members(wire.thinking(document))
     return document.string(thinking.get("type")) == "enabled"
 
 
 def size_of(document: Document, format_name: str) -> int:
-    """Bytes of JSON that a request's messages have together."""
+    """Return the bytes of JSON that a request's messages have together."""
     place = REQUESTS[format_name].prompt(document).place
     return sum(len(memoryview(item)) for item in document.items(place))
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Runs of messages that are kept or left out as a whole: calls with their results."""
+    """Return the runs of messages that stay or go as a whole: calls with their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()
@@ -255,7 +256,8 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """Return a message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
+    """Return a message without reasoning and with shorter texts and arguments, or nothing if it was all
+    reasoning."""
     said = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in said for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
@@ -279,7 +281,7 @@ def _shorten_arguments(document: Document, arguments: Raw) -> None:
 
 
 def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
-    """Return a message without its blocks of reasoning; empty: nothing is left."""
+    """Return a message without its blocks of reasoning, or nothing if it has no others."""
     document = Document(source)
     blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)
     if blocks is None or left is None:
@@ -289,7 +291,7 @@ def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
 
 
 def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
-    """Return the text that replaces the left-out messages of these indexes."""
+    """Return the note about the missing messages, which have these indexes."""
     left_out = [messages[n] for n in gone]
     total, missing = (sum(len(message.source) for message in some) for some in (messages, left_out))
     lines = [

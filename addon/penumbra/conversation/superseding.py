@@ -1,9 +1,10 @@
-"""Results that a later one has made useless: the same call again, or a file that was written since.
+"""Finds superseded results: their call was made again later, or the file that they show was written.
 
 Calls are grouped by tool and by the values of identifying arguments; the latest result of a group stays
-whole, older ones are superseded. By default all arguments identify a call, so that calls that differ in
-anything stay apart; `tool_only` puts all calls of a tool into one group unless fields are named for it.
-The unread tail, failed later results, and tools that are excluded supersede nothing and are not touched.
+whole, older ones are superseded. By default all arguments identify a call, so that calls which differ in
+any argument are in different groups; with `tool_only`, all calls of a tool are one group unless fields are
+named for the tool. Unread results are never superseded, failed ones supersede nothing, and excluded tools
+take no part.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
 """Categories of calls whose results are acknowledgements, which are never superseded."""
 _LONG = 200
-"""Characters of a group's name above which a hash stands for it."""
+"""Characters; a longer name of a group is replaced by its hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result text with the call that it answers; `arguments` decoded."""
+    """A `Result` is one result text with the call that it answers."""
 
     call_id: str
     tool: str
@@ -38,19 +39,19 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """The call that made a result useless."""
+    """A `Newer` is the call that has superseded a result."""
 
     call_id: str
     category: str
-    """The category of the older call."""
+    """The category of the superseded call."""
     repeats: bool
-    """The call was made again; False: it wrote the file that was read."""
+    """The call is the same; False: it wrote the file that the result shows."""
     writes: bool
     """The newer call wrote a file."""
 
     @property
     def of_result(self) -> bool:
-        """Return whether the result is superseded, and not its call's arguments alone."""
+        """Return whether the result is superseded, and not only the arguments of its call."""
         return self.category not in _WRITES
 
 
@@ -98,7 +99,7 @@ def group(result: Result, parameters: ToolCompaction) -> str:
 
 
 def _spelled_alike(arguments: Any) -> Any:
-    """Return the arguments with their paths in the spelling that is compared."""
+    """Return the arguments with paths in one spelling."""
     if not isinstance(arguments, Mapping):
         return arguments
     paths = {key: arguments[key] for key in tool_rules().arguments.path if key in arguments}

@@ -1,17 +1,16 @@
-"""Work that leaves the event loop, fairly: each caller has its own queue, and their turns go round.
+"""Threads for work that would block the event loop, shared fairly among callers.
 
-A caller never has more than one piece of work under way, and callers at one address never have all threads: a
-small request never waits for a large one of another client, even if that client invents credentials. The
-order of one caller's work is that in which it came.
+Each caller has a queue, and its work is done in order. A caller never has more than one piece of work under
+way, and the callers at one address never have all threads: a small request never waits for a large one of
+another client, even if that client invents credentials.
 
-The caller with the smallest request is first among those whose turn it may be: it delays the others least.
-Each fourth turn belongs to the caller that has waited longest, so that large requests proceed too.
+The next piece is that of the caller with the smallest request, which delays the others least. Each fourth
+piece belongs to the caller that has waited longest, so that large requests proceed too. Only one large piece
+is under way at a time: Python computes in one thread, so two of them would take as long, and all others would
+wait for both.
 
-One large piece is under way at a time: Python computes in one thread, so two of them would take as long, and
-all others would wait for both.
-
-A turn is a request, which may be several pieces of work: once it is begun, the others come next. If all
-requests went forward piece by piece together, all of them would be done at the very end.
+A request is a `Turn` of its caller and may consist of several pieces. Once one is done, the others of the
+same request come before all other work: otherwise all requests would end late together.
 """
 
 from __future__ import annotations
@@ -32,51 +31,50 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _THREADS = 3
 _SWITCH_SECONDS = 0.0005
-"""Seconds that a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
-long again and again, in every request of everybody."""
+"""Seconds that a thread may compute while another waits. With Python's own 5 ms, the event loop would wait
+that long many times in each request."""
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
-"""Turns that this number divides belong to the caller that has waited longest."""
+"""Every turn of this number belongs to the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""So many callers of an address, and addresses, of those who wait for the longest: the choice takes the same
-time however many there are."""
+"""The number of addresses, and of callers at each, that are compared, longest waiting first. The choice takes
+the same time however many wait."""
 _LARGE = 1 << 20
-"""Bytes from which on a piece is a large one."""
+"""Bytes of a large piece, at least."""
 _BEGUN = -1
-"""In the place of its size: the rest of a request that had its turn."""
+"""The size of further pieces of a request, so that they come first."""
 _KNOWN = 8
-"""Bytes that are known cost so much less than new ones, or less still, even where they have to be read again:
-what is new may be no JSON that the rest can be known by, and a conversation may have been wound back."""
+"""How many known bytes cost as much as a new one, at least, even if they have to be read again."""
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether work leaves the event loop: where more than `most` bytes are new to us, or what is known
-    is so much more that even that takes long."""
+    """Return whether a body of `whole` bytes, `new` of them unknown, is too much for the event loop, which
+    does work for `most` new bytes."""
     return new > most or whole > _KNOWN * most
 
 
 def cost(new: int, whole: int) -> int:
-    """Cost of a request of `whole` bytes, `new` of them not read before, in bytes."""
+    """Return the cost of a request of `whole` bytes, `new` of them unknown, in new bytes."""
     return new + (whole - new) // _KNOWN
 
 
 def share_heap() -> None:
-    """Have all threads allocate from one heap. glibc gives each its own, and what is free in one is of no use
-    to the others; since one thread runs Python at a time, they wait for each other hardly ever. To be called
-    before there are threads."""
+    """Have all threads allocate from one heap. With glibc's heap for each thread, memory that is free in one
+    is of no use to the others. Has to be called before there are threads."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
-        # Other systems' libraries have no such thing.
+        # Other C libraries lack the function.
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class WorkOwner(NamedTuple):
-    """The owner of a piece of work."""
+    """A `WorkOwner` is the caller whose queue a piece of work is in."""
 
     peer: str
-    """The address."""
+    """Address of the client."""
     credential: bytes
+    """Keyed hash of the credentials."""
 
 
 @dataclass(slots=True)
@@ -89,15 +87,16 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Peer:
-    """The work of the callers at one address."""
+    """A `_Peer` is the work of the callers at one address."""
 
     busy: int = 0
     waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
-    """Waiting pieces of work by credential; the first credential is next."""
+    """Waiting pieces of work by credential, longest waiting first."""
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Return the caller whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
+        """Return the caller whose work is next: that with the smallest piece, or with `eldest` the longest
+        waiting one."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()
@@ -108,18 +107,18 @@ class _Peer:
         return min(islice(ready, _MOST_COMPARED), key=self.size, default=None)
 
     def size(self, caller: bytes) -> int:
-        """Cost of a caller's next work, in bytes."""
+        """Return the cost of a caller's next piece."""
         return self.waiting[caller][0].size
 
 
 class Workers:
-    """Threads, and who is next. `run` belongs to one event loop."""
+    """A `Workers` is the threads and the queues of one event loop."""
 
     def __init__(self, threads: int = _THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
         self._most = threads
         self.peers: OrderedDict[str, _Peer] = OrderedDict()
-        """Callers with work; the next one first."""
+        """Addresses with work, longest waiting first."""
         self._turns = 0
         self._is_large = False
         """A large piece is under way."""
@@ -130,8 +129,8 @@ class Workers:
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
-        """Do a caller's work when it is its turn. `size`: what it costs, in bytes; `begun`: it is the rest of
-        a request that had its turn."""
+        """Do a caller's work when it is next. `size` is the cost in bytes; `begun`: an earlier piece of the
+        same request was done."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self.peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
@@ -145,22 +144,21 @@ class Workers:
         return await done
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Wait for the work under way, and end the threads."""
         self._threads.shutdown(wait=True)
 
     def _begin(self) -> None:
-        """Begin what can be begun."""
+        """Begin as much work as there are free threads for."""
         while (waiting := self._next()) is not None:
             caller, peer = waiting
             queue = peer.waiting[caller.credential]
             piece = queue.popleft()
-            # After all others.
             self.peers.move_to_end(caller.peer)
             peer.waiting.move_to_end(caller.credential)
             if not queue:
                 del peer.waiting[caller.credential]
             if piece.done.done():
-                # The request no longer waits for it.
+                # The request was given up.
                 self._forget(caller.peer, peer)
                 continue
             self._turns += piece.size != _BEGUN
@@ -206,18 +204,18 @@ class Workers:
 
 
 class Turn:
-    """The work of one request, which is done when it is its caller's turn."""
+    """A `Turn` does the work of one request."""
 
     def __init__(self, workers: Workers, caller: WorkOwner, size: int) -> None:
-        """`size`: of the request, in bytes."""
+        """`size` is that of the request in bytes."""
         self.caller = caller
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work away from the event loop, or at once where it is not `heavy`. `size`: its cost in bytes;
-        0: that of the whole request."""
+        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0: the
+        request's."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
     async def go_on(self, work: Callable[[], T], *, heavy: bool) -> T:
-        """Do further work of a request that had its turn, before the work of other requests."""
+        """Do further work of the request, before that of other requests."""
         return await self._workers.run(self.caller, work, size=self._size, begun=True) if heavy else work()

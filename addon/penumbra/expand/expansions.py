@@ -1,9 +1,10 @@
-"""Everything about originals that needs the database: what a request gets, what a call is answered.
+"""The injected tool, as far as it needs the database.
 
-`prepare` decides about the injected tool of a request and puts hidden exchanges back; `texts` answers calls;
-`remember` keeps a response for later requests. The injected tool is there from a conversation's first request
-on or never: what the provider has cached and bound begins with the tools. So a request whose responses
-did not pass through us gets none, unless nothing can be at stake.
+`prepare` declares the tool in a request and puts hidden exchanges back; `texts` answers calls of the tool;
+`remember` keeps a response for later requests. Since the prefix that a provider has cached, and binds
+reasoning to, begins with the tools, a conversation has the tool from its first request on or never. So a
+conversation whose earlier responses did not pass through Penumbra gets none, unless nothing depends on its
+prefix.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 @cache
 def _say_unread(format_name: str) -> None:
-    """Log once for each API."""
+    """Log, once for each API, that its responses can't be read."""
     _log.warning(
         "Penumbra: the model can't ask for originals, because responses of %s can't be read. "
         "That takes botocore, which comes with penumbra-proxy[bedrock].",
@@ -53,7 +54,7 @@ def _say_unread(format_name: str) -> None:
 
 
 class Expansions:
-    """`key` is the installation's; `page_bytes` bounds a response."""
+    """An `Expansions` is the injected tool of one engine."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Expansions:
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
+        """`key` is the installation's; `page_bytes` bounds the text that answers one call."""
         self._key = key
         self._tool_calls = tool_calls
         self._exchanges = exchanges
@@ -77,9 +79,9 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None = None,
     ) -> Prepared | None:
-        """Edit a request; None if the injected tool does not belong there.
+        """Prepare a request for the injected tool; return None if the request does not get it.
 
-        `before`: what stands before its messages, if that was read already.
+        `before` is the chain of the request's messages, if it was read already.
         """
         wire = FORMATS.get(format_name)
         if wire is None:
@@ -95,7 +97,7 @@ class Expansions:
             wire, document, caller, conditions, before, history, owner, named, past
         )
         if any_orphan in past:
-            # Remains of broken-off responses, which the provider refuses ever after.
+            # Reasoning of broken-off responses, which clients send again and the provider refuses.
             keys = {thought.index: orphan_key(caller.owner, thought.known_by) for thought in reasoning}
             orphans = await self._exchanges.get(keys.values())
             wire.take_out(document, [index for index, key in keys.items() if key in orphans])
@@ -103,7 +105,7 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """Name the response's last turn for comparison, whose prompt is the longest."""
+        """Replace the id of a response that a request is compared with by the id of its last hidden turn."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
@@ -128,7 +130,10 @@ class Expansions:
         named: PastResponse | None,
         past: Mapping[bytes, PastResponse],
     ) -> Prepared | None:
-        """`past`: responses of the history; `named`: the one that the request names."""
+        """Declare the tool and put hidden exchanges back, where the request gets the tool.
+
+        `past` holds the known responses of the history; `named` is the one that the request continues.
+        """
         tools = wire.tools(document)
         if reference.name_for(tools) is None and not history.is_elsewhere:
             return None
@@ -136,7 +141,7 @@ class Expansions:
         if not name:
             return None
         if reference.name_for(tools) is None and (tools.own or not tools.continuable):
-            # Nothing may be asked for in this response, and yet the provider holds what was asked before.
+            # This response can't have calls, but the provider's history has hidden ones.
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         latest = _latest(history, past)
@@ -153,7 +158,7 @@ class Expansions:
             name = latest.tool
         elif latest is None and conditions.editing and not conditions.last_tool:
             name = reference.editing_name(name, tools)
-        # Tools that stood in the input of a former request are still there for the model.
+        # The model keeps tools that an earlier request has declared in its input.
         declared_at = b""
         if not brought and not conditions.counting and tools.own:
             chain = before or prefix_hash.of(document)
@@ -161,7 +166,7 @@ class Expansions:
         if begins and not conditions.counting:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
-        # Where only the provider has the history, requests don't show which conversation they go on with.
+        # A request whose history is at the provider does not show its conversation.
         conversation = named.conversation if named is not None and named.scope == caller.scope else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
@@ -177,7 +182,7 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """Keys of the responses in a request, and the state of one that it only names."""
+        """Return the history of a request, and the response that the request names without carrying it."""
         visible = wire.visible(document)
         response_id = visible[0].response_id if visible else ""
         if not response_id:
@@ -187,7 +192,7 @@ class Expansions:
         key = exchange_key(elsewhere, visible[0])
         named = (await self._exchanges.get([key])).get(key)
         if named is not None and named.scope != caller.scope and named.hidden is not None:
-            # Originals are for the credential that they were kept for; the calls need results all the same.
+            # Another credential does not get the originals, but the hidden calls need results.
             results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
             named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
         chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
@@ -215,13 +220,13 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """Record a response without words to a request without tools and past."""
+        """Record the response to a request without tools, text and past, which decides about no tool."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
-        """Keep originals that later requests won't carry."""
+        """Store originals for later requests."""
         if not prepared.keeps_originals:
             return
         own, *shared = prepared.scopes
@@ -230,7 +235,7 @@ class Expansions:
             await self._originals.put(scope, originals)
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
-        """Mark carried references as used; return the others, if any are needed."""
+        """Mark the originals of references as used; return the references whose originals are missing."""
         if not refs or not prepared.keeps_originals:
             return frozenset()
         return frozenset().union(*[await self._originals.renew(scope, refs) for scope in prepared.scopes])
@@ -238,8 +243,11 @@ class Expansions:
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """Return the texts for the calls of an Ask. `provided` remembers the queries of one response;
-        `limit`: bytes that the originals among the texts may have together, None: any number."""
+        """Return the texts that answer the calls of an Ask.
+
+        `provided` holds the queries that were answered within the response. The texts have at most `limit`
+        bytes together; None: any number.
+        """
         texts: list[str] = []
         answered: list[Answered] = []
         most = min(len(ask.calls), expand.MOST_CALLS)
@@ -255,7 +263,7 @@ class Expansions:
             sent = len(text.encode("utf-8", "surrogatepass"))
             limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
-            # The model may ask for anything, and this is written down.
+            # The model may send any text as a reference, and references are logged.
             ref = ref if reference.is_ref(ref) else ""
             answered.append(Answered(ref, original is not None, sent, prepared.show(tool), family))
         return texts, answered
@@ -294,7 +302,7 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference, or of the brief form of an earlier release's reference."""
+        """Return the original of a reference, also of a long one of an earlier release."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original
@@ -315,8 +323,7 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Keep a response, as it will look in the next request. When that is safe from a restart,
-        `Stores.written` tells."""
+        """Store a response as the next request will show it. `Stores.written` waits until that is on disk."""
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
@@ -341,7 +348,7 @@ class Expansions:
         elif done.hidden is not None and done.ids:
             await self._remember_id(prepared, done)
         if done.calls and not done.sound:
-            # Clients keep the text of an aborted response, not its calls.
+            # Clients keep the text of a broken-off response without its calls.
             words = replace(visible, calls=(), tokens=())
             spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
             await self._exchanges.put(spoken, behind=True)
@@ -353,8 +360,8 @@ class Expansions:
         return await self._tool_calls.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
-        """The next request names a response by the id that the client has got: of its first turn from a
-        stream, of its last turn from a document. Both are kept."""
+        """Store a response by the ids that the client may have got: that of the first turn from a stream, or
+        that of the last turn from a document."""
         results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
         history = prepared.history.before
         if prepared.history.responses:
@@ -385,10 +392,8 @@ def _declare(
     chain: Chain,
     conditions: Conditions,
 ) -> bytes:
-    """Declare the injected tool where the conversation has it, or may get it.
-
-    Returns the chain up to the message after which it stands, empty where it stands with the other tools.
-    """
+    """Declare the injected tool after a message, if the API allows that, or with the other tools. Return the
+    hash of the prefix up to that message, or nothing."""
     if conditions.inline and (latest is None or latest.declared_at):
         places = [latest.declared_at] if latest is not None else []
         for place in (*places, chain.history[-1]):
@@ -401,8 +406,8 @@ def _declare(
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """Return the entry that gives a conversation the injected tool, or keeps it without. Final: its next
-    request finds it, though the response to this one is lost."""
+    """Return the entry by which a conversation has the injected tool, or none, even if this response is
+    lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 
@@ -414,6 +419,6 @@ def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastRespons
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:
-    """Return the scope of responses: hidden exchanges of one API have no place in another's."""
+    """Return the scope of responses, which is another one for each API."""
     name = format_name.removesuffix("_socket").encode()
     return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

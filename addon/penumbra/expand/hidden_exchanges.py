@@ -1,8 +1,7 @@
-"""Requests in which the model may ask for originals, and hidden exchanges that are put back into later
-requests.
+"""Puts hidden exchanges, the calls of the injected tool and their answers, back into later requests.
 
-The provider then finds the very prefix that it has cached and that its signed reasoning is bound to, and the
-model still knows the text that it has read. A response that is not found, or was edited, gets nothing: the
+The provider then gets the prefix that it has cached and that its signed reasoning is bound to, and the model
+still has the texts that it has read. A response that is unknown or was edited gets no exchange back: the
 request stays as the client wrote it, and reasoning after the missing exchange is dropped in the way that the
 API offers.
 """
@@ -36,21 +35,21 @@ _TEXTS = {"content", "output"}
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The responses of a request, and their keys."""
+    """A `History` is the responses in a request, with their keys in the store."""
 
     visible: tuple[Visible, ...]
     keys: tuple[bytes, ...]
-    """One key for each response."""
+    """The key of each response."""
     signed: tuple[bytes | None, ...]
-    """Key of the last reasoning in each; None without any."""
+    """The key of the last reasoning in each response; None: there is none."""
     before: bytes
-    """The chain before the response to this request."""
+    """Hash of the prefix before the response to this request."""
     front: bytes
-    """The chain as later requests show it, from before the response that this one continues."""
+    """Hash of the prefix before the message that the response will be in."""
     begun: Visible | None = None
-    """The rest of a broken-off response, if this one is written into the same message."""
+    """The beginning of a broken-off response that the response to this request continues."""
     responses: bool = True
-    """Responses count in the chain."""
+    """Responses count in the hashes of prefixes."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -63,13 +62,13 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The outcome of putting back."""
+    """A `Replayed` is what was put back into a request."""
 
     keys: tuple[bytes, ...] = ()
-    """Keys of the exchanges in the request, in order."""
+    """Keys of the exchanges, in order."""
     exchanges: tuple[Hidden, ...] = ()
     dropped: bool = False
-    """Reasoning was dropped, or the provider was asked to."""
+    """Reasoning was dropped, or the provider was asked to drop it."""
 
 
 def read(
@@ -80,10 +79,10 @@ def read(
     elsewhere: bytes,
     chain: Chain,
 ) -> History:
-    """Return the responses of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider
-    has it.
+    """Return the history of a request.
 
-    `chain`: of the request's messages.
+    `owner` is the scope of the request's own responses, `elsewhere` that of a response at the provider;
+    `chain` is that of the request's messages.
     """
     before = chain.history
     signed: list[bytes | None]
@@ -105,7 +104,7 @@ def read(
 def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Keys of responses that are one message each, and of their reasoning."""
+    """Return the keys of responses that are one message each, and of their reasoning."""
     before = chain.history
     prompt, by_turn = wire.prompt(document), dict(zip(map(_INDEX, visible), visible, strict=True))
 
@@ -128,7 +127,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """Return a result of the injected tool that says that there is no original any more."""
+    """Return a result of the injected tool with the text that the original is not available any more."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -136,9 +135,9 @@ def forgotten(result: bytes) -> bytes:
 def put_back(
     wire: ApiFormat, document: Document, history: History, past: Mapping[bytes, PastResponse], offered: bool
 ) -> Replayed:
-    """Edit a request: every hidden exchange whose response stands there unchanged.
+    """Put the hidden exchanges back whose responses are in the request unchanged.
 
-    `offered`: the request may ask the provider to drop reasoning that is bound to something else.
+    `offered`: the request may ask the provider to drop reasoning that is bound to another prefix.
     """
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
@@ -164,13 +163,13 @@ def put_back(
 
 
 def _unchanged(visible: Visible, response: PastResponse) -> bool:
-    """Return whether a response is unedited; clients may leave out text beside calls."""
+    """Return whether a response is unedited, but for text that clients leave out beside calls."""
     return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A redacted original, and where it came from."""
+    """An `Original` is a redacted original, with the tool and the kind of output that it came from."""
 
     text: str
     tool: str = ""
@@ -178,38 +177,39 @@ class Original:
 
 
 Find = Callable[[str], Awaitable[Original | None]]
-"""Finds the original of a reference in the current request."""
-
-
+"""A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that takes over redacted originals, by reference, and other state."""
+"""A function that gives a conversation the state of an earlier login's, and returns the originals to
+store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Settings, headers and state of a conversation that decide about the injected tool of a request."""
+    """`Conditions` are the settings, headers and state by which a request gets the injected tool."""
 
     wanted: bool
-    """The injected tool may be added to a conversation without it. A conversation with it keeps it."""
+    """A conversation without the tool may get it. A conversation with the tool always keeps it."""
     at_stake: bool
-    """Cached parts of an adopted conversation must not change."""
+    """The prefix of a conversation that began without Penumbra must not change."""
     hint: bool
     """Shortened texts tell how to ask for the original."""
     betas: str = ""
-    """Features requested in headers."""
+    """The value of the header `anthropic-beta`."""
     counting: bool = False
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
+    """Secret values are put back into edits, so that the tool explains placeholders in another way."""
     inline: bool = False
+    """The tool is declared after a message."""
     last_tool: str = ""
-    """The injected tool's name in the conversation's last request, as far as known."""
+    """The injected tool's name in the conversation's last request; empty if that is not known."""
     begins: bool = False
-    """Earlier turns without the tool do not count against it."""
+    """The conversation may get the tool though earlier turns had none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request in which the model may ask for originals."""
+    """A `Prepared` is a request in which the model may ask for originals."""
 
     wire: ApiFormat
     tool: str
@@ -218,17 +218,19 @@ class Prepared:
     history: History
     replayed: Replayed
     owner: bytes
-    """Scope of its responses, used with the history before them."""
+    """Scope of the responses, whose keys are hashed with it."""
     threaded: bool = False
+    """The provider keeps the history, and later requests may carry only new messages."""
     declared_at: bytes = b""
     """See `PastResponse`."""
     begins: bool = False
-    """No response before it is known to have had the injected tool."""
+    """No earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
+    """Called when the request is accepted; None: there is no state of an earlier login's conversation."""
     earlier: bytes = b""
+    """Key of the same conversation under an earlier login; empty: there is none."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results that the provider will have after its answer; before that, those that it has."""
+    """Results in the provider's history: first those before the request, then those after the response."""
     is_followed: bool = False
     """The provider keeps the history, and all of it came from this caller."""
     show: ShowName = one_line
@@ -236,25 +238,25 @@ class Prepared:
 
     @property
     def scopes(self) -> tuple[bytes, ...]:
-        """Scopes of its originals: the conversation, and what it shares."""
+        """Return the scopes of the request's originals: its conversation, and the session that it names."""
         shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 
     @property
     def keeps_originals(self) -> bool:
-        """Return whether the store has its originals: of callers who can be told from others, or by what only
-        the provider and they know."""
+        """Return whether the store keeps originals: only for callers that can be told apart, by credentials
+        or by the id of a response."""
         return self.threaded or not self.caller.is_open
 
     @property
     def before(self) -> str:
-        """Return the id of the response that the client continues; empty without one."""
+        """Return the id of the response that the request continues, or nothing."""
         return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One call of the injected tool and its answer, for figures."""
+    """An `Answered` is one call of the injected tool and its answer, for metrics."""
 
     ref: str
     found: bool

@@ -1,4 +1,4 @@
-"""One response for the client from as many upstream turns as it takes; no I/O.
+"""Makes one response for the client from one or more turns of the provider; no I/O.
 
         feed ──► end_turn ──► Done      no call of the injected tool, or beside real calls: the client goes on
                     │
@@ -7,10 +7,10 @@
                  Broken ──► again                   the same request once more
                         └──► failed ──► Done        an error, or a stream that breaks off
 
-After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
-forbids all calls, so that it has to say something. The caller, which does the I/O, may end the loop with
-`failed` while a continuation is under way. The client may send its part again without the hidden one: so the
-end of a broken response also records what was hidden.
+After `ROUNDS` rounds the calls are refused; if the model still calls nothing but the injected tool, one more
+request forbids all calls, so that the model has to answer. The caller, which does the I/O, may end the loop
+with `failed` while a continuation is under way. Clients may send the visible part of a broken response again,
+so its end also records the hidden part.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The model asks for originals; `answered` takes the texts, one for each call."""
+    """An `Ask` is the model's calls of the injected tool. `answered` takes the texts, one for each call."""
 
     calls: tuple[InjectedCall, ...]
     refused: bool
-    """The limit is reached: the texts must refuse."""
+    """The texts must refuse, since the model has asked too often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The provider must be asked for the next turn."""
+    """A `Continue` is the request for the next turn."""
 
     out: bytes
-    """Bytes for the client before it."""
+    """Bytes for the client before that turn."""
     request: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A continuation ended before the client got any of it, or with an error that the client did not get."""
+    """A `Broken` is a continuation that failed before the client got anything of it or of its error."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The response is complete."""
+    """A `Done` is a complete response."""
 
     out: bytes
     """Last bytes for the client; the whole of a JSON response."""
@@ -67,51 +67,54 @@ class Done:
     signature: str = ""
     """Signature of the last reasoning that the client got."""
     signed_late: bool = False
-    """True if that reasoning came after a hidden exchange."""
+    """That reasoning came after a hidden exchange."""
     ids: tuple[str, ...] = ()
+    """Ids of the turns."""
     made: tuple[MadeCall, ...] = ()
-    """Calls that later requests may not repeat."""
+    """Calls that later requests may leave out."""
     tokens: tuple[str, ...] = ()
     """Tokens that identify calls whose ids don't."""
     item: str = ""
+    """Id of the last output item."""
     sound: bool = True
     """The client got a complete message; False: an error, or a broken stream."""
     status: int | None = None
     """HTTP status of an error that replaces a JSON response."""
     broken: str = ""
-    """Reason why the stream breaks off after `out`; empty: a regular end."""
+    """Reason why the stream breaks off after `out`; empty: the stream ends regularly."""
     orphans: tuple[str, ...] = ()
-    """Reasoning without its continuation: see `Turn.orphans`."""
+    """See `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
-    """Results that the provider has not taken, for calls of the last id."""
+    """Results of the last turn's hidden calls, which the provider does not have."""
 
 
 class ToolLoop:
-    """The turns of one response."""
+    """A `ToolLoop` is the turns of one response."""
 
     def __init__(self, wire: ApiFormat, response: Response, request: bytes) -> None:
         self._wire = wire
         self._response = response
         self.request = request
-        """The request sent last."""
+        """The last request."""
         self.turns: list[Turn] = []
         self.rounds = 0
-        """Continued turns."""
+        """The number of continuations."""
         self._hidden: list[bytes] = []
         self._pending: tuple[bytes, ...] = ()
         self._covered = 0
-        """Number of turns in the hidden part."""
+        """The number of turns in the hidden part."""
         self._before = request
-        """The request of the last turn."""
+        """The request that the last continuation extends."""
         self._broken = False
+        """The response can't be read, and goes to the client as it comes."""
         self._ended: Turn | None = None
-        """The ended current turn."""
+        """The current turn, once it has ended."""
         self._shown = self._shows = False
-        """The client got part of the response, and of the current turn."""
+        """The client got a part of the response, and a part of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:
-        """Bytes that keep the client's connection alive."""
+        """Return bytes that keep the client's connection alive."""
         return b"" if self._broken else self._response.keep_alive
 
     @property
@@ -134,7 +137,7 @@ class ToolLoop:
             return data
 
     def end_turn(self) -> Ask | Broken | Done:
-        """End the upstream's response."""
+        """End the provider's response."""
         if self._broken:
             return Done(b"", sound=False)
         turn = self._ended = self._response.end_turn()
@@ -146,7 +149,7 @@ class ToolLoop:
         return Ask(turn.injected, refused=self.rounds >= ROUNDS)
 
     def answered(self, texts: Sequence[str]) -> Continue | Done:
-        """Continue with the texts for the calls of an Ask."""
+        """Answer the calls of an Ask."""
         turn = self.turns[-1]
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         if turn.real_calls:
@@ -161,8 +164,8 @@ class ToolLoop:
         return Continue(self._response.go_on(), self.request)
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
-        """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
-        came instead was shown. Returns None if they are no smaller."""
+        """Answer the same calls with other texts, since the provider has refused the request and the client
+        got nothing of that. Return None if the texts are no smaller."""
         turn, refused = self.turns[-1], sum(map(len, self._pending))
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         messages = self._wire.continuation(turn, results)
@@ -180,11 +183,11 @@ class ToolLoop:
             self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
-        """End the response: its continuation can't be had.
+        """End the response, whose continuation has failed.
 
-        An error that the provider reported in a stream reaches the client as an error. Everything else breaks
-        a stream off, as a failing connection does: clients try again then, and don't take what they have got
-        for all.
+        An error that the provider reported in a stream reaches the client as an error. Any other failure
+        breaks the stream off, as a failing connection does, so that clients try again and don't take the
+        response for complete.
         """
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)
@@ -198,10 +201,7 @@ class ToolLoop:
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
-        """The continuation is asked for again; the client has seen nothing of it.
-
-        `request`: what asks for it, if that is not the same.
-        """
+        """Note that the continuation is requested again, by another request if one is named."""
         self.request = request or self.request
         self._ended, self._shows = None, False
         self._response.restart()
@@ -210,7 +210,7 @@ class ToolLoop:
         if self.rounds and (turn.failure is not None or not self._shows):
             message = "the upstream ended its response early"
             return Broken(turn.failure or Failure(None, b"", message))
-        # The client's ends as early.
+        # The client's response breaks off at the same place.
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
@@ -218,7 +218,7 @@ class ToolLoop:
         if self._broken:
             return Done(b"", sound=False)
         ended = self._ended if self._ended is not None else self._response.end_turn()
-        # A turn whose calls were never answered is one that broke off, too.
+        # A turn whose hidden calls were not answered counts as broken off, too.
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
         text = "".join(turn.text for turn in turns)
@@ -255,7 +255,7 @@ class ToolLoop:
         out, last = self._response.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
         done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
-        # Where the exchange can't be put back, its reasoning can't stay either.
+        # An exchange that can't be put back takes its reasoning along.
         return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
 
 

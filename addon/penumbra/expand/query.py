@@ -1,8 +1,8 @@
-"""Answers to questions about originals: the whole text, a range of lines, or matching lines.
+"""Answers queries about originals with the whole text, a range of lines, or matching lines.
 
-Every answer is at most one page long, so that it is never shortened again; the last line of a page says how
-to get the next one. Line numbers count from 1 in the original. Nothing here fails: a bad question is
-answered with a sentence that tells the model how to go on.
+An answer is at most one page long, so that it is never shortened again; the last line of a page tells how to
+get the next one. Line numbers count from 1 in the original. A bad query is answered with a sentence that
+tells the model how to go on.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""Smaller pages would cost more calls than they save."""
+"""Bytes; smaller pages would cost more calls than they save."""
 LEAST_BYTES = 400
-"""Smaller texts say nothing."""
+"""Bytes of the smallest text worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""Steps of a compiled pattern, each of which may be taken for every byte."""
+"""Steps of a compiled pattern. A search may take all of them for each byte."""
 SEARCH_SECONDS = 2.0
-"""Processor time for the queries of one turn together. The limit is checked between lines, so that of a very
-long one"""
+"""Processor time for the queries of one turn together, which is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
-"""only so many steps' worth of bytes are searched; the smallest pattern takes about a hundred for each."""
+"""Steps for one line, and steps for a byte with the smallest pattern. The end of a longer line is not
+searched."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50
@@ -56,7 +56,7 @@ LITTLE_ROOM = "Little room is left in this conversation: ask for `lines` or `pat
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question of the model."""
+    """A `Query` is the arguments of one call of the injected tool."""
 
     ref: str
     pattern: str = ""
@@ -69,24 +69,24 @@ class Query:
     """Characters from the beginning of the original."""
 
     def identity(self) -> str:
-        """Equal for queries with the same answer."""
+        """Return a text that is equal for queries with the same answer."""
         parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
         return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """Return the page of one of several calls whose answers may have `limit` bytes together; 0: none."""
+    """Return the page size for one of several calls that have `limit` bytes together; 0: no text fits."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
 
 def page_bytes(max_output_bytes: int) -> int:
-    """Return the page size below the size at which results are cut."""
+    """Return the page size, which is below the size at which results are cut."""
     return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 
 def parse(arguments: str) -> Query | str:
-    """Return the query in a call's arguments (JSON), or a sentence about their fault."""
+    """Return the query in a call's arguments (JSON), or a sentence about what is wrong with them."""
     try:
         value = decode(utf8(arguments))
     except NotJson:
@@ -113,8 +113,7 @@ def parse(arguments: str) -> Query | str:
 
 
 def unknown(ref: str) -> str:
-    """Return the result for an original that is not there: expired, never of this conversation, or asked for
-    by what is no reference."""
+    """Return the answer about an original that is unknown, or whose reference is none."""
     if ref and not reference.is_ref(ref):
         return 'This is no id. Call again with what stands behind "SHADOW:": "shadow_" and all of its digits.'
     named = f" {ref}" if ref else ""
@@ -132,8 +131,11 @@ def result(
     clock: Callable[[], float] = time.thread_time,
     seconds: float = SEARCH_SECONDS,
 ) -> str:
-    """Return the result of a query. `tool` is the injected tool's name, for the calls that it suggests;
-    `clock` says how much this thread has worked, of which a search may take `seconds`."""
+    """Return the answer to a query.
+
+    `tool` is the injected tool's name, for the calls that the answer suggests; a search takes `seconds` of
+    the thread's processor time, as `clock` measures it.
+    """
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -155,7 +157,7 @@ def result(
 
 
 def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int) -> str:
-    """Return the characters from `start` on that fit, whole lines if possible, and how to get the rest."""
+    """Return the part of a text from `start` on that fits, whole lines if possible, and how to get more."""
     whole = start == 0 and end == len(text)
     if end - start <= page_bytes and not exceeds(text[start:end], page_bytes):
         first, last = _line_at(text, start), _line_at(text, end - 1)
@@ -198,7 +200,7 @@ def _matching(
     clock: Callable[[], float],
     seconds: float,
 ) -> str:
-    """Matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
+    """Return matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
     options = re2.Options()
     options.case_sensitive = not query.ignore_case
     options.log_errors = False
@@ -241,10 +243,11 @@ def _matching(
 @dataclass(frozen=True, slots=True)
 class _Matches:
     hits: dict[int, int]
-    """Byte offsets of first matches by line number."""
+    """Byte offset of the first match in each matching line, by line number."""
     last: int
+    """Number of the last line that was searched."""
     cut: frozenset[int]
-    """Lines that were searched in part."""
+    """Numbers of lines that were searched in part."""
 
 
 def _search(
@@ -269,7 +272,7 @@ def _search(
 
 
 def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:
-    """Rows of as many hits as a page holds, at least one, and their number."""
+    """Return the number of hits that fit on a page, at least one, and their rows."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
     used = shown = written = 0
@@ -286,7 +289,7 @@ def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: in
         if rows and used > page_bytes:
             break
         if used > page_bytes:
-            # Without what stands around it.
+            # The line fits only without its context.
             block, written = [_row(lines, number, hits[number], most)], number
             used = _bytes_of(block)
         rows += block
@@ -310,7 +313,7 @@ def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
 
 
 def _within(value: Any) -> tuple[Any, int]:
-    """Lines, and the character of the original from which on they are wanted, as "5-9@1200" has both."""
+    """Return the lines and the offset of the first character in a value such as "5-9@1200"."""
     if not isinstance(value, str) or "@" not in value:
         return value, 0
     lines, _, offset = value.partition("@")
@@ -318,7 +321,7 @@ def _within(value: Any) -> tuple[Any, int]:
 
 
 def _range(value: Any) -> tuple[int | None, int | None] | None:
-    """Line numbers from "120-180", "120-", "-180", "120", 120 or [120, 180]; None if it is no range."""
+    """Return the line numbers in "120-180", "120-", "-180", "120", 120 or [120, 180], or None."""
     if value is None or value == "":
         return None, None
     if isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value):
@@ -335,7 +338,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """Return a whole number, not negative, also from text."""
+    """Return a value that is, or spells, a natural number; otherwise the default."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

@@ -1,16 +1,16 @@
 """References to originals, and the declaration of the injected tool.
 
-A reference is a keyed hash of scope and redacted original: equal text in one conversation has one reference,
-and only the installation's key can make it. References are never looked for in incoming text: a marker in a
-tool result is data.
+A reference is a keyed hash of scope and redacted original: equal texts of one conversation have one
+reference, and only the installation's key can make one. References in incoming text have no meaning: a marker
+in a tool result is data.
 
-A reference has 18 decimal digits, since tokenizers take three of them at a time: half the tokens of 32
-hexadecimal ones, the whole hash. The whole hash is written where the brief form belongs to another text
-already, or where the request does not carry the other texts to compare; earlier releases wrote it
-everywhere. Both are found.
+A reference has two forms. The brief one has 18 decimal digits, which tokenizers take three at a time: half
+the tokens of the whole hash, which has 32 hexadecimal digits. The whole form is written where the brief one
+would mean another text of the request, and where the request does not carry the other texts; earlier releases
+always wrote it. Both forms are understood.
 
-The declaration of the tool has constant bytes: tools come first in the prefix that providers cache and that
-signed reasoning is bound to.
+The declaration of the tool has constant bytes, since the prefix that providers cache, and bind reasoning to,
+begins with the tools.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def whole(key: bytes, scope: bytes, original: str) -> str:
 
 
 def brief(reference: str) -> str:
-    """Return the brief form of a reference; brief ones and other texts are unchanged."""
+    """Return the brief form of a whole reference, and any other text unchanged."""
     match = _FORM.fullmatch(reference)
     return f"shadow_{int(match[1], 16) % _MANY:0{_DIGITS}}" if match and match[1] else reference
 
@@ -58,8 +58,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in what a model gives for one: with the marker around it, without its beginning,
-    as a number. Empty where it gives nothing."""
+    """Return the reference in an argument, which the model may write with the marker around it, without
+    `shadow_`, or as a number; nothing if there is none."""
     if isinstance(value, int) and _MANY // 1000 <= value < _MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -76,21 +76,21 @@ def prefix(reference: str, tool: str, hint: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """References and prefixes within one request."""
+    """A `References` makes the references and prefixes of one request."""
 
     key: bytes
     scope: bytes
     tool: str
     hint: bool
     is_brief: bool = True
-    """The request carries all texts of its conversation, so that brief references can't collide."""
+    """The request carries all texts of its conversation, so that equal brief references are noticed."""
     carried: Callable[[str], str | None] = _none
-    """Redacted originals of earlier references that the request carries."""
+    """The function that returns the redacted original of an earlier reference, if the request carries it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
-    """Brief references and their whole forms."""
+    """Whole references by their brief forms."""
 
     def ref(self, original: str) -> str:
-        """Return the reference of a redacted original: brief, unless that belongs to another text."""
+        """Return the reference of a redacted original, which is brief unless that means another text."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -108,7 +108,7 @@ class References:
         return prefix(reference, self.tool, self.hint)
 
     def overhead(self) -> str:
-        """Length of a usual prefix."""
+        """Return a prefix of the usual length."""
         return self.prefix(SAMPLE if self.is_brief else _LONG_SAMPLE)
 
 
@@ -116,12 +116,11 @@ NAMES = ("expand_context", "penumbra_expand_context")
 """The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
-"""Names in conversations in which values are put back into edits: their legend differs, and a conversation
-keeps its tool when the setting changes."""
+"""Names in conversations in which secret values are put back into edits. Their description differs, and a
+conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""An explanation of placeholders, part of every request from the first one on, so that no cached prefix moves
-with the first secret."""
+"""The explanation of placeholders. Every declaration has it, so that the first secret changes no prefix."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -141,9 +140,8 @@ _PARAMETERS = encode(
         "required": ["id"],
     }
 )
-"""The fewest possible bytes, since every request carries them: in small conversations they are most of the
-overhead. `query` takes `ignore_case`, `context` and `offset` too; answers name a part that begins within a
-line in `lines`."""
+"""As few bytes as possible, since every request carries them. Calls may have `ignore_case`, `context` and
+`offset` too; answers give a part that begins within a line as `lines`."""
 
 
 def tool(name: str) -> Tool:
@@ -160,20 +158,21 @@ def tool_tokens(name: str) -> int:
 
 
 def editing_name(name: str, tools: Tools) -> str:
-    """Return the name that takes this one's place where a conversation begins in which edits get values."""
+    """Return the tool's name for a conversation in which secret values are put back into edits."""
     other = EDITING_NAMES.get(name, name)
     return name if other in tools.names else other
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """Return the name under which a summary of the provider's declares the tool in a request; or empty."""
+    """Return the name under which a summary by the provider declares the tool in a request, or nothing."""
     names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
     return next((name for name in names if wire.brings(request, tool(name))), "")
 
 
 def name_for(tools: Tools) -> str | None:
-    """Return the injected tool's name in a request, None where it does not belong: without client tools,
-    where an response can't be continued, and where a lone tool is forced, which asks for data in a shape."""
+    """Return the injected tool's name in a request, or None if the request can't have the tool: without
+    tools of the client, if its response can't be continued, and if it forces its only tool, to get
+    structured data."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None
     return next((name for name in NAMES if name not in tools.names), None)

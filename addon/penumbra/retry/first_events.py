@@ -1,8 +1,8 @@
-"""The first events of a stream: some providers refuse with status 200 and an error event.
+"""Reads the first events of a stream, since some providers refuse with status 200 and an error event.
 
-Events that a provider sends before it has looked at the request (a message starts, a response was created)
-wait for the next event, since a refusal comes there: once a client has got anything, the request can't be
-sent again. The caller that feeds the stream bounds that wait. All else is passed on at once.
+A request can't be sent again once the client has got anything. So events that a provider sends before it has
+looked at the request (a message starts, a response was created) wait for the next event, which may be the
+refusal. All others are passed on at once. The caller bounds the wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
 
 _MOST_HELD = 65_536
-"""Most bytes of a stream that wait."""
+"""Bytes of a stream that wait at most."""
 _ANNOUNCEMENTS = (
     "message_start",
     "ping",
@@ -27,7 +27,7 @@ _ANNOUNCEMENTS = (
 
 
 class Verdict(Enum):
-    """Meaning of the events so far."""
+    """A `Verdict` is the meaning of a stream's first events."""
 
     WAIT = "wait"
     GO = "go"
@@ -36,12 +36,13 @@ class Verdict(Enum):
 
 @dataclass(slots=True)
 class FirstEvents:
-    """Reads the beginning of a stream until its outcome is known."""
+    """A `FirstEvents` reads the beginning of one stream."""
 
     kind: str
     plain: Callable[[bytes], bytes] | None
-    """Decodes the content coding; None: unknown coding."""
+    """The decoder of the content coding; None: the coding is unknown."""
     error: bytes = b""
+    """Data of the error event."""
     _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)
     _held: int = 0
 
@@ -49,7 +50,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """Return the verdict with these bytes. Only WAIT may be followed by more."""
+        """Return the verdict after these bytes. More bytes may follow WAIT alone."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
@@ -77,7 +78,7 @@ class FirstEvents:
 
 
 def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | None:
-    """Cuts a stream into names and data of its events; None for other framings."""
+    """Return the function that cuts a stream into names and data of events, or None for unknown framings."""
     if "event-stream" in kind:
         events = SseReader()
         return lambda data: [(event.name, event.data) for event in events.feed(data)]

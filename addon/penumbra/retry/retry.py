@@ -1,6 +1,6 @@
-"""A request that was refused, sent again in another form: at most `limits.RESENDS` times.
+"""Makes another form of a request that was refused, at most `refusals.RESENDS` times.
 
-The form of a refused request is remembered only when the provider has accepted it (`Engine.settle`).
+The forms of its results are remembered when the provider has accepted them (`Engine.settle`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 
 _LEAST_BYTES = 600
-"""Smaller requests have nothing to leave out."""
+"""Bytes; a smaller request is not shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The request that replaces a refused one."""
+    """A `Retry` is the request that replaces a refused one."""
 
     refusal: Refusal
     accepted: Accepted
@@ -54,10 +54,10 @@ async def instead(
     status: int,
     response: bytes,
 ) -> Retry | None:
-    """Another request instead of `sent`, which was refused; None: the response goes to the client.
+    """Return another request instead of `sent`, or None if the client gets the response. Raises
+    RedactionError.
 
-    `count`: how often a request was sent again already; `response`: the body, or the data of an event.
-    Raises RedactionError.
+    A request was sent again `count` times already; `response` is the body, or the data of an event.
     """
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host
@@ -76,7 +76,7 @@ def _declares_late(sent: Accepted) -> bool:
 
 
 def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
-    """Return whether a new body differs from the refused one in the right direction."""
+    """Return whether a new body is smaller than the refused one, or differs where size is not the reason."""
     is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
     return len(after) < len(before) if is_size else after != before
 
@@ -84,8 +84,8 @@ def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
 def _change(
     refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
 ) -> Plan | bytes | None:
-    """Return the change for a request that was refused for the `count`th time, from 0: other forms of its
-    results, or a whole body; None: give up. Raises RedactionError."""
+    """Return other forms of a request's results, or a whole body, or None if nothing helps. Raises
+    RedactionError."""
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Kind.BINDING:
         return Plan(limits=LearnedLimits(drop=True))
@@ -110,7 +110,7 @@ def _change(
 
 
 def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
-    """Return a smaller summary request; None for other requests."""
+    """Return a smaller request for a summary, or None for other requests."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
     summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)
