@@ -2,9 +2,9 @@
 
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Structure comes before truncation, which cuts what is left. Each stage is judged alone: it
-must not cost bytes, must save estimated tokens, and, if it leaves something out, must keep every
-critical line. A stage that raises is passed over; a redaction that raises ends the whole.
+Structure comes before truncation, which cuts what is left. Each stage is judged alone: it must not cost
+bytes, must save estimated tokens, and, if it leaves something out, must keep every critical line. A stage
+that raises is passed over; a redaction that raises ends the whole.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from typing import Concatenate, ParamSpec, TypeVar
 
 from penumbra import errors
-from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
+from penumbra.compress import critical_lines, time_budget, wrapped
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import (
@@ -30,11 +31,13 @@ from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import exceeds, size
-from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
+from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
 from penumbra.compress.stages import binary, json_minify, own_code, terminal, truncate
+from penumbra.compress.text import Text
 
-_RANK = {mode: rank for rank, mode in enumerate(Mode)}
+P = ParamSpec("P")
+T = TypeVar("T")
 _OURS = re.compile(
     r"<<<SHADOW:shadow_[0-9a-f]{18,32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
     r"|\[(?:every [12]0th|not every) line is numbered\]\n"
@@ -68,24 +71,27 @@ def shorten(
     is_late: time_budget.IsLate = time_budget.never,
     trace: Trace | None = None,
 ) -> Shortened:
-    """The form of one result that is to be forwarded.
+    """Return the form of one result that is to be forwarded.
 
-    A pure function of its inputs; `trace` is told what each stage does. `ref` names the shadow of a redacted
-    original. Once `is_late` says so, only the stages run that every result must pass. Raises RedactionError;
-    any other failure leaves the text as it was before the failing stage.
+    A pure function of its inputs; `trace` receives what each stage does. `ref` names the shadow of a redacted
+    original. Once `is_late` returns True, only the stages run that every result must pass. Raises
+    RedactionError; any other failure leaves the text as it was before the failing stage.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
     if policy.mode is Mode.DISABLED:
         return run.result()
-    run.open_json()
-    run.open_envelope()
+    if run.is_standard:
+        run.open_json()
     if run.unwrapped(ref):
         return run.result()
-    run.name_file()
+    if run.is_standard:
+        run.open_envelope()
+        run.name_file()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
-        run.structure(ref)
+        if run.is_standard:
+            run.structure(ref)
         limit = partial(truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead))
         run.apply("truncate", Loss.LOSSY, limit)
     run.redact_again()
@@ -94,16 +100,16 @@ def shorten(
 
 @dataclass(slots=True)
 class _Run:
-    """One text on its way, and what happened to it."""
+    """One text on its way through the stages, and the changes to it so far."""
 
     output: ToolOutput
     policy: Policy
     redact: Redact
     is_late: time_budget.IsLate
     trace: Trace | None = None
-    text: str = ""
-    original: str = ""
-    bare: str = ""
+    text: Text = field(default_factory=Text)
+    original: Text = field(default_factory=Text)
+    bare: Text = field(default_factory=Text)
     """The output alone: without what an agent wrote around it, files beside it, and markup."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
@@ -115,56 +121,52 @@ class _Run:
     known: Call | None = None
     quoted: bool | None = None
     readable: bool = True
-    """The stages that look at lines may run."""
+    """True if the stages that look at lines may run."""
+
+    @property
+    def is_standard(self) -> bool:
+        """True if the mode allows more than what every result passes."""
+        return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
     @property
     def call(self) -> Call:
-        """The call; read only where it matters, since command lines take time to read."""
+        """The call of the result; read only where it matters, since command lines take time to read."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
 
     @property
     def is_quoted(self) -> bool:
-        """True if the call's result is quoted later: each stage asks."""
+        """True if the result is quoted later. Each stage asks."""
         if self.quoted is None:
             self.quoted = self.call.is_quoted
         return self.quoted
 
     def clean(self) -> None:
-        """Redaction of the text as it came and of what a screen would show, and terminal clean-up."""
-        self.text = self.output.text
+        """Redact the text as it came, and as a screen would show it."""
+        self.text = Text(self.output.text)
         self._redact()
         self.original = self.text
-        if self.policy.mode is Mode.DISABLED:
+        if self.policy.mode is Mode.DISABLED or not terminal.may_act(self.text):
             return
-        shown = self._shown()
-        if shown is not self.text:
-            self._tell("terminal", shown)
-            self.text = shown
-            self.stages.append("terminal")
+        shown = self._made("terminal", self._shown_text)
+        if shown is not None and shown is not self.text:
+            self._keep("terminal", Loss.NONE, shown)
             found = sum(self.redactions.values())
             self._redact()
             if sum(self.redactions.values()) > found:
                 self.original = self.text
 
-    def _shown(self) -> str:
-        if not terminal.may_act(self.text):
-            return self.text
-        try:
-            # In a file every character is content.
-            if self.call.shows_files or self.call.is_coloured:
-                return self.text
-            return terminal.render(self.text, moves=not self.is_quoted)
-        except Exception as error:
-            _failed("terminal", error)
-            return self.text
+    def _shown_text(self, text: Text) -> str:
+        # In a file every character is content.
+        if self.call.shows_files or self.call.is_coloured:
+            return text
+        return terminal.render(text, moves=not self.is_quoted)
 
     def open_json(self) -> None:
-        """Take an output out of JSON that says nothing else. One for a screen is shortened within it."""
+        """Take an output out of JSON that says nothing else. Output for a screen is shortened within it."""
         # In a file, or from any other tool, such JSON may be the requested text.
-        is_envelope = json_envelope.is_written_by(self.output.tool) and self.call.category != "read"
-        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and is_envelope:
+        if json_envelope.is_written_by(self.output.tool) and self.call.category != "read":
             alone = json_envelope.alone(self.text)
             if alone is not None and not terminal.may_act(alone):
                 self.apply("envelope", Loss.NONE, lambda _: alone)
@@ -183,8 +185,10 @@ class _Run:
             # The result of an unknown tool with a path may be a file.
             quoted=self.is_quoted or (self.call.category == "other" and bool(self.call.path)),
         )
-        loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
-        if found is None or self._refusal(found.text, loss, trusted=True):
+        if found is None:
+            return False
+        text, loss = Text(found.text), max(part.loss for part in found.parts)
+        if self._refusal(text, loss, trusted=True):
             return False
         for part in found.parts:
             self.stages += [stage for stage in part.stages if stage not in self.stages]
@@ -192,30 +196,27 @@ class _Run:
             self.family = self.family or part.family
             for rule, count in part.redactions.items():
                 self.redactions[rule] = self.redactions.get(rule, 0) + count
-        self._tell("json_envelope", found.text)
-        self.text, self.loss = found.text, loss
+        self._tell("json_envelope", text)
+        self.text, self.loss = text, loss
         self.redact_again()
         return True
 
     def open_envelope(self) -> None:
-        """Take off the useless parts that an agent writes around a command's output, also around short
-        ones."""
-        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.is_quoted):
+        """Take off the useless parts that an agent writes around an output, also around short ones."""
+        call = self.call
+        if call.shell or not self.is_quoted:
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
-        elif self.call.category == "read" and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
-            tool, path, numbers = self.output.tool, self.call.path, self.call.numbers
-            self.apply("envelope", Loss.NONE, lambda text: file_alone(text, tool, path, numbers))
+        elif call.category == "read":
+            around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)
+            self.apply("envelope", Loss.NONE, around)
 
     def name_file(self) -> None:
         """Shorten acknowledgements of edits by the text of their calls, also short ones."""
-        is_edit = self.call.category in ("edit", "write") and not self.output.is_error
-        if is_edit and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
+        if self.call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
 
     def structure(self, ref: Callable[[str], str]) -> None:
-        """The stages that the mode, the size and the call allow."""
-        if _RANK[self.policy.mode] < _RANK[Mode.STANDARD]:
-            return
+        """Run the stages that the size and the call allow."""
         if not exceeds(self.original, self.policy.min_bytes):
             self._tell("all others", None, f"not above min_bytes ({self.policy.min_bytes:,})")
             return
@@ -227,17 +228,17 @@ class _Run:
             return
         is_error = self.output.is_error or tells_failure(head, tail)
         if self.call.is_beside_files and (parted := without_files(body, self.call)) is not None:
-            before, body, behind, self.known = parted
-            head, tail, self.quoted = head + before, behind + tail, None
+            before, body, after, self.known = parted
+            head, tail, self.quoted = head + before, after + tail, None
         if not self.is_quoted:
-            before, body, behind = json_minify.among_lines(body)
-            head, tail = head + before, behind + tail
-        self.text = self.bare = body
-        self.readable = is_readable(body)
+            before, body, after = json_minify.among_lines(body)
+            head, tail = head + before, after + tail
+        self.text = self.bare = output = Text(body) if head or tail else whole
+        self.readable = output.is_readable
         source = Source(
             call=self.call,
-            # No stage asks what a text looks like that is quoted later.
-            shape=Shape.PLAIN if self.is_quoted else _shape_of(self.text),
+            # No stage asks for the shape of a text that is quoted later.
+            shape=Shape.PLAIN if self.is_quoted else _shape_of(output),
             policy=self.policy,
             is_error=is_error,
             call_id=self.output.call_id,
@@ -249,89 +250,89 @@ class _Run:
             told=self.output.told,
             arguments=self.output.arguments,
         )
-        # Rules for a command's JSON come before rules for JSON.
-        if source.shape is Shape.JSON and self.command_family():
-            source = self._after_family(source)
-        self.steps(STRUCTURE, source)
-        if self.command_family():
-            source = self._after_family(source)
+        with time_budget.Watched(self.is_late):
+            # Rules for a command's JSON come before rules for JSON.
+            if source.shape is Shape.JSON and self.command_family():
+                source = self._after_family(source)
             self.steps(STRUCTURE, source)
-        self.steps(AFTER_FAMILY, source)
+            if self.command_family():
+                source = self._after_family(source)
+                self.steps(STRUCTURE, source)
+            self.steps(AFTER_FAMILY, source)
         if self.loss is Loss.LOSSY:
-            room = size(body) - size(self.text) - size(self.policy.overhead)
-            self.text = with_cut_noted(self.text, whole, room, head + tail)
-        self.text = whole if len(self.stages) == stages else head + self.text + tail
+            room = output.size - self.text.size - size(self.policy.overhead)
+            self.text = Text.of(with_cut_noted(self.text, whole, room, head + tail))
+        if len(self.stages) == stages:
+            self.text = whole
+        elif head or tail:
+            self.text = Text(head + self.text + tail)
 
     def _after_family(self, source: Source) -> Source:
         return replace(source, shape=_shape_of(self.text), call=replace(self.call, family=self.family))
 
     def command_family(self) -> bool:
-        """Apply what is known about the command that printed the text; whether that changed it."""
+        """Apply the rules for the command that printed the text; return True if that changed it."""
+        name = "command_family"
         if self.is_quoted and not self.call.is_beside_files:
-            self._tell("command_family", None, _NOT_QUOTED)
+            self._tell(name, None, _NOT_QUOTED)
             return False
-        if self._passes_over("command_family"):
+        if self._passes_over(name):
             return False
-        try:
-            with time_budget.Watched(self.is_late):
-                found = families.apply(self.text, self.call, lossy=self.policy.lossy)
-        except time_budget.Overrun:
-            self._gave_up("command_family")
-            return False
-        except Exception as error:
-            _failed("command_family", error)
-            return False
+        found = self._made(name, families.apply, self.call, lossy=self.policy.lossy)
         if found is None:
-            self._tell("command_family", None, _NOTHING_TO_DO)
+            self._tell(name, None, _NOTHING_TO_DO)
             return False
-        if reason := self._refusal(found.text, found.loss, trusted=True):
-            self._tell("command_family", found.text, reason)
+        new = Text(found.text)
+        if reason := self._refusal(new, found.loss, trusted=True):
+            self._tell(name, new, reason)
             return False
         self.family = found.family
-        self._keep("command_family", found.loss, found.text)
+        self._keep(name, found.loss, new)
         return True
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
-        """Run the stages that the mode and the call allow."""
-        with time_budget.Watched(self.is_late):
-            for stage in stages:
-                if reason := self._exclusion(stage):
-                    self._tell(stage.name, None, reason)
-                elif not self._passes_over(stage.name):
-                    self._step(stage, source)
-
-    def _exclusion(self, stage: Stage) -> str:
-        """Why a stage may not run; empty if it may."""
-        if not stage.quoted and self.is_quoted:
-            return _NOT_QUOTED
-        if stage.loss is Loss.LOSSY and not self.policy.lossy:
-            return "it would leave something out, which is not allowed here"
-        if self.policy.for_others and stage.name == _EXCERPT:
-            return "somebody else will shorten the text"
-        return ""
-
-    def _step(self, stage: Stage, source: Source) -> None:
-        """Run one stage, and keep what it made if that is better."""
-        try:
-            new = stage.apply(self.text, source)
-            if new is None or new == self.text:
+        """Run the stages that the mode and the call allow, and keep each text that is better."""
+        for stage, why_not in _allowed(stages, self.is_quoted, self.policy.lossy, self.policy.for_others):
+            if why_not:
+                self._tell(stage.name, None, why_not)
+                continue
+            if self._passes_over(stage.name):
+                continue
+            made = self._made(stage.name, stage.apply, source)
+            if made is None or made == self.text:
                 self._tell(stage.name, None, _NOTHING_TO_DO)
-                return
+                continue
+            new = Text(made)
             if reason := self._refusal(new, stage.loss, stage.trusted, stage.deletes):
                 self._tell(stage.name, new, reason)
-                return
+                continue
+            self._keep(stage.name, stage.loss, new)
+            if stage.bares:
+                self.bare = self.text
+
+    def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
+        """Run a transform that need not save anything, as long as it costs nothing."""
+        made = self._made(name, transform)
+        if made is None or made == self.text:
+            return
+        new = Text(made)
+        if new.size + size(self._overhead(loss)) <= self.text.size:
+            self._keep(name, loss, new)
+
+    def _made(
+        self, name: str, make: Callable[Concatenate[Text, P], T | None], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Return what a stage makes of the text; None if it raises, or its time is over."""
+        try:
+            return make(self.text, *args, **kwargs)
         except time_budget.Overrun:
-            self._gave_up(stage.name)
-            return
+            self._gave_up(name)
         except Exception as error:
-            _failed(stage.name, error)
-            return
-        self._keep(stage.name, stage.loss, new)
-        if stage.bares:
-            self.bare = new
+            _failed(name, error)
+        return None
 
     def _passes_over(self, stage: str) -> bool:
-        """True if the time is over, or the text too large for it; the stage is remembered then."""
+        """True if the time is over, or the text too large for the stage, which is remembered then."""
         late = self.is_late() or not (self.readable or stage == _EXCERPT)
         if late:
             self._gave_up(stage)
@@ -342,68 +343,61 @@ class _Run:
         if stage not in self.skipped:
             self.skipped.append(stage)
 
-    def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
-        """Run a lossy transform that need not save anything, as long as it costs nothing."""
-        try:
-            new = transform(self.text)
-        except Exception as error:
-            _failed(name, error)
-            return
-        in_front = self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
-        if new is not None and new != self.text and size(new) + size(in_front) <= size(self.text):
-            self._keep(name, loss, new)
+    def _overhead(self, loss: Loss) -> str:
+        """Return what stands before a text of this loss that does not stand there yet."""
+        return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
-    def _refusal(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> str:
-        """Why a text is not kept; empty if it is smaller in bytes and tokens, with every critical line."""
-        first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
-        overhead = self.policy.overhead if first_loss else ""
-        saved = size(self.text) - size(new) - size(overhead)
+    def _refusal(self, new: Text, loss: Loss, trusted: bool, deletes: bool = False) -> str:
+        """Return why a text is not kept; empty if it is smaller in bytes and tokens, with every critical
+        line."""
+        is_first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
+        overhead = self._overhead(loss)
+        saved = self.text.size - new.size - size(overhead)
         if saved < 0:
             return f"{-saved:,} bytes more{', with what stands in front of it' if overhead else ''}"
-        critical = trusted or loss is not Loss.LOSSY
-        if deletes and saved >= (_CLEARLY_WORTH if first_loss else _CLEARLY):
-            return "" if critical or critical_lines.keeps_critical(self.text, new) else _CRITICAL
-        fewer = token_estimate.estimate(self.text) - token_estimate.estimate(new)
-        fewer -= token_estimate.estimate(overhead)
-        if first_loss and overhead and fewer < _WORTH:
-            return f"fewer than {_WORTH} tokens are saved, which is not worth a reference"
-        if fewer <= 0:
-            return "no token is saved"
-        if not critical and not critical_lines.keeps_critical(self.text, new):
-            return _CRITICAL
-        return ""
+        if not (deletes and saved >= (_CLEARLY_WORTH if is_first_loss else _CLEARLY)):
+            fewer = self.text.tokens - new.tokens - Text(overhead).tokens
+            if overhead and fewer < _WORTH:
+                return f"fewer than {_WORTH} tokens are saved, which is not worth a reference"
+            if fewer <= 0:
+                return "no token is saved"
+        if loss is not Loss.LOSSY or trusted or critical_lines.keeps_critical(self.text, new):
+            return ""
+        return _CRITICAL
 
     def _tell(self, stage: str, after: str | None, reason: str = "") -> None:
         if self.trace is not None:
-            self.trace(Trial(stage, self.text, after, reason))
+            self.trace(Trial(stage, str(self.text), None if after is None else str(after), reason))
 
     def _keep(self, name: str, loss: Loss, new: str) -> None:
         self._tell(name, new)
-        self.text = new
+        self.text = Text.of(new)
         self.loss = max(self.loss, loss)
         self.stages.append(name)
 
     def redact_again(self) -> None:
-        """The text as it will be sent, searched once more."""
+        """Search the text as it will be sent once more."""
         if self.text is not self.scanned:
             self._redact()
 
     def _redact(self) -> None:
-        redacted = self.redact(self.text)
+        redacted = self.redact(str(self.text))
         for rule, count in redacted.counts.items():
             self.redactions[rule] = self.redactions.get(rule, 0) + count
         if redacted.text != self.text:
             self._tell("redaction", redacted.text)
-            self.text = redacted.text
+            self.text = Text(redacted.text)
             if "redaction" not in self.stages:
                 self.stages.append("redaction")
         self.scanned = self.text
 
     def result(self) -> Shortened:
-        """The result of the stages."""
+        """Return the text with all that happened to it."""
+        is_whole = self.text == self.output.text
         return Shortened(
-            self.text,
-            self.original,
+            # A caller keeps the string alone.
+            self.output.text if is_whole else str(self.text),
+            self.output.text if self.original == self.output.text else str(self.original),
             self.loss,
             tuple(self.stages),
             self.family,
@@ -412,8 +406,26 @@ class _Run:
         )
 
 
-def _shape_of(text: str) -> Shape:
-    """The shape of a text, by its beginning."""
+@cache
+def _allowed(
+    stages: tuple[Stage, ...], is_quoted: bool, lossy: bool, for_others: bool
+) -> tuple[tuple[Stage, str], ...]:
+    """Return each stage with the reason why it may not run; empty if it may."""
+
+    def why_not(stage: Stage) -> str:
+        if is_quoted and not stage.quoted:
+            return _NOT_QUOTED
+        if stage.loss is Loss.LOSSY and not lossy:
+            return "it would leave something out, which is not allowed here"
+        if for_others and stage.name == _EXCERPT:
+            return "somebody else will shorten the text"
+        return ""
+
+    return tuple((stage, why_not(stage)) for stage in stages)
+
+
+def _shape_of(text: Text) -> Shape:
+    """Return the shape of a text, by its beginning."""
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (

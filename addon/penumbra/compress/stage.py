@@ -11,16 +11,6 @@ from penumbra.compress.calls.classify import Call
 from penumbra.compress.result import Loss, Policy, Told
 from penumbra.compress.size import size
 
-LONGEST = 8_000_000
-"""Characters of a text above which no stage that looks at its lines runs."""
-MOST_LINES = 400_000
-"""The limit for its lines: each of them is an object in memory, however short it is."""
-
-
-def is_readable(text: str) -> bool:
-    """True if the stages may look at a text line by line. Counted before any of them does."""
-    return len(text) <= LONGEST and text.count("\n") <= MOST_LINES
-
 
 class Shape(StrEnum):
     """The shape of a text, which confirms or contradicts the call."""

@@ -17,6 +17,7 @@ from penumbra.compress.families.patterns import LinearPattern, MakePattern, Patt
 from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import encode
+from penumbra.compress.text import Text
 from penumbra.rule_schemas.command_rules import FamilyRule, ShapeRule, StepRule
 
 _log = logging.getLogger(__name__)
@@ -56,14 +57,14 @@ class Shape:
 
     def objection(self, body: str) -> str:
         """The first condition that a text fails; empty if there is none."""
-        data = encode(body)
+        data = Text.of(body).data
         if self.none is not None and self.none.search(data):
             return "a line matches shape.none"
         if self.some is not None and not self.some.search(data):
             return "no line matches any of shape.any"
         if self.most is None:
             return ""
-        lines = [line for line in body.split("\n") if line.strip()]
+        lines = [line for line in Text.of(body).lines if line.strip()]
         if lines and len(self.most.places(lines)) >= self.share * len(lines):
             return ""
         return "too few lines match shape.most"

@@ -14,17 +14,17 @@ from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.shell import Part, parse
 from penumbra.compress.families.family import FamilyResult, family
 from penumbra.compress.families.patterns import Pattern
+from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
 """Announced commands in one text; a text with more is no output of scripts."""
-Shorten = Callable[[str, str, bool], FamilyResult | None]
+Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """Text, name of its family and whether its lines were filtered -> what the family makes of it."""
 
 
-def by_announcements(body: str, inner: Pattern, shorten: Shorten) -> FamilyResult | None:
+def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
     """Parts after lines that name the command which prints next, each by that command's family."""
-    lines = body.split("\n")
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -39,7 +39,7 @@ def by_announcements(body: str, inner: Pattern, shorten: Shorten) -> FamilyResul
         name, selected = _announced(command)
         if not name:
             continue
-        shortened = shorten("\n".join(lines[position + 1 : end]), name, selected)
+        shortened = shorten(Text.of_lines(lines[position + 1 : end]), name, selected)
         if shortened is not None:
             pieces += ["\n".join(lines[done : position + 1]), shortened]
             done = end
@@ -55,9 +55,8 @@ def _announced(command: str) -> tuple[str, bool]:
     return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
 
 
-def by_seams(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
+def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
     """Outputs of several commands between the words that the command line echoes, each by itself."""
-    lines = body.split("\n")
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):
@@ -76,7 +75,7 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
     Returns (text before, text, text after, the call of the text); None if nothing can be taken off, or a
     file stays.
     """
-    lines = body.split("\n")
+    lines = Text.of(body).lines
     outputs = list(_between_seams(lines, call.parts))
     others = [at for at, (_, _, parts) in enumerate(outputs) if any(not part.read for part in parts)]
     if not others or len(outputs) < 2:
@@ -91,7 +90,7 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
     return "\n".join([*before, ""]), text, "\n".join(["", *behind] if behind else []), call.of(parts)
 
 
-def beside_files(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
+def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
     """Shorten the output of commands of one family that has files before or after it, with no words between.
 
     The part begins with the first line that only the family writes, and ends with the last one, on the sides
@@ -104,13 +103,12 @@ def beside_files(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyRe
     known = family(names.pop()) if len(names) == 1 and not any(part.read for part in inside) else None
     if known is None:
         return None
-    lines = body.split("\n")
     places = known.known_lines(lines)
     if not places:
         return None
     start = places[0] if others[0] else 0
     end = places[-1] + 1 if others[-1] < len(printing) - 1 else len(lines)
-    shortened = shorten("\n".join(lines[start:end]), known.name, any(part.selected for part in inside))
+    shortened = shorten(Text.of_lines(lines[start:end]), known.name, any(part.selected for part in inside))
     if shortened is None:
         return None
     before = ["\n".join(lines[:start])] if start else []
@@ -129,12 +127,12 @@ def _between_seams(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[tupl
         producers, start = [], end + 1
 
 
-def _of_one(lines: list[str], producers: list[Part], shorten: Shorten) -> FamilyResult | None:
+def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> FamilyResult | None:
     printing = printing_parts(producers)
     if len(printing) != 1 or printing[0].read or not lines:
         return None
     name = family_of(printing[0].argv)
-    return shorten("\n".join(lines), name, printing[0].selected) if name else None
+    return shorten(Text.of_lines(lines), name, printing[0].selected) if name else None
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
@@ -173,7 +171,7 @@ def _echoed(part: Part) -> str | None:
     return None if not text.strip() or any(char in text for char in "$`\\\n%") else text.rstrip()
 
 
-def _joined(pieces: list[FamilyResult | str], rest: list[str]) -> FamilyResult | None:
+def _joined(pieces: list[FamilyResult | str], rest: Sequence[str]) -> FamilyResult | None:
     shortened = [piece for piece in pieces if isinstance(piece, FamilyResult)]
     if not shortened:
         return None

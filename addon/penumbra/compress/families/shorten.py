@@ -12,6 +12,7 @@ no second check of that kind: what is missing from it is either said or was deco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from penumbra.compress import time_budget
@@ -22,6 +23,7 @@ from penumbra.compress.families.several_outputs import beside_files, by_announce
 from penumbra.compress.families.steps import Step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
+from penumbra.compress.text import Text
 
 MIN_LOSSY_LINES = 12
 MIN_LOSSY_BYTES = 2_500
@@ -39,29 +41,33 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     UTF-8 bytes. A text whose shape contradicts the call is left alone. Never raises.
     """
     head, body, tail = split_envelope(text)
+    output = Text(body) if head or tail else Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
     if call.is_beside_files:
-        shortened = by_seams(body, call.parts, outputs) or beside_files(body, call.parts, outputs)
+        shortened = by_seams(output.lines, call.parts, outputs) or beside_files(
+            output.lines, call.parts, outputs
+        )
     elif call.mixed:
-        shortened = by_seams(body, call.parts, outputs)
+        shortened = by_seams(output.lines, call.parts, outputs)
     elif call.family:
-        shortened = _shortened(body, call.family, call.selected, lossy=lossy, depth=0)
+        shortened = outputs(output, call.family, call.selected)
     else:
         return None
     if shortened is None:
         return None
-    whole = head + shortened.text + tail
-    if size(whole) >= size(text):
+    if size(shortened.text) >= output.size:
         return None
-    return FamilyResult(whole, shortened.loss, shortened.family)
+    return replace(shortened, text=head + shortened.text + tail)
 
 
-def _shortened(body: str, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:
+def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:
     by_call = family(name)
     if by_call is None or (selected and not by_call.selected):
         return None
     if by_call.inner is not None and depth < SCRIPT_LIMIT:
-        announced = by_announcements(body, by_call.inner, partial(_shortened, lossy=lossy, depth=depth + 1))
+        announced = by_announcements(
+            body.lines, by_call.inner, partial(_shortened, lossy=lossy, depth=depth + 1)
+        )
         if announced is not None:
             return announced
     if by_call.shape.confirms(body):
@@ -73,12 +79,12 @@ def _shortened(body: str, name: str, selected: bool, *, lossy: bool, depth: int)
     return None if fitting is None else _best(body, fitting, lossy)
 
 
-def _best(body: str, of: Family, lossy: bool) -> FamilyResult | None:
+def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
     """The result of the steps: with loss only where that is worth it."""
-    if size(body) < of.min_bytes:
+    if body.size < of.min_bytes:
         return None
-    lines = body.split("\n")
-    is_long = len(lines) >= MIN_LOSSY_LINES or size(body) >= MIN_LOSSY_BYTES
+    lines = body.lines
+    is_long = len(lines) >= MIN_LOSSY_LINES or body.size >= MIN_LOSSY_BYTES
     kept, loss, fewer = _run(lines, of.steps, lossy and is_long)
     shortened = "\n".join(kept)
     if fewer is not kept:

@@ -29,9 +29,10 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
 from penumbra.compress.selection import Needs, Selection, Units, left_out
 from penumbra.compress.size import counted, encode, exceeds, line_count, size
-from penumbra.compress.stage import Shape, Source, is_readable
+from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import headings, json_prune, line_numbers, row_sample, search_hits
 from penumbra.compress.stages.headings import Headings
+from penumbra.compress.text import Text
 
 
 class Kind(StrEnum):
@@ -155,7 +156,7 @@ def excerpt(text: str, source: Source) -> str | None:
     room = limit - size(source.policy.overhead) - size(heading) - 1
     if room < selection.LEAST:
         return None
-    data = encode(text)
+    data = Text.of(text).data
     found, account = FailureLines(), _Account(text, data, kind, source)
     if _tells_failures(kind, text, source):
         found = _failures(data, kind, source, account.file_above)
@@ -345,8 +346,8 @@ class _Account:
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
-        self._is_readable = is_readable(text)
-        self._lines = text.split("\n") if self._is_readable else []
+        self._is_readable = Text.of(text).is_readable
+        self._lines = Text.of(text).lines if self._is_readable else []
         self._room_for_names = 0
 
     @cached_property

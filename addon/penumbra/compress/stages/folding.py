@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penumbra.compress import time_budget
+from penumbra.compress.text import Text
 
 _LONGEST_CYCLE = 8
 
 
 def fold(text: str) -> str | None:
     """The text with repetitions counted; None if there is none worth it, or a marker stands in it."""
-    lines = text.split("\n")
+    lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or _has_marker(text):
         return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
@@ -29,7 +30,7 @@ _LEAST = 3
 
 def group(text: str) -> str | None:
     """The hits grouped by file; None if the text has none, or they could not be told back."""
-    lines = text.split("\n")
+    lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
         return _tighten(lines)

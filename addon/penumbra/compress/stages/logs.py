@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.text import Text
 
 _VALUE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times after a T
@@ -60,7 +61,7 @@ class _Pattern:
 
 def factor(text: str) -> str | None:
     """The text with the patterns of its log lines written once; None if that is not worth it."""
-    lines = text.split("\n")
+    lines = Text.of(text).lines
     if (
         len(lines) < _LEAST_LINES
         or len(text) < _LEAST_CHARACTERS

@@ -80,9 +80,7 @@ def _differs_in_colours(shown: str) -> bool:
 
 def may_act(text: str) -> bool:
     """True if the text holds a control character that a screen acts on: a fast no for most texts."""
-    if any(control in text for control in _CONTROLS):
-        return True
-    return _returns(text)
+    return any(map(text.__contains__, _CONTROLS)) or _returns(text)
 
 
 def _returns(text: str) -> bool:

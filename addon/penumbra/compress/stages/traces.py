@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from penumbra.compress import time_budget
 from penumbra.compress.size import counted
+from penumbra.compress.text import Text
 
 _FRAME = re.compile(
     r'[ \t]+File "(?P<python>[^"]+)", line [0-9]+'
@@ -51,7 +52,7 @@ def fold(text: str) -> str | None:
         return None
     if len(_BEGINNING.findall("\n" + text)) <= _LEAST:
         return None
-    lines = text.split("\n")
+    lines = Text.of(text).lines
     frames = _frames(lines, "backtrace" in text.lower())
     written: list[str] = []
     position = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 from penumbra.compress import failure_lines, selection
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
-from penumbra.compress.size import counted, encode, exceeds, head
+from penumbra.compress.size import counted, exceeds, head
+from penumbra.compress.text import Text
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
@@ -24,7 +25,7 @@ def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     room = max(0, limit - reserve)
     if room < selection.LEAST:
         return head(text, room)
-    data = encode(text)
+    data = Text.of(text).data
     failures = FailureLines.of(data)
 
     def body(room: int) -> str:

@@ -1,0 +1,59 @@
+"""The text of a tool result on its way through the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Self
+
+from penumbra.compress import token_estimate
+from penumbra.compress.size import encode
+
+_LONGEST = 8_000_000
+"""Characters of a text above which no stage looks at its lines."""
+_MOST_LINES = 400_000
+"""Lines of a text above which no stage looks at them: each is an object in memory, however short it is."""
+
+
+class Text(str):
+    """A string with what is derived from it, each made when it is first asked for, and kept.
+
+    A `Text` is a `str` wherever one is expected. Its lines are shared by all stages, and so never changed.
+    """
+
+    @classmethod
+    def of(cls, string: str) -> Self:
+        """Return the string as a text: the same object if it is one already."""
+        return string if isinstance(string, cls) else cls(string)
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[str]) -> Self:
+        """Return the text of some lines, none of which holds a line end."""
+        text = cls("\n".join(lines))
+        text.__dict__["lines"] = [*lines]
+        return text
+
+    @cached_property
+    def data(self) -> bytes:
+        """The UTF-8 bytes; a lone surrogate is written as if it were a character."""
+        return encode(self)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of UTF-8 bytes."""
+        return len(self) if self.isascii() else len(self.data)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends."""
+        return self.split("\n")
+
+    @cached_property
+    def tokens(self) -> int:
+        """The estimated number of tokens."""
+        return token_estimate.estimate(str(self))
+
+    @cached_property
+    def is_readable(self) -> bool:
+        """True if stages may look at the lines. Counted before any of them does."""
+        return len(self) <= _LONGEST and self.count("\n") <= _MOST_LINES
