@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 import threading
@@ -417,33 +416,6 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
         assert api.error(answer.json()) == "the upstream answered with status 400"
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1
     assert "this is a test" in running.log()
-
-
-def test_a_reload_of_the_script_in_the_middle_of_an_answer(
-    patched: Any, clients: Any, api_key: str, upstream: Any, tmp_path: Path
-) -> None:
-    running = patched("")
-    gate = threading.Event()
-    steps: dict[str, Any] = {}
-    upstream.script(lambda received: steps[received.target](received))
-    client = clients.http(running)
-    with contextlib.ExitStack() as stack:
-        streams = []
-        for api in CLIENTS:
-            held = turn(Text("One.", deltas=("On", "e.")), expand("shadow_1"), hold={api.lead + 1: gate})
-            steps[api.path(True)] = Model(held, turn("Two."))
-            chunks, got = stack.enter_context(api.opened(client, api_key)).iter_raw(), b""
-            while b"On" not in got:
-                got += next(chunks)
-            streams.append((api, chunks, got))
-        (tmp_path / "patched.py").touch()
-        assert eventually(lambda: running.log().count("Penumbra is active") == 2)
-        gate.set()
-        for api, chunks, got in streams:
-            data = got + b"".join(chunks)
-            assert api.text(data) == f"One.{api.gap}Two."
-            assert api.ends in data
-            assert PHANTOM.encode() not in data
 
 
 @every_api

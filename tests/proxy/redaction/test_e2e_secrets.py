@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from penumbra.expand import reference
-from penumbra.redaction.placeholder import NOTE, PATTERN, make
+from penumbra.redaction.placeholder import NOTE, make
 from penumbra.redaction.redact_calls import mask
 from support.agents.disk import PATH, give_tools
 from support.agents.requests import assert_prefix_kept, result_texts
 from support.apis import BY_ID, messages, printed
-from support.bodies_with_secrets import SAYS
 from support.gitleaks_file import FILE, TEXT, TICKET
 from support.mitm import NotStarted
 from support.planted import GITHUB, PASSWORD, anthropic, results
@@ -75,23 +74,6 @@ def test_no_secret_reaches_the_provider(
         assert kept in text
 
 
-def test_no_secret_is_kept(own_proxy: Any, clients: Any, upstream: Any, tmp_path: Any) -> None:
-    events = tmp_path / "events.jsonl"
-    proxy = own_proxy("reverse", penumbra_events=str(events), termlog_verbosity="debug")
-    client = clients.http(proxy)
-    for key in ("a", "b"):
-        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-        client.post(f"{proxy.url}/v1/messages", json=anthropic_body(*FORMS.values()), headers=headers)
-    stats = proxy.command("penumbra.stats")
-    flows = json.dumps(proxy.flows())
-    proxy.stop()
-    kept = [path.read_bytes().decode("latin-1") for path in proxy.home.rglob("*") if path.is_file()]
-    assert len(kept) >= 3
-    for text in (*kept, events.read_text(), stats, flows):
-        assert [secret for secret in ALL if secret in text] == []
-    assert "redacted" in stats
-
-
 def test_other_text_is_not_searched(clients: Any, proxy: Any, upstream: Any) -> None:
     """What the user writes and what a call's arguments hold is the client's own affair."""
     running = proxy("reverse")
@@ -102,61 +84,6 @@ def test_other_text_is_not_searched(clients: Any, proxy: Any, upstream: Any) -> 
     headers = {"x-api-key": "nothing known", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
     assert upstream.requests[-1].json == body
-
-
-@pytest.mark.parametrize("api", ["anthropic", "openai", "responses"])
-def test_what_is_said_is_searched_where_the_scope_is_all(
-    api: str, proxy: Any, clients: Any, upstream: Any
-) -> None:
-    running = proxy("reverse", penumbra_redact_scope="all")
-    code = {"type": "object", "properties": {"command": {"type": "string"}}}
-    arguments = json.dumps({"command": f"export GITHUB_TOKEN={GITHUB}"})
-    schema = {"name": "Bash", "description": "x"}
-    if api == "anthropic":
-        path, tool = "/v1/messages", {**schema, "input_schema": code}
-        body = {**anthropic(f"DB_PASSWORD={PASSWORD}\n"), "system": SAYS, "tools": [tool]}
-        body["messages"][0]["content"] = SAYS
-        body["messages"][1]["content"][0]["input"] = json.loads(arguments)
-    elif api == "openai":
-        path = "/v1/chat/completions"
-        call = {"id": "call_1", "type": "function", "function": {"name": "Bash", "arguments": arguments}}
-        body = {
-            "model": "m",
-            "tools": [{"type": "function", "function": {**schema, "parameters": code}}],
-            "messages": [
-                {"role": "system", "content": SAYS},
-                {"role": "user", "content": SAYS},
-                {"role": "assistant", "content": None, "tool_calls": [call]},
-                {"role": "tool", "tool_call_id": "call_1", "content": f"DB_PASSWORD={PASSWORD}\n"},
-            ],
-        }
-    else:
-        path = "/v1/responses"
-        body = {
-            "model": "m",
-            "instructions": SAYS,
-            "input": [
-                {"role": "user", "content": SAYS},
-                {"type": "function_call", "call_id": "call_1", "name": "Bash", "arguments": arguments},
-                {"type": "function_call_output", "call_id": "call_1", "output": f"DB_PASSWORD={PASSWORD}\n"},
-            ],
-        }
-    headers = {
-        "x-api-key": f"all {api}",
-        "authorization": f"Bearer all {api}",
-        "anthropic-version": "2023-06-01",
-    }
-    for _ in range(2):
-        answer = clients.http(running).post(f"{running.url}{path}", json=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-    first, second = (received.body for received in upstream.requests[-2:])
-    assert first == second
-    assert GITHUB.encode() not in first
-    assert PASSWORD.encode() not in first
-    assert len(PATTERN.findall(first.decode())) == 4
-    log = running.log()
-    assert GITHUB not in log
-    assert "github-token" in log
 
 
 LONG = f"GITHUB_TOKEN={GITHUB}\n" * 40

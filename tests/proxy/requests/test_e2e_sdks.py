@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ import pytest
 
 from support.agents.agent import PRINTS, SESSION, THINKING_SESSION, AnthropicAgent, OpenAIAgent, agent, bash
 from support.agents.requests import result_bytes, result_texts
-from support.mitm import ROOT, eventually
+from support.mitm import eventually
 from support.upstream import Fault, Hangup, Received, Text, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
@@ -254,23 +252,3 @@ def spoken(caller: Any, more: dict[str, Any]) -> Iterator[str]:
     for chunk in caller.client.chat.completions.create(model="m", messages=hello, stream=True, **more):
         if text := chunk.choices[0].delta.content:
             yield text
-
-
-def test_the_demo() -> None:
-    """In the other mode; in its own it is played by the tests of the command."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "demo.py"), "--mode", "aggressive"],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'addon'}", "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = done.stdout
-    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in said
-    assert "Secrets in the session: 7; that reached the provider: 0." in said
-    assert "Refused by the stand-in: 0." in said
-    assert "\x1b" not in said
-    saved = [line for line in said.split("\n") if line.startswith("results, each once")]
-    assert int(saved[0].split()[-1].removesuffix("%")) >= 50

@@ -28,9 +28,6 @@ from support.upstream import Raw, Text, ToolCall, turn
 ERROR = b'{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"ERROR","provider_name":"Together"}},"user_id":"u"}'
 
 
-# Every shape
-
-
 EXAMPLES = [
     pytest.param(rule, example, id=f"{rule['id']}-{number}")
     for rule in table()["refusals"]
@@ -71,9 +68,6 @@ def test_what_is_denied_is_passed_on(body: str, client: Client, upstream: Any) -
     answer = client.post(chat(9))
     assert (answer.status_code, answer.content) == (429, body.encode())
     assert len(upstream.asked()) == 1
-
-
-# The words ERROR, in both kinds of call
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -137,9 +131,6 @@ def test_another_failure_of_the_second_request_shows_the_first_one(client: Clien
     assert len(upstream.asked()) == 2
 
 
-# The model can ask for what was left out, and later turns remember
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_same(
     stream: bool, client: Client, upstream: Any
@@ -172,19 +163,6 @@ def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_sa
     assert later[:9] == results
 
 
-def test_a_restart_in_between_forgets_nothing(
-    own_proxy: Any, clients: Any, upstream: Any, api_key: str
-) -> None:
-    proxy = own_proxy()
-    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), turn("Next."))
-    assert Client(clients, proxy, api_key).post(claude(9), "api.anthropic.com").status_code == 200
-    first = upstream.asked()[1].json["messages"]
-    proxy.restart()
-    assert Client(clients, proxy, api_key).post(claude(10), "api.anthropic.com").status_code == 200
-    assert len(upstream.asked()) == 3
-    assert upstream.asked()[2].json["messages"][: len(first)] == first
-
-
 def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Client, upstream: Any) -> None:
     """A refusal, then a turn that asks for an original, then words."""
     steps = [
@@ -198,12 +176,6 @@ def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Clien
     assert b"Read it." in answer.content
     assert b"expand_context" not in answer.content
     assert len(upstream.asked()) == 3
-
-
-# Errors that come with status 200
-
-
-# Off, and compaction
 
 
 def test_it_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, api_key: str) -> None:

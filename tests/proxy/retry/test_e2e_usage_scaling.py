@@ -14,14 +14,6 @@ from support.apis import BY_ID
 from support.refused import JSON, SSE, Client, chat, claude, notes
 from support.upstream import Raw, Text, ToolCall, turn
 
-# What is known of windows
-
-
-# Figures of every API
-
-
-# Through the proxy
-
 
 def refusal(have: int, limit: int) -> Raw:
     words = f"prompt is too long: {have} tokens > {limit} maximum"
