@@ -33,9 +33,9 @@ from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.cache_price import Prices, prices
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand import reference
 from penumbra.expand.reference import References
 from penumbra.redaction import default

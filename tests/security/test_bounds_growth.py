@@ -93,7 +93,7 @@ PACKAGES = ("apis", "compress", "conversation", "expand", "redaction", "wire")
 TRUSTED = ("rule",)
 """Modules that read rules."""
 BOUNDED = {  # Why each one can't take long where it is asked.
-    "penumbra.conversation.said_lines:_HEADINGS": "lines of bounded length",
+    "penumbra.conversation.staying_lines:_HEADINGS": "lines of bounded length",
     "penumbra.compress.stages.headings:_COLUMN": "asked by `match` under another name",
 }
 WAYS = "search|finditer|findall|subn?|split|match|fullmatch"

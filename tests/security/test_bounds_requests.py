@@ -16,8 +16,8 @@ from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import load
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request, Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision

@@ -13,8 +13,8 @@ from penumbra.apis import recognise, result_blocks
 from penumbra.apis.result_blocks import find, values
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document

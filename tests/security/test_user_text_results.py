@@ -12,8 +12,8 @@ from penumbra.apis import recognise
 from penumbra.apis.user_text import Passage, Passages
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor

@@ -6,8 +6,8 @@ from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 
 SCOPE = b"s" * 32

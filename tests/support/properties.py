@@ -16,8 +16,8 @@ from penumbra.compress.families.patterns import Pattern
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings, load
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.redaction import RedactionError
 from penumbra.redaction.redactor import Redactor

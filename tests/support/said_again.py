@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penumbra.conversation.back_references import _read
+from penumbra.conversation.line_index import read
 
 
 def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
     """What `with_references` was given, line numbers aside, from the earlier texts by name."""
-    sources = {name: _read(source, is_file)[:2] for name, source in earlier.items()}
+    sources = {name: read(source, None, is_numbered=is_file) for name, source in earlier.items()}
     lines: list[str] = []
-    for line in _read(text, is_file)[1]:
+    for line in read(text, None, is_numbered=is_file).lines:
         found = _REFERENCE.fullmatch(line)
         if found is None:
             lines.append(line)
             continue
         count, name, first = int(found[1]), found[2] or found[4], int(found[3] or 1)
-        numbers, source = sources[name]
-        place = list(numbers).index(first)
-        lines += source[place : place + count]
+        source = sources[name]
+        place = list(source.numbers).index(first) if source.numbers else first - 1
+        lines += source.lines[place : place + count]
     return "\n".join(lines)
 
 

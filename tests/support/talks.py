@@ -9,8 +9,8 @@ from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState

@@ -1,96 +1,74 @@
-"""A result that says again what stands earlier in the request: the repeated parts by reference.
+"""A result that repeats lines from earlier in the request: the repeated lines by reference, or counted.
 
     120→def main():
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
-tells, else `of its output`; none are named where they are all of that. The latest of equal ones is taken;
-where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`, see
-`call_names`). The lines before and after a repeated part stay, and those that `staying_lines` names.
-Reversible, from the same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts
-was given`): agents read what they have written.
+A reference names the earlier text by tool and path or command, its lines by the numbers that it shows or its
+call tells, else `of its output`; none are named where they are all of that. Of equal texts, the latest is
+named; where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`,
+see `call_names`). The lines before and after a repeated part stay, and those that `staying_lines` names.
+References are reversible, from the same earlier texts. The arguments of a call are such a text as well
+(`what Write src/a.ts was given`): agents read what they have written.
 
-Files are quoted when they are edited: around a change in a file that was read, wide margins stay, so that an
-edit there finds all of its text.
+    $ ./watch
+    [14 lines said before, but for times]
+    step 9 of 12: uploading
+
+Of the report of a program, even lines that stood here and there become one line with their count: what a
+screen showed a minute ago, or a run that is made again, is mostly known by then, and what is new stays. In
+states, lists, hits and differences it matters which lines are there again, so there each line stays. For an
+unknown command, only its last result counts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from enum import Enum, auto
+from itertools import pairwise
 
-from penumbra.compress import facts, token_estimate
-from penumbra.compress.calls.classify import Call
-from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.result import Told
-from penumbra.compress.size import encode
+from penumbra.compress import token_estimate
+from penumbra.compress.calls.classify import Call, printing_parts
+from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.family_rules import prints
+from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
-from penumbra.conversation import earlier_lines, said_lines
-from penumbra.conversation.call_names import Name, NamedCalls
-from penumbra.conversation.earlier_lines import LinePlaces, is_telling
-from penumbra.conversation.said_lines import From, Said, SaidLines, ShownFile, StayingLines
+from penumbra.conversation.call_names import Name
+from penumbra.conversation.line_index import EarlierText, LineIndex, TextLines, is_telling
+from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
 
-_LEAST = 60
+STAGE = "back_references"
+"""Name of the stage that replaces repeated lines."""
+_LEAST_REFERENCE = 60
 """Estimated tokens that a reference must stand for."""
-_CONVERSATIONS = 32
-_CHARACTERS = 10_000_000
-"""Characters of all texts that are noted. Their lines take seven bytes of memory for each character; what was
-dropped is noted anew, in about 35 milliseconds for each million."""
+_LEAST_COUNTED = 40
+"""Estimated tokens that a count of lines must stand for."""
+_LONG = 2_000
+"""Characters that mostly have so many tokens."""
 _NEAR = 9
 """Lines after hidden ones in which a mark may count those."""
 _MARKER = re.compile(
-    r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])|"
-    + said_lines.MARKER.pattern
+    r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
+    r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """An earlier text, as it stands in the request."""
-
-    key: bytes
-    """Key of the text in the request."""
-    is_given: bool
-    """The text is an argument of a call."""
-    numbers: Sequence[int]
-    """Line number of each line: in its file, or counted; 0 for what is none."""
-    counted: bool
-    """The numbers count the lines of the text itself."""
-    lines: Sequence[str | None]
-    """The lines without their numbers; None for one that is itself only referred to, and for one that
-    is no line of the output."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Lines of the new text that stand in an earlier one."""
-
-    start: int
-    length: int
-    earlier: Earlier
-    place: int
-
-    @property
-    def end(self) -> int:
-        """Position after the last line."""
-        return self.start + self.length
-
-    @property
-    def numbers(self) -> tuple[int, int]:
-        """Numbers of the first and the last line in the earlier text; 0 if numbers don't count the lines."""
-        numbers = self.earlier.numbers
-        first, last = numbers[self.place], numbers[self.place + self.length - 1]
-        return (first, last) if first and last - first == self.length - 1 else (0, 0)
+_LEAST_CHARACTERS = 12
+"""Characters that the first and the last of counted lines must have."""
+_NO_STATEMENT = re.compile(
+    r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
+    r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
+)
+"""Beginnings of lines without a meaning of their own: those of a difference, and those that Penumbra
+writes."""
+_OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
+"""Families that list what is left to do: there it matters which lines are there again."""
+_NO_CALL = Call()
 
 
 @dataclass(frozen=True, slots=True)
 class Referring:
-    """A text that says parts of it by reference."""
+    """A text in which markers replace repeated lines."""
 
     text: str
     keys: frozenset[bytes]
@@ -99,363 +77,305 @@ class Referring:
     """Some omitted lines have no reference that locates them."""
 
 
-_Lines = tuple[Sequence[int], list[str], bool]
-"""Numbers of lines, the lines without them, and whether the numbers only count the lines."""
-_NO_CALL = Call()
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Lines of the new text that stand in an earlier one, one after the other."""
+
+    start: int
+    end: int
+    """Position after the last line."""
+    earlier: EarlierText
+    place: int
+    """Position of the first line in the earlier text."""
+    name: Name | None = None
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Numbers of the first and the last line in the earlier text; 0 if numbers don't count the lines."""
+        count = self.end - self.start
+        first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
+        return (first, last) if first and last - first == count - 1 else (0, 0)
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """Keys of the calls that the name needs."""
+        return self.name.keys if self.name else frozenset()
+
+    @property
+    def marker(self) -> str:
+        """The line that replaces the lines."""
+        (first, last), count, name = self.numbers, self.end - self.start, self.name.name if self.name else ""
+        what = f"{counted(count, 'line')}: same as in {name}"
+        is_output = self.earlier.is_counted and not self.earlier.is_argument
+        if not first or (is_output and count == len(self.earlier.output) and "[" not in name):
+            return f"[{what}]"
+        where = f"line {first}" if count == 1 else f"lines {first} to {last}"
+        return f"[{what}, {where}{' of its output' if is_output else ''}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Lines of the new text that earlier texts show, here and there."""
+
+    start: int
+    end: int
+    """Position after the last line."""
+    but_for_times: bool
+    keys: frozenset[bytes]
+    """Keys of the texts that show the lines."""
+
+    @property
+    def marker(self) -> str:
+        """The line that replaces the lines."""
+        times = ", but for times" if self.but_for_times else ""
+        return f"[{counted(self.end - self.start, 'line')} said before{times}]"
+
+
+def with_references(
+    index: LineIndex,
+    text: str,
+    call: Call = _NO_CALL,
+    name: str = "",
+    original: str | None = None,
+    *,
+    lossy: bool = False,
+) -> Referring | None:
+    """The text with markers in place of its repeated lines; None if there are none worth it. `call`: the call
+    that printed the text; `name`: its name in references; `original`: as of `line_index.read`: all other
+    lines stay; `lossy`: lines that stood here and there may be left out."""
+    if index.is_empty():
+        return None
+    # Of most texts, a tenth of the time shows that they have no marker.
+    if (": same as " in text or " said before" in text) and _MARKER.search(text):
+        return None
+    is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
+    lines = index.read(text, original, is_numbered=is_numbered)
+    search = _Search(index, text, lines, call)
+    references = list(search.references())
+    counts = list(search.counts(references, name)) if lossy else []
+    repeated: list[_Reference | _Count] = [*references, *counts]
+    if " more time" in text and (first := folding.counted_lines(lines.lines)):
+        # A mark is shown with the lines that it counts.
+        ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
+        repeated = [replace(one, end=end) for one, end in ends if end]
+    if not repeated:
+        return None
+    repeated.sort(key=lambda one: one.start)
+    written = _written(text, repeated, lines.numbers)
+    keys = frozenset().union(*[one.keys for one in repeated])
+    return Referring(written, keys, any(isinstance(one, _Count) for one in repeated))
+
+
+def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
+    """The position after hidden lines once no mark that is shown counts one of them; 0 if too little is left
+    to be hidden. `first`: by mark, the first line that it counts."""
+    shorter = end
+    while (
+        least := min([first[at] for at in range(shorter, shorter + _NEAR) if at in first], default=shorter)
+    ) < (shorter):
+        shorter = least
+    return shorter if shorter == end or _is_worth(lines[start : max(start, shorter)], _LEAST_REFERENCE) else 0
+
+
+def _is_worth(lines: Sequence[str], least: int) -> bool:
+    """True if lines have at least so many estimated tokens."""
+    text = "\n".join(lines)
+    return token_estimate.estimate(text[:_LONG]) >= least or (
+        len(text) > _LONG and token_estimate.estimate(text) >= least
+    )
 
 
 @dataclass(slots=True)
-class LineIndex:
-    """The texts of one request so far, findable by their lines."""
+class _Search:
+    """One text, and the lines of it that earlier texts show."""
 
-    _places: LinePlaces[Earlier] = field(default_factory=LinePlaces)
-    _calls: NamedCalls = field(default_factory=NamedCalls)
-    _said: SaidLines = field(default_factory=SaidLines)
-    _told: set[bytes] = field(default_factory=set)
-    _untold: list[Sequence[str | None]] = field(default_factory=list)
-    """Texts whose facts have not been extracted yet."""
-    _last: tuple[str, _Lines] | None = None
-    """A file's text and its lines: what was just compared is mostly what is noted next."""
-
-    def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
-        """A result stands in the request, or what a call was given, by its name; its text follows if it can
-        be referred to. `same_as`: key of what it is a duplicate of; `lasts`: it stays as it is once something
-        refers to it."""
-        self._calls.note(key, name, same_as, lasts=lasts)
-
-    def note_text(
-        self,
-        key: bytes,
-        name: str,
-        text: str,
-        original: str | None = None,
-        *,
-        is_numbered: bool = False,
-        is_given: bool = False,
-        is_lossy: bool = False,
-        first: int = 0,
-    ) -> None:
-        """Add a text of what was noted last, as it was forwarded. `original`: the output that the text was
-        made of, if that has other lines; then only its lines can be referred to. `is_lossy`: not all of it is
-        there. `is_numbered`: numbers before its lines are a file's reader's; `first`: that of its first
-        line, where there are none and the call tells. `is_given`: it is an argument of a call."""
-        numbers, lines, counted = self._read(text, is_numbered, first)
-        shown: Sequence[str | None] = lines
-        if original is not None:
-            _, output, _ = _read(original, is_numbered)
-            shown = earlier_lines.standing(lines, output)
-            numbers = earlier_lines.numbers(shown, output) if counted else numbers
-        self._places.note(Earlier(key, is_given, numbers, counted, shown), shown)
-        self._said.note(key, shown)
-        if not is_given:
-            self._untold.append(shown if is_lossy else lines)
-        if not counted:
-            self._calls.note_lines(name, min(filter(None, numbers)), max(numbers))
-
-    def told(self) -> Told:
-        """The facts that the texts so far show."""
-        for lines in self._untold:
-            self._told.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
-        self._untold = []
-        return Told(self._told, self._said.is_known)
-
-    def named(self, key: bytes) -> Name | None:
-        """The name that references use for the text under this key; None if it can't be named."""
-        return self._calls.name(key)
-
-    def with_references(
-        self,
-        text: str,
-        call: Call = _NO_CALL,
-        name: str = "",
-        original: str | None = None,
-        *,
-        lossy: bool = False,
-    ) -> Referring | None:
-        """The text with its repeated parts as references; None if there are none worth it. `call`: what
-        printed it; `name`: how references name the call; `original`: as of `note_text`: all other lines stay;
-        `lossy`: lines that were said here and there may be left out."""
-        # In a tenth of the time it is known of most texts.
-        if (": same as " in text or " said before" in text) and _MARKER.search(text):
-            return None
-        is_file = call.is_quoted
-        is_numbered = is_file and line_numbers.count_lines(text, call, original)
-        numbers, lines, counted = self._read(text, is_numbered)
-        output: Sequence[str | None] = lines
-        if original is not None:
-            output = earlier_lines.standing(lines, _read(original, is_numbered)[1])
-        # The legend of the numbers is never said by reference: the lines that stay need it.
-        output = [None if line == line_numbers.LEGEND else line for line in output]
-        file = ShownFile(text, lines, () if counted else numbers) if is_file else None
-        matcher = _Matcher(self._places, lines, output, call, file)
-        named = [(part, self._name(part)) for part in matcher.parts()]
-        parts = [(part, meant) for part, meant in named if meant is not None]
-        said: list[Said] = []
-        if lossy:
-            known = ["\x00" if line is None else line for line in output]
-            said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
-        if (" more time" in text) and (first := folding.counted_lines(lines)):
-            # A mark is shown with the lines that it counts.
-            ends = [(part, meant, _end(part.start, part.length, first, lines)) for part, meant in parts]
-            parts = [(replace(part, length=end - part.start), meant) for part, meant, end in ends if end]
-            said = [replace(one, end=end) for one in said if (end := _end(one.start, len(one), first, lines))]
-        if not parts and not said:
-            return None
-        written = _Writer(text, numbers if is_file else ()).write(
-            sorted(
-                [(part.start, part.end, _marker(part, meant.name)) for part, meant in parts]
-                + [(one.start, one.end, one.marker) for one in said]
-            )
-        )
-        keys = [meant.keys for _, meant in parts] + [one.keys for one in said]
-        return Referring(written, frozenset().union(*keys), bool(said))
-
-    def _said_of(
-        self, lines: Sequence[str], gaps: Iterable[tuple[int, int]], matcher: _Matcher, name: str
-    ) -> Iterator[Said]:
-        """The lines in the gaps that were said before."""
-        known = said_lines.known_from(matcher.call)
-        last = self._calls.last(name) if known is From.LAST else None
-        if known is From.ANYWHERE or last is not None:
-            yield from self._said.stretches(lines, gaps, matcher.staying, last)
-
-    def _read(self, text: str, is_numbered: bool, first: int = 0) -> _Lines:
-        last, self._last = self._last, None
-        if is_numbered and last is not None and last[0] == text and not (first and last[1][2]):
-            return last[1]
-        read = _read(text, is_numbered, first)
-        if is_numbered and not first:
-            self._last = text, read
-        return read
-
-    def _name(self, part: _Part) -> Name | None:
-        """The name of the text that contains a part; None if it can't be named."""
-        first, last = part.numbers
-        if part.earlier.counted or not (first and last):
-            return self._calls.name_of_part(part.earlier.key)
-        return self._calls.name_of_lines(part.earlier.key, first, last)
-
-
-def _read(text: str, is_numbered: bool, first: int = 0) -> tuple[Sequence[int], list[str], bool]:
-    """The numbers of the lines, as far as they show them or the first one is known, the lines without them,
-    and whether the numbers only count the lines."""
-    if is_numbered:
-        numbers, lines = line_numbers.split(text)
-        if any(numbers):
-            return numbers, lines, False
-    else:
-        lines = text.split("\n")
-    if not first:
-        return range(1, len(lines) + 1), lines, True
-    head, _, tail = split_envelope(text)
-    before, behind = head.count("\n"), tail.count("\n")
-    shown = range(first, first + len(lines) - before - behind)
-    return [*[0] * before, *shown, *[0] * behind], lines, not shown
-
-
-def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of the lines between the parts, of `count` lines."""
-    position = 0
-    for part, _ in parts:
-        yield position, part.start
-        position = part.start + part.length
-    yield position, count
-
-
-def _end(start: int, length: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the position after hidden lines once none of them is counted by a mark that is shown; 0 if too
-    little is left to be hidden. `first`: by mark, the first line that it counts."""
-    end = start + length
-    while (least := min([first[at] for at in range(end, end + _NEAR) if at in first], default=end)) < end:
-        end = least
-    hidden = "\n".join(lines[start : max(start, end)])
-    return end if end == start + length or token_estimate.estimate(hidden) >= _LEAST else 0
-
-
-@dataclass(slots=True)
-class _Matcher:
-    """One text, and where its lines may stand already."""
-
-    earlier: LinePlaces[Earlier]
-    lines: list[str]
-    output: Sequence[str | None]
-    """The lines; None for those that are no lines of the output."""
+    index: LineIndex
+    text: str
+    read: TextLines
     call: Call
-    """The call that printed the text."""
-    file: ShownFile | None
-    """The file that the text is of; None if it is of none."""
+    _bare: list[str] = field(init=False)
+    """The lines of the output without the blanks around them; for all others, a text that no line is."""
     _staying: StayingLines | None = None
+    _units: FileUnits | None = None
 
-    def parts(self) -> Iterator[_Part]:
-        """The repeated parts that become references, without the lines around them that stay, in order."""
-        covered = 0
-        earlier = self.earlier.first
-        for position in [n for n, line in enumerate(self.output) if line in earlier]:
-            if position >= covered:
-                part = self._longest(position, covered)
-                yield from [part] if self._is_whole(part) else self._within(part)
-                covered = part.end
+    def __post_init__(self) -> None:
+        self._bare = ["\x00" if line is None else line.strip() for line in self.read.output]
 
-    def _longest(self, position: int, covered: int) -> _Part:
-        """The longest repeated part around a line that reaches back no further than `covered`."""
-        best: _Part | None = None
-        for earlier, place in self.earlier.latest_first(self.output[position]):
+    def references(self) -> Iterator[_Reference]:
+        """The repeated lines that become references, without the lines around them that stay, in order."""
+        covered, index = 0, self.index
+        for position in [
+            n for n, bare in enumerate(self._bare) if len(bare) >= _LEAST_CHARACTERS and index.has(bare)
+        ]:
+            if position >= covered and (longest := self._longest(position, covered)) is not None:
+                covered = longest.end
+                for part in [longest] if self._is_whole(longest) else self._within(longest):
+                    if (name := self._name(part)) is not None:
+                        yield replace(part, name=name)
+
+    def _longest(self, position: int, covered: int) -> _Reference | None:
+        """The longest repeated part around a line that reaches back no further than `covered`; None if no
+        text has the line with the same blanks around it."""
+        best: _Reference | None = None
+        line = self.read.output[position]
+        for earlier, place in self.index.places(line or ""):
             back = self._common(earlier, place, position, -1, position - covered)
-            ahead = self._common(earlier, place, position, 1, len(self.lines) - position - 1) + 1
-            if best is None or back + ahead > best.length:
-                best = _Part(position - back, back + ahead, earlier, place - back)
-        assert best is not None
+            ahead = self._common(earlier, place, position, 1, len(self._bare) - position - 1) + 1
+            if best is None or back + ahead > best.end - best.start:
+                best = _Reference(position - back, position + ahead, earlier, place - back)
         return best
 
-    def _common(self, earlier: Earlier, place: int, position: int, step: int, most: int) -> int:
+    def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
         """The number of equal lines before or after the place and the position."""
         count = 0
         while count < most:
             place, position = place + step, position + step
-            line = self.output[position]
-            if line is None or not 0 <= place < len(earlier.lines) or earlier.lines[place] != line:
+            line = self.read.output[position]
+            if line is None or not 0 <= place < len(earlier.output) or earlier.output[place] != line:
                 break
             count += 1
         return count
 
+    def _name(self, part: _Reference) -> Name | None:
+        """The name of the text that contains a part; None if it can't be named."""
+        first, last = part.numbers
+        if part.earlier.is_counted or not first:
+            return self.index.calls.name_of_part(part.earlier.key)
+        return self.index.calls.name_of_lines(part.earlier.key, first, last)
+
     def staying(self) -> StayingLines:
         """The lines that stay."""
         if self._staying is None:
-            self._staying = StayingLines.of(self.lines, self.call)
+            self._staying = StayingLines.of(self.read.lines, self.call)
         return self._staying
 
-    def _is_whole(self, part: _Part) -> bool:
+    def _is_whole(self, part: _Reference) -> bool:
         """True if nothing stays of a text that stands in an earlier one as a whole."""
-        if self.file is not None or part.length < len(self.lines) or self.staying().stated:
+        if self.call.is_quoted or part.end - part.start < len(self._bare) or self.staying().stated:
             return False
-        return token_estimate.estimate("\n".join(self.lines)) >= _LEAST
+        return _is_worth(self.read.lines, _LEAST_REFERENCE)
 
-    def _within(self, part: _Part) -> Iterator[_Part]:
+    def _within(self, part: _Reference) -> Iterator[_Reference]:
         """The pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay, those of a file that was read by wide margins towards what is new.
+        The lines at its borders stay; in a file that was read, so do the units next to what is new.
         """
         start, end = part.start + 1, part.end - 1
-        if self.file is not None and self.call.category == "read":
-            start, end = self.file.within(part.start, part.end)
-        staying = self.staying()
-        for first, behind in staying.stretches(start, end, located=True):
-            for begin, stop in self._hidden(staying, first, behind):
-                yield _Part(begin, stop - begin, part.earlier, part.place + begin - part.start)
+        if self.call.is_quoted and self.call.category == "read":
+            if self._units is None:
+                self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
+            start, end = self._units.repeated(part.start, part.end)
+        for first, after in self.staying().stretches(start, end, located=True):
+            for begin, stop in self._between_telling(first, after):
+                yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
-    def _hidden(self, staying: StayingLines, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of what is worth a reference between two places."""
-        while start < end and not is_telling(self.lines[start - 1]):
+    def _between_telling(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of what is worth a reference between two places, next to lines that tell where it
+        was."""
+        while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
-        while end > start and not is_telling(self.lines[end]):
+        while end > start and not is_telling(self.read.lines[end]):
             end -= 1
-        hidden = self.lines[start : max(start, end)]
-        if sum(map(len, hidden)) < _LEAST or token_estimate.estimate("\n".join(hidden)) < _LEAST:
-            return
-        heading = staying.heading(start, end)
+        if start < end and _is_worth(self.read.lines[start:end], _LEAST_REFERENCE):
+            yield from self._without_headings(start, end, self._between_telling)
+
+    def _without_headings(
+        self, start: int, end: int, hide: Callable[[int, int], Iterator[tuple[int, int]]]
+    ) -> Iterator[tuple[int, int]]:
+        """The place itself; if the heading of a line that stays is in it, what `hide` returns for the lines
+        before and after the heading."""
+        heading = self.staying().heading(start, end)
         if heading is None:
             yield start, end
+        else:
+            yield from hide(start, heading)
+            yield from hide(heading + 1, end)
+
+    def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
+        """The lines between references that earlier texts show, in order."""
+        source = _source(self.call)
+        key = self.index.calls.last(name) if source is _Source.LAST else None
+        if source is _Source.NONE or (source is _Source.LAST and key is None):
             return
-        yield from self._hidden(staying, start, heading)
-        yield from self._hidden(staying, heading + 1, end)
+        borders = [0, *(border for one in references for border in (one.start, one.end)), len(self._bare)]
+        for start, end in list(pairwise(borders))[::2]:
+            for first, after in self._runs(start, end, key):
+                for one, next_one in self.staying().stretches(first, after):
+                    for begin, stop in self._several(one, next_one):
+                        shown = list(filter(None, map(self.index.shown, self._bare[begin:stop])))
+                        has_other_times = any(times for _, times in shown)
+                        yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
+
+    def _several(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of lines that are worth a count between two places."""
+        if end - start > 1 and _is_worth(self.read.lines[start:end], _LEAST_COUNTED):
+            yield from self._without_headings(start, end, self._several)
+
+    def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
+        """(first, end) of lines that are all shown before, from a telling one to a telling one. `key`: of the
+        only text that counts."""
+        first = after = start
+        for position in range(start, end + 1):
+            bare = self._bare[position] if position < end else ""
+            is_shown = position < end and (not bare or self._is_shown(bare, key))
+            if is_shown and len(bare) >= _LEAST_CHARACTERS:
+                after = position + 1
+            elif not is_shown:
+                if after > first + 1:
+                    yield first, after
+                first = after = position + 1
+            elif after <= first:
+                first = after = position + 1
+
+    def _is_shown(self, bare: str, key: bytes | None) -> bool:
+        """True if a line was shown. Short ones with a digit are values: 12 is no other 12."""
+        if (len(bare) < _LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
+            return False
+        shown = self.index.shown(bare)
+        # In a result of an unknown kind, the times may be the point.
+        return shown is not None and (key is None or shown == (key, False))
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """A text that gets references."""
+class _Source(Enum):
+    """The results that must have shown a line for it to be counted as repeated."""
 
-    text: str
-    numbers: Sequence[int]
-    """Numbers of the file's lines; empty if they have none."""
-
-    def write(self, parts: Sequence[tuple[int, int, str]]) -> str:
-        """The text with the lines of each part replaced: (start, position after it, what stands for it)."""
-        lines = self.text.split("\n")
-        written: list[str] = []
-        position = 0
-        for start, end, marker in parts:
-            if start > position:
-                # The lines before a reference count up to it.
-                lines[start - 1] = self._numbered(lines[start - 1], start - 1)
-            written += lines[position:start]
-            written.append(marker)
-            position = end
-            if position < len(lines):
-                lines[position] = self._numbered(lines[position], position)
-        written += lines[position:]
-        return "\n".join(written)
-
-    def _numbered(self, line: str, position: int) -> str:
-        """A line of a thinned text with its number."""
-        if not self.numbers or line_numbers.LEGEND not in self.text[: line_numbers.HEADING]:
-            return line
-        number = self.numbers[position]
-        separator = line_numbers.separator_of(self.text.split("\n", 60)[:60])
-        return (
-            line
-            if not number or line_numbers.parse(line, separator)
-            else line_numbers.prefix(number, separator) + line
-        )
+    NONE = auto()
+    LAST = auto()
+    """The last result of the same call."""
+    ANY = auto()
 
 
-def _marker(part: _Part, name: str) -> str:
-    first, last = part.numbers
-    what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as in {name}"
-    counted = part.earlier.counted and not part.earlier.is_given
-    if not (first and last) or (counted and part.length == len(part.earlier.lines) and "[" not in name):
-        return f"[{what}]"
-    where = f"line {first}" if part.length == 1 else f"lines {first} to {last}"
-    return f"[{what}, {where}{' of its output' if counted else ''}]"
+def _source(call: Call) -> _Source:
+    """Any if programs report a run, the last result if the call is unknown."""
+    if not call.shell or call.category != "bash" or quotes(call):
+        return _Source.NONE
+    parts = printing_parts(call.parts)
+    families = {call.family} if call.family or not parts else {family_of(part.argv) for part in parts}
+    if any(family in _OPEN_TASKS or prints(family) not in ("", "run") for family in families):
+        return _Source.NONE
+    return _Source.LAST if "" in families else _Source.ANY
 
 
-class LineIndexes:
-    """Libraries by who is asking and the sequence of texts that they have noted. Each is lent to one
-    request at a time."""
+def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
+    """The text with a marker in place of each repeated part. `numbers`: of the file's lines; empty if the
+    text shows none. Lines next to a marker get their number back: thinned numbers count up to a marker
+    only."""
+    lines, head = text.split("\n"), text[: line_numbers.HEADING]
+    is_thinned = bool(numbers) and line_numbers.LEGEND in head
+    separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._libraries: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
+    def number(position: int) -> None:
+        line = lines[position]
+        if is_thinned and numbers[position] and not line_numbers.parse(line, separator):
+            lines[position] = line_numbers.prefix(numbers[position], separator) + line
 
-    def take(self, beginnings: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """The library that has noted most of the first of some texts, and how many; it is then gone from here
-        until it is given back. `beginnings`: of these texts, see `Beginnings`."""
-        with self._lock:
-            for count in range(len(beginnings), 0, -1):
-                index = self._libraries.pop(beginnings[count - 1], None)
-                if index is not None:
-                    return index[0], count
-        return LineIndex(), 0
-
-    def give(self, beginning: bytes, line_index: LineIndex, characters: int) -> None:
-        """Keep a library that has noted exactly the texts of a beginning, `characters` in all."""
-        if characters > _CHARACTERS:
-            return
-        with self._lock:
-            self._libraries[beginning] = (line_index, characters)
-            total = sum(size for _, size in self._libraries.values())
-            while len(self._libraries) > _CONVERSATIONS or total > _CHARACTERS:
-                _, (_, size) = self._libraries.popitem(last=False)
-                total -= size
-
-
-class Beginnings:
-    """A hash of each beginning of a sequence of texts, and its characters in all."""
-
-    def __init__(self, scope: bytes) -> None:
-        """`scope`: whose texts they are."""
-        self._state = hashlib.blake2b(key=scope[:64], digest_size=16)
-        self.hashes: list[bytes] = []
-        self.characters: list[int] = []
-
-    def take_in(self, mark: bytes, characters: int) -> None:
-        """The next text. `mark`: a hash of what it says."""
-        self._state.update(len(mark).to_bytes(4, "big") + mark)
-        self.hashes.append(self._state.digest())
-        self.characters.append(characters + (self.characters[-1] if self.characters else 0))
-
-    def copy(self) -> Beginnings:
-        """An independent copy; later additions don't touch the original."""
-        copied = Beginnings(b"")
-        copied._state = self._state.copy()
-        copied.hashes, copied.characters = self.hashes.copy(), self.characters.copy()
-        return copied
+    written: list[str] = []
+    position = 0
+    for part in repeated:
+        if part.start > position:
+            number(part.start - 1)
+        written += [*lines[position : part.start], part.marker]
+        position = part.end
+        if position < len(lines):
+            number(position)
+    return "\n".join([*written, *lines[position:]])

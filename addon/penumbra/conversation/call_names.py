@@ -25,6 +25,23 @@ from penumbra.errors import RedactionError
 _FARTHEST = 9
 """Calls that are counted."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+_LONGEST_TOOL = 256
+"""Characters of a tool's name: APIs take none that is longer."""
+
+
+def is_plain(call_id: str) -> bool:
+    """True if an id can stand in a reference."""
+    return bool(call_id) and call_id.isprintable() and " " not in call_id
+
+
+def call_key(call_id: str, arguments_hash: bytes) -> bytes:
+    """The key that a call's arguments are referred to by."""
+    return f"call {call_id} ".encode("utf-8", "surrogatepass") + arguments_hash
+
+
+def can_name(call_id: str, tool: str) -> bool:
+    """True if a reference can name a result by its call and tool."""
+    return is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 
 @dataclass(slots=True)
@@ -56,7 +73,7 @@ class NamedCalls:
     _calls: dict[str, list[NamedCall]] = field(default_factory=dict)
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
-    def note(self, key: bytes, name: str, same_as: bytes, *, lasts: bool) -> None:
+    def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
         """One more call. `same_as`: key of the one that its result is a duplicate of; empty if it is none."""
         calls = self._calls.setdefault(name, [])
         self._places[key] = (name, len(calls))

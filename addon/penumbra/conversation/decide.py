@@ -26,12 +26,13 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
-from penumbra.conversation import adoption, dedup, earlier_texts, provider_history, said_lines
+from penumbra.conversation import adoption, back_references, earlier_texts, provider_history
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Outside, Request
 from penumbra.conversation.result_text import cleaner, tool_output
+from penumbra.conversation.staying_lines import quotes
 from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
 from penumbra.redaction import placeholder
@@ -261,7 +262,7 @@ class Decider:
                 return duplicate
             shortened, referents = self._by_reference(item, output, shortened, policy)
         text, ref = shortened.text, ""
-        if shortened.loss is Loss.LOSSY or dedup.BACK_REFERENCES in shortened.stages:
+        if shortened.loss is Loss.LOSSY or back_references.STAGE in shortened.stages:
             text, ref = self._with_reference(shortened, text)
         facts = measured(
             "kept" if text == item.text else "shortened",
@@ -300,20 +301,20 @@ class Decider:
         earlier = self.earlier.same(item)
         # A shortened earlier text equals the form of a later one only if the same tool has printed both.
         if earlier is None or not (
-            earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
+            earlier.is_complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
             return None
         head, body, tail = split_envelope(output.text)
         if output.is_error or tells_failure(head, tail):
             return None
-        if not said_lines.quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
+        if not quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
             return None
-        if token_estimate.estimate(shortened.text) < dedup.LEAST:
+        if token_estimate.estimate(shortened.text) < earlier_texts.LEAST_TOKENS:
             return None
         name = self.earlier.name(earlier)
         if name is None:
             return None
-        text, ref = self._with_reference(shortened, dedup.marker(name.name))
+        text, ref = self._with_reference(shortened, earlier_texts.marker(name.name))
         if not _saves(text, shortened.text):
             return None
         # The earlier text is the first referent, before the texts that its name refers to.
@@ -328,13 +329,13 @@ class Decider:
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
         # `min_bytes` applies to references, too.
-        if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
+        if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST_CHARACTERS):
             return shortened, ()
         made = self.earlier.by_reference(shortened, item, lossy=policy.lossy and not output.is_error)
         overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
         if made is None or not _saves(overhead + made.text, shortened.text):
             return shortened, ()
-        stages = (*shortened.stages, dedup.BACK_REFERENCES)
+        stages = (*shortened.stages, back_references.STAGE)
         loss = max(shortened.loss, Loss.LOSSY if made.is_lossy else Loss.REVERSIBLE)
         referents = tuple(sorted(key.hex() for key in made.keys))
         return replace(shortened, text=made.text, loss=loss, stages=stages), referents

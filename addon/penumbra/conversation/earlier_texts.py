@@ -1,54 +1,98 @@
-"""The texts of a request so far that a later result may say by reference: results as they were forwarded, and
-the arguments of calls."""
+"""The texts of a request so far that a later result may refer to, as a whole or line by line: results as they
+were forwarded, and the arguments of calls.
+
+A result that is identical to an earlier one of the same request becomes a reference to it (`same`); repeated
+lines of any other become references, too (`by_reference`). Both are pure functions of the request: the
+referent always stands earlier in what is sent. Identity is that of the text as the client sent it, so two
+results that differ only in a secret differ.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
+from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, Told
-from penumbra.compress.stages import line_numbers
-from penumbra.conversation import dedup, earlier_lines, provider_history
-from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes, Referring
-from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_name
+from penumbra.compress.stages import line_numbers, terminal
+from penumbra.conversation import provider_history
+from penumbra.conversation.back_references import STAGE, Referring, with_references
+from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_key, call_name, can_name, is_plain
 from penumbra.conversation.items import Item
+from penumbra.conversation.line_index import LineIndex, LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.store.decisions import Facts
 from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
 
 _CALL_ID = attrgetter("result.call_id")
-LEAST = 250
-"""Shorter texts (characters) can't say anything again that is worth a reference."""
+LEAST_CHARACTERS = 250
+"""Characters of the shortest text in which lines are worth a reference."""
+LEAST_TOKENS = 100
+"""Estimated tokens of the shortest text that is worth a reference as a whole."""
+_KEEP_LINES = frozenset(
+    {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
+    | {STAGE}
+)
+"""Stages after which each line still says by itself what a line of the output says."""
+_CODED = re.compile(
+    r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
+    r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
+)
+"""Beginnings of results that another proxy has coded."""
+
+
+def keeps_lines(text: str, stages: Collection[str]) -> bool:
+    """True if each line of what these stages made of a result says by itself what the output says."""
+    return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
+
+
+def output_of(text: str, call: Call) -> str:
+    """The output in a result as it came: what a screen would show, without JSON around it; nothing of what
+    was coded before."""
+    if _CODED.match(text):
+        return ""
+    alone = json_envelope.alone(text)
+    output = text if alone is None else alone
+    if not terminal.may_act(output) or call.shows_files or call.is_coloured:
+        return output
+    return terminal.render(output, moves=not call.is_quoted)
+
+
+def marker(name: str) -> str:
+    """The reference that replaces a whole text."""
+    return f"[Duplicate of {name}; see earlier result]"
 
 
 class _Text(NamedTuple):
     """A text so far: a result as it was forwarded, or a call's arguments."""
 
     key: bytes
-    mark: bytes
-    """Hash of the text: another form of the result has another mark."""
-    size: int
-    """Characters or bytes, roughly."""
-    text: str | None
-    """The text; None for arguments of the result's call, or for a result that can't be referred to."""
+    hash: bytes
+    """Hash of this text and all before it: another form of a result has another one."""
+    characters: int
+    """Characters or bytes of these texts, roughly."""
     result: ResultText | None
     """The result; None if it is stored at the provider."""
+    text: str | None = None
+    """The text; None for arguments of the result's call, or for a result that can't be referred to."""
     is_call: bool = False
     original: str | None = None
     """The result as it came, where the text has other lines."""
     is_lossy: bool = False
     """Something of it is left out."""
-    held_name: str = ""
+    provider_name: str = ""
     """The name in references of a result that the provider has."""
     same_as: bytes = b""
     """Key of the earlier text that this one is a duplicate of."""
@@ -56,33 +100,67 @@ class _Text(NamedTuple):
     """Each line of the original stands there by itself."""
 
 
+class Referent(NamedTuple):
+    """A result that a whole later result may refer to."""
+
+    key: bytes
+    tool: str
+    is_complete: bool
+    """Nothing was left out of the text."""
+
+
 @dataclass(slots=True)
 class TextsSoFar:
-    """State of the notes after some of the messages."""
+    """The texts after some of the messages, as far as later ones may refer to them."""
 
-    seen: dedup.Seen
-    beginnings: Beginnings
-    """Hashes of the texts."""
+    unique: frozenset[str]
+    """Call ids that occur once in the request: only such an id names a result."""
     texts: list[_Text] = field(default_factory=list)
     turn: int = -1
     """Index of the message of the last result so far."""
+    referents: dict[bytes, Referent] = field(default_factory=dict)
+    """By digest of the text as it came; of identical texts the first."""
+    lasting: dict[bytes, bool] = field(default_factory=dict)
+    """By key: the result keeps its form and shows something of the output. Arguments of calls always do."""
+    ambiguous: set[bytes] = field(default_factory=set)
+    """Keys of results whose id has come again: what refers to them goes on doing so, nothing new does."""
+    reformed: set[bytes] = field(default_factory=set)
+    """Keys of results of which something was left out in this request: they may show other lines than what an
+    earlier reference relies on."""
 
     def copy(self) -> TextsSoFar:
-        """An independent copy for a later request."""
-        _take_in(self.beginnings, self.texts)
-        return TextsSoFar(self.seen.copy(), self.beginnings.copy(), self.texts.copy(), self.turn)
+        """An independent copy for a later request, in which no text is new."""
+        return TextsSoFar(
+            *(self.unique, self.texts.copy(), self.turn, self.referents.copy(), self.lasting.copy()),
+            self.ambiguous.copy(),
+        )
+
+    def is_referable(self, key: bytes) -> bool:
+        """True if lines of the text with this key can be referred to."""
+        return key not in self.ambiguous and self.lasting.get(key, False)
+
+    def holds(self, facts: Facts) -> bool:
+        """True if what a text of the past refers to still stands earlier in the request; lines that are
+        referred to must still be shown there."""
+        keys = list(map(bytes.fromhex, facts.referents))
+        if STAGE not in facts.stages:
+            return all(map(self.lasting.__contains__, keys))
+        return self.reformed.isdisjoint(keys) and all(self.lasting.get(key, False) for key in keys)
 
 
-def _take_in(beginnings: Beginnings, texts: Sequence[_Text]) -> None:
-    """Have the beginnings be those of all texts."""
-    for position in range(len(beginnings.hashes), len(texts)):
-        text = texts[position]
-        beginnings.take_in(text.mark, text.size)
+def _unique(call_ids: Iterable[str]) -> frozenset[str]:
+    """The ids that occur once and can stand in a reference."""
+    listed = list(call_ids)
+    unique = frozenset(listed)
+    # Of most requests, one look at all ids together tells that each is plain.
+    if len(unique) == len(listed) and all(listed) and is_plain("".join(listed) or "none"):
+        return unique
+    return frozenset(one for one, count in Counter(listed).items() if count == 1 and is_plain(one))
 
 
 @dataclass(slots=True)
 class EarlierTexts:
-    """Filled text by text, in the request's order."""
+    """The texts so far, filled one by one in the request's order."""
 
     request: Request
     line_indexes: LineIndexes
@@ -97,9 +175,7 @@ class EarlierTexts:
     """Returns the part of a tool's name that may be shown."""
     shown: ShownTexts | None = None
     """Remembered names of paths and commands."""
-    _seen: dedup.Seen = field(init=False)
-    _texts: list[_Text] = field(default_factory=list)
-    _beginnings: Beginnings = field(init=False)
+    so_far: TextsSoFar = field(init=False)
     _line_index: LineIndex | None = None
     _indexed: int = 0
     """The number of texts in the line index."""
@@ -107,53 +183,52 @@ class EarlierTexts:
     """Index of the message with the last compaction; -1 if there is none."""
     _front: int = 0
     """Where that message begins: offset."""
-    _turn: int = -1
-    """Index of the message of the last result so far."""
     _calls: dict[int, Call] = field(default_factory=dict)
-    _output: tuple[str, Call, str] | None = None
-    """A text as it came, its call and the output in it: of that which was asked for last."""
-    """Earlier texts, by the identity of their results, which the request keeps alive."""
+    """Calls by the identity of their results, which the request keeps alive."""
     _names: dict[int, str] = field(default_factory=dict)
-    """Names of calls, by their position."""
+    """Names of these calls."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
+    _output: tuple[str, Call, str] | None = None
+    """A text as it came, its call and the output in it: of the text that was asked for last."""
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
         self._compaction = provider_history.last_compaction(document, messages)
         if self._compaction >= 0:
             self._front, _ = document.place(document.items(messages)[self._compaction])
-        self._beginnings = Beginnings(self.request.scope)
-        self._seen = dedup.Seen.of(map(_CALL_ID, self.request.items))
+        so_far = self.so_far = TextsSoFar(_unique(map(_CALL_ID, self.request.items)))
         for result in self.provider_results:
-            name = result.name
-            mark = b"held" + result.key + name.encode("utf-8", "surrogatepass")
-            self._texts.append(_Text(result.key, mark, len(name), None, None, held_name=name))
+            mark = b"held" + result.key + result.name.encode("utf-8", "surrogatepass")
+            self._add(mark, len(result.name), result.key, None, provider_name=result.name)
             if result.digest:
-                earlier = dedup.Earlier(result.key, result.tool, result.complete, lasting=True, is_new=False)
-                self._seen.note_held(result.digest, earlier)
+                so_far.referents[result.digest] = Referent(result.key, result.tool, result.complete)
+                so_far.lasting[result.key] = True
+
+    def _add(self, mark: bytes, size: int, key: bytes, result: ResultText | None, **more: Any) -> None:
+        """The next text. `mark`: a hash of what it says."""
+        texts = self.so_far.texts
+        before, characters = (texts[-1].hash, texts[-1].characters) if texts else (b"", 0)
+        hashed = hashlib.blake2b(before + mark, key=self.request.scope[:64], digest_size=16).digest()
+        texts.append(_Text(key, hashed, characters + size, result, **more))
 
     @property
     def is_simple(self) -> bool:
-        """True if notes of the first messages depend only on their texts and on which ids name a result."""
+        """True if the texts of the first messages depend only on themselves and on which ids name a
+        result."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
-
-    def so_far(self) -> TextsSoFar:
-        """State of the notes so far, from which a later request can resume."""
-        return TextsSoFar(self._seen, self._beginnings, self._texts, self._turn)
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
         """The first messages were noted already."""
-        so_far.seen.unique = self._seen.unique
-        self._seen, self._beginnings = so_far.seen, so_far.beginnings
-        self._texts, self._turn = so_far.texts, so_far.turn
+        so_far.unique = self.so_far.unique
+        self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
         """True if the same of these ids name a result in this request."""
-        then, now = (list(map(seen.unique.__contains__, call_ids)) for seen in (so_far.seen, self._seen))
+        then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """Notes the arguments of a call, which references may name from its own result on."""
+        """Note the arguments of a call, which references may name from its own result on."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
@@ -161,133 +236,140 @@ class EarlierTexts:
         if self._compaction >= 0 and self._is_dropped(result.call.arguments, result.turn):
             return
         size, said = document.about(result.call.arguments, _said)
-        if said and (key := self._seen.note_call(result.call_id, said)):
-            self._texts.append(_Text(key, key, size, None, result, is_call=True))
+        if said and is_plain(result.call_id):
+            key = call_key(result.call_id, said)
+            self.so_far.lasting[key] = True
+            if result.call_id in self.so_far.unique:
+                self._add(key, size, key, result, is_call=True)
 
     def _is_dropped(self, arguments: Raw, turn: int) -> bool:
         """True if a compaction stands between a call and its result."""
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
-        """The next result stands in this message. After a compaction, all before is nowhere any more; of its
-        own message, nothing is certain."""
-        if self._turn < turn and self._turn <= self._compaction <= turn and self._compaction >= 0:
-            self._seen.drop()
-            self._texts, self._line_index, self._indexed = [], None, 0
-            self._beginnings = Beginnings(self.request.scope)
-        self._turn = turn
+        """The next result is in this message. A compaction removes all texts before it; of its own message,
+        nothing is certain."""
+        before = self.so_far.turn
+        if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
+            self.so_far = TextsSoFar(self.so_far.unique)
+            self._line_index, self._indexed = None, 0
+        self.so_far.turn = turn
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
-        """A result was put into the request, as this text."""
+        """Note that a result was put into the request as this text."""
         self.note_form(item, facts, new=new)
-        if not self._seen.is_referable(item.key):
+        key = item.key
+        if not self.so_far.is_referable(key):
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
-            self._texts.append(_Text(item.key, item.key + b"-" + same, 0, None, item.result, same_as=same))
+            self._add(key + b"-" + same, 0, key, item.result, same_as=same)
             return
         is_lossy = facts.loss >= Loss.LOSSY
-        original = item.text if is_lossy or not earlier_lines.keeps_lines(item.text, facts.stages) else None
+        original = item.text if is_lossy or not keeps_lines(item.text, facts.stages) else None
         is_whole = facts.loss == Loss.NONE and original is None
-        mark = item.key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
+        mark = key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
         if original is not None:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        self._texts.append(
-            _Text(
-                *(item.key, mark, len(text), text, item.result),
-                original=original,
-                is_lossy=is_lossy,
-                is_whole=is_whole,
-            )
-        )
+        more = {"text": text, "original": original, "is_lossy": is_lossy, "is_whole": is_whole}
+        self._add(mark, len(text), key, item.result, **more)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Notes a result's form where no references are made."""
-        self._seen.note(item.digest, item.key, item.result.call_id, item.tool, facts, new)
+        """Note a result's form where no lines of it are referred to; a reference is no text."""
+        key, call_id = item.key, item.result.call_id
+        if facts.how == "duplicate" or not can_name(call_id, item.tool):
+            return
+        # Too little is left of those to refer to; what refers to all of them already keeps doing so.
+        is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
+        so_far = self.so_far
+        if call_id not in so_far.unique:
+            so_far.ambiguous.add(key)
+        elif is_lasting:
+            so_far.referents.setdefault(item.digest, Referent(key, item.tool, not is_lossy))
+        so_far.lasting[key] = is_lasting
+        (so_far.reformed.add if new and is_lossy else so_far.reformed.discard)(key)
 
     def holds(self, facts: Facts) -> bool:
         """True if what a text of the past refers to still stands earlier in the request."""
-        return self._seen.holds(facts)
+        return self.so_far.holds(facts)
 
-    def same(self, item: Item) -> dedup.Earlier | None:
+    def same(self, item: Item) -> Referent | None:
         """An earlier result that is the same text."""
-        return self._seen.find(item.digest)
+        return self.so_far.referents.get(item.digest)
 
-    def name(self, earlier: dedup.Earlier) -> Name | None:
+    def name(self, referent: Referent) -> Name | None:
         """The name of an earlier result in references; None if it can't be named."""
-        return self._index().named(earlier.key)
+        return self._index().calls.name(referent.key)
 
     def told(self) -> Told:
-        """The facts that the texts so far show."""
+        """The facts and lines that the texts so far show."""
         return self._index().told()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
-        """The text of an item, as it was made, with what stands earlier by reference; None if there is too
-        little. `lossy`: what was said here and there may be left out."""
+        """The text of an item, as it was made, with references in place of repeated lines; None if there are
+        too few. `lossy`: lines that stood here and there may be left out."""
         name, call = self._name(item.result), self.call(item.result)
-        has_other_lines = made.loss >= Loss.LOSSY or not earlier_lines.keeps_lines(item.text, made.stages)
+        has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
-        return self._index().with_references(made.text, call, name, original, lossy=lossy)
+        return with_references(self._index(), made.text, call, name, original, lossy=lossy)
 
-    def give_back(self) -> None:
+    def keep_index(self) -> None:
         """Keep the line index for the next turn."""
         if self._line_index is not None and self._indexed:
-            _take_in(self._beginnings, self._texts)
-            noted, last = self._beginnings, self._indexed - 1
-            self.line_indexes.give(noted.hashes[last], self._line_index, noted.characters[last])
+            last = self.so_far.texts[self._indexed - 1]
+            self.line_indexes.keep(last.hash, self._line_index, last.characters)
 
     def _index(self) -> LineIndex:
         """Index of the lines so far; built only when a new text may repeat some."""
+        texts = self.so_far.texts
         if self._line_index is None:
-            _take_in(self._beginnings, self._texts)
-            self._line_index, self._indexed = self.line_indexes.take(self._beginnings.hashes)
-        for position in range(self._indexed, len(self._texts)):
-            self._note(self._line_index, position)
-        self._indexed = len(self._texts)
+            self._line_index, self._indexed = self.line_indexes.take([text.hash for text in texts])
+        for position in range(self._indexed, len(texts)):
+            self._add_to(self._line_index, position)
+        self._indexed = len(texts)
         return self._line_index
 
-    def _note(self, index: LineIndex, position: int) -> None:
-        text = self._texts[position]
+    def _add_to(self, index: LineIndex, position: int) -> None:
+        text = self.so_far.texts[position]
         if text.result is None:
             # The oldest of the provider's results are forgotten.
-            index.note(text.key, text.held_name, lasts=self._is_first(text))
-            return
-        name, call = self._name(text.result), self.call(text.result)
-        if text.is_call:
-            name = f"what {name} was given"
-            index.note(text.key, name)
-            said = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
-            longest = max(said, key=len, default="")
-            if len(longest) >= LEAST:
-                index.note_text(text.key, name, longest, is_given=True)
-            return
+            index.calls.note(text.key, text.provider_name, lasts=self._is_first(text))
+        elif text.is_call:
+            name = f"what {self._name(text.result)} was given"
+            index.calls.note(text.key, name)
+            given = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
+            longest = max(given, key=len, default="")
+            if len(longest) >= LEAST_CHARACTERS:
+                index.note(text.key, name, longest, is_argument=True)
+        else:
+            before = self.so_far.texts[position - 1] if position else None
+            self._add_result(index, text, text.result, before)
+
+    def _add_result(self, index: LineIndex, text: _Text, result: ResultText, before: _Text | None) -> None:
+        name, call = self._name(result), self.call(result)
         # Several texts of one result are one result to a reader.
-        before = self._texts[position - 1] if position else None
         answered = None if before is None or before.is_call else before.result
-        is_first = answered is None or answered.call_id != text.result.call_id
-        if is_first or not text.result.call_id:
-            index.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
+        if answered is None or answered.call_id != result.call_id or not result.call_id:
+            index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
-            # Lines that the agent itself has cut out can't be counted.
-            is_whole = text.is_whole and not is_cut(text.text)
-            first = call.first_line if is_whole else 0
             original = None if text.original is None else self._output_of(text.original, call)
-            index.note_text(
+            index.note(
                 *(text.key, name, text.text, original),
                 is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.is_lossy,
-                first=first,
+                # Lines that the agent itself has cut out can't be counted.
+                first=call.first_line if text.is_whole and not is_cut(text.text) else 0,
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """The output in a text as it came: a form by reference and what is noted of it ask one after the
-        other."""
+        """The output in a text as it came, which is mostly asked for twice: to compare the text, and to note
+        it."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
-            last = self._output = text, call, earlier_lines.output_of(text, call)
+            last = self._output = text, call, output_of(text, call)
         return last[2]
 
     def _is_first(self, text: _Text) -> bool:
         """True if nothing that the provider has stands before the first result of this name."""
-        return self._seen.is_referable(text.key) and self._is_all()
+        return self.so_far.is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
         """True if all is known that the provider has before the request."""
@@ -324,4 +406,4 @@ class EarlierTexts:
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:
     """The size of a call's arguments, and a hash of their text; empty if references to it are useless."""
     size = len(document.source(arguments))
-    return size, prefix_hash.said_by(document, arguments) if size >= LEAST else b""
+    return size, prefix_hash.said_by(document, arguments) if size >= LEAST_CHARACTERS else b""

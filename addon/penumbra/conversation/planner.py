@@ -30,10 +30,17 @@ from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, cache_price, result_text, smaller_texts, superseding
+from penumbra.conversation import (
+    adoption,
+    back_references,
+    cache_price,
+    result_text,
+    smaller_texts,
+    superseding,
+)
 from penumbra.conversation.cache_price import Change, Prices, Verdict
+from penumbra.conversation.call_names import call_key
 from penumbra.conversation.decide import Inputs, measured
-from penumbra.conversation.dedup import BACK_REFERENCES, call_key
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Plan, Request
 from penumbra.conversation.superseding import Newer
@@ -492,7 +499,7 @@ class Planner:
         followers: dict[int, tuple[str, str]] = {}
         for index, item in enumerate(self.request.items):
             facts = self._facts(item)
-            if item.key in gone or BACK_REFERENCES not in facts.stages:
+            if item.key in gone or back_references.STAGE not in facts.stages:
                 continue
             if any(bytes.fromhex(key) in gone for key in facts.referents):
                 followers[index] = self._alone(item)

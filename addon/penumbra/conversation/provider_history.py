@@ -17,8 +17,7 @@ from msgspec import Raw
 from penumbra.apis.parts import decoded_arguments, is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
-from penumbra.conversation import dedup
-from penumbra.conversation.call_names import call_name
+from penumbra.conversation.call_names import call_name, can_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.store.exchanges import ProviderResult
@@ -153,7 +152,7 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult,
 def _provider_result(entry: Shown, name: str, *, is_unique: bool) -> ProviderResult:
     item, facts = entry.item, entry.facts
     is_whole = facts.how not in ("duplicate", "superseded", "recovered")
-    is_referable = is_unique and is_whole and dedup.can_name(entry.item.result.call_id, entry.item.tool)
+    is_referable = is_unique and is_whole and can_name(entry.item.result.call_id, entry.item.tool)
     if not is_referable:
         return ProviderResult(b"", item.key, "", name, complete=False)
     return ProviderResult(item.digest, item.key, item.tool, name, facts.loss < Loss.LOSSY)

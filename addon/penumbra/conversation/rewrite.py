@@ -20,10 +20,10 @@ from penumbra.compress import token_estimate
 from penumbra.compress.result import Redacted
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.conversation import cache_price, context_windows, summary_requests, workers
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Decider, Inputs
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
 from penumbra.conversation.items import Item, Searched
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.planner import SLACK, Planner, argument_keys, may_shorten, put_arguments
 from penumbra.store.conversations import ConversationState, LearnedLimits
@@ -140,7 +140,7 @@ def rewrite(
         shown.append(_put(inputs, decider, item)[1])
     for other in request.searched:
         shown += _search(inputs, decider, other)
-    decider.earlier.give_back()
+    decider.earlier.keep_index()
     return Rewritten(request.document.render(), tuple(shown), decider.decisions, decider.originals)
 
 
@@ -176,10 +176,10 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
             item, before = items[len(forms.items)], len(document.edits)
             decision, shown = _put(inputs, decider, item)
             forms.note(item, decision, shown, document.edits[before:])
-        forms.texts = earlier.so_far()
+        forms.texts = earlier.so_far
 
     fold = Fold(
-        lambda: Forms(earlier.so_far()),
+        lambda: Forms(earlier.so_far),
         Forms.copy,
         "forms",
         inputs.show,

@@ -13,8 +13,8 @@ from penumbra.compress import pipeline, time_budget
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.metrics.events import Summary, request_event
 from penumbra.wire.document import Document
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
-from penumbra.conversation.back_references import LineIndex
+from penumbra.conversation.back_references import with_references
 from penumbra.conversation.call_names import Name, call_name
+from penumbra.conversation.line_index import LineIndex
 from support.examples import examples
 from support.said_again import expand
 
@@ -21,8 +22,8 @@ def index(*texts: tuple[str, str], is_file: bool = False) -> LineIndex:
     line_index = LineIndex()
     for number, (call, text) in enumerate(texts):
         key = bytes([number + 1])
-        line_index.note(key, call)
-        line_index.note_text(key, call, text, is_numbered=is_file)
+        line_index.calls.note(key, call)
+        line_index.note(key, call, text, is_numbered=is_file)
     return line_index
 
 
@@ -32,13 +33,13 @@ def read_of(path: str) -> Call:
 
 def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
     """The new text of a file with what it shares with an earlier read as references."""
-    made = index((READ, earlier), is_file=True).with_references(new, read_of(path))
+    made = with_references(index((READ, earlier), is_file=True), new, read_of(path))
     return None if made is None else made.text
 
 
 def rerun(earlier: str, new: str, command: str = "./run") -> str | None:
     """The same of the output of a command."""
-    made = index((RUN, earlier)).with_references(new, call=classify("Bash", {"command": command}))
+    made = with_references(index((RUN, earlier)), new, call=classify("Bash", {"command": command}))
     return None if made is None else made.text
 
 
@@ -104,7 +105,7 @@ def test_a_file_is_said_by_reference_wherever_its_lines_stood(path: str) -> None
 
 def test_a_file_does_not_refer_to_itself() -> None:
     text = numbered([*code(0, 40), "between the two of them", *code(0, 40)])
-    assert LineIndex().with_references(text, read_of("a.py")) is None
+    assert with_references(LineIndex(), text, read_of("a.py")) is None
 
 
 def test_nothing_shared_is_nothing_done() -> None:
@@ -142,9 +143,9 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     old = code(0, 40)
     written = "what Write a.py was given"
     line_index = LineIndex()
-    line_index.note(b"\x01", written)
-    line_index.note_text(b"\x01", written, "\n".join(old), is_given=True)
-    made = line_index.with_references(numbered(old), read_of("a.py"))
+    line_index.calls.note(b"\x01", written)
+    line_index.note(b"\x01", written, "\n".join(old), is_argument=True)
+    made = with_references(line_index, numbered(old), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n") == [
         "     1→" + old[0],
@@ -161,15 +162,15 @@ def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
         (first, "Bash ./run (the 1st)", {b"\x01"}),
         (second, "Bash ./run", {b"\x02"}),
     ):
-        made = line_index.with_references(text)
+        made = with_references(line_index, text)
         assert made is not None
         assert made.text == f"[30 lines: same as in {name}]"
         assert made.keys == keys
-    assert line_index.named(b"\x01") == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
+    assert line_index.calls.name(b"\x01") == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
     # The same again: the latest is meant.
-    line_index.note(b"\x04", RUN)
-    line_index.note_text(b"\x04", RUN, first)
-    made = line_index.with_references(first)
+    line_index.calls.note(b"\x04", RUN)
+    line_index.note(b"\x04", RUN, first)
+    made = with_references(line_index, first)
     assert made is not None
     assert made.text == "[30 lines: same as in Bash ./run]"
     assert made.keys == {b"\x04"}
@@ -181,15 +182,15 @@ def test_what_is_counted_is_said() -> None:
     part = "Bash sed a.py"
     line_index = LineIndex()
     for key, start in ((b"1", 3000), (b"2", 100)):
-        line_index.note(key, part)
+        line_index.calls.note(key, part)
         text = "\n".join(lines) if key == b"1" else "\n".join(code(100, 160))
-        line_index.note_text(key, part, f"Output:\n{text}", first=start)
-    made = line_index.with_references("\n".join(lines), read_of("a.py"))
+        line_index.note(key, part, f"Output:\n{text}", first=start)
+    made = with_references(line_index, "\n".join(lines), read_of("a.py"))
     assert made is not None
     assert made.text.split("\n")[1] == "[58 lines: same as in Bash sed a.py, lines 3001 to 3058]"
-    line_index.note(b"3", part)
-    line_index.note_text(b"3", part, "\n".join(code(200, 260)), first=3050)
-    made = line_index.with_references("\n".join(lines), read_of("a.py"))
+    line_index.calls.note(b"3", part)
+    line_index.note(b"3", part, "\n".join(code(200, 260)), first=3050)
+    made = with_references(line_index, "\n".join(lines), read_of("a.py"))
     assert made is not None
     assert "same as in Bash sed a.py (the 1st), lines 3001 to 3058]" in made.text
 
@@ -210,7 +211,7 @@ def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     """An acknowledgement may show two parts of a file, each with its numbers."""
     parts = numbered(code(0, 40)) + "\n" + numbered(code(100, 180), 5)
     edit = "Edit a.py"
-    made = index((edit, parts), is_file=True).with_references(parts + "\nmore of it", read_of("a.py"))
+    made = with_references(index((edit, parts), is_file=True), parts + "\nmore of it", read_of("a.py"))
     assert made is not None
     (marker,) = [line for line in made.text.split("\n") if "same as" in line]
     assert "lines" not in marker.partition(": same as ")[2]
@@ -220,9 +221,9 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
     old = code(0, 40)
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
     line_index = LineIndex()
-    line_index.note(b"c", RUN)
-    line_index.note_text(b"c", RUN, "\n".join(shown), "\n".join(old))
-    made = line_index.with_references("\n".join([*shown, "more"]))
+    line_index.calls.note(b"c", RUN)
+    line_index.note(b"c", RUN, "\n".join(shown), "\n".join(old))
+    made = with_references(line_index, "\n".join([*shown, "more"]))
     assert made is not None
     assert made.text.split("\n") == [
         *(old[0], "[8 lines: same as in Bash ./run, lines 2 to 9 of its output]", old[9]),
@@ -231,7 +232,7 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
         "more",
     ]
     # What stands between the two parts is not there to be referred to.
-    whole = line_index.with_references("\n".join(old))
+    whole = with_references(line_index, "\n".join(old))
     assert whole is not None
     assert "\n".join(old[10:30]) in whole.text
 
@@ -277,6 +278,6 @@ def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str
     sources = {call: "\n".join(lines) for call, lines in zip(calls, earlier, strict=True)}
     line_index = index(*zip(calls, sources.values(), strict=True), is_file=is_file)
     text = "\n".join(new)
-    made = line_index.with_references(text, read_of("a.py") if is_file else Call())
+    made = with_references(line_index, text, read_of("a.py") if is_file else Call())
     if made is not None:
         assert expand(made.text, sources, is_file=is_file) == text

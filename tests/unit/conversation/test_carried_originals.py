@@ -5,8 +5,8 @@ import re
 import pytest
 
 from penumbra.conversation import rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.result_text import comparing
 from penumbra.expand import reference
 from penumbra.expand.reference import References

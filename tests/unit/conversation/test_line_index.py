@@ -1,64 +1,90 @@
-"""Libraries are found by what they have noted, lent to one at a time, and bounded."""
+"""Where the lines of earlier texts stood, and the indexes that are kept from turn to turn."""
 
-from penumbra.conversation import back_references
-from penumbra.conversation.back_references import Beginnings, LineIndex, LineIndexes
+from __future__ import annotations
 
-ONE, TWO = b"1" * 32, b"2" * 32
-A, B, C = (bytes([number]) * 24 for number in range(3))
+from collections.abc import Sequence
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-def beginnings(scope, texts):
-    made = Beginnings(scope)
-    for text in texts:
-        made.take_in(text, 1)
-    return made.hashes
+from penumbra.conversation import line_index
+from penumbra.conversation.line_index import LineIndex, LineIndexes, is_telling, places_in
+from support.examples import examples
 
-
-def test_beginnings_go_on_by_themselves():
-    made = Beginnings(ONE)
-    made.take_in(A, 3)
-    other = made.copy()
-    made.take_in(B, 4)
-    other.take_in(C, 5)
-    assert made.hashes == beginnings(ONE, [A, B])
-    assert other.hashes == beginnings(ONE, [A, C])
-    assert (made.characters, other.characters) == ([3, 7], [3, 8])
+LINES = ["one line of some texts", "another line of them", "short", "    blanks     ", ""]
+pool = st.sampled_from(LINES)
 
 
-def test_the_longest_beginning_is_found_and_lent_once():
+def indexed(*texts: Sequence[str]) -> LineIndex:
+    index = LineIndex()
+    for number, lines in enumerate(texts):
+        index.calls.note(b"%d" % number, "Bash ./run")
+        index.note(b"%d" % number, "Bash ./run", "\n".join(lines))
+    return index
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.lists(pool, max_size=20), max_size=6))
+def test_latest_places_of_a_line_are_found(texts: list[list[str]]) -> None:
+    index = indexed(*texts)
+    for line in LINES[:-1]:
+        found = [(text.key, place) for text, place in index.places(line)]
+        places = [
+            (b"%d" % n, place)
+            for n, text in enumerate(texts)
+            for place, one in enumerate(text)
+            if one == line
+        ]
+        assert found == places[-24:][::-1]
+
+
+def test_the_same_line_with_other_blanks_is_passed_over() -> None:
+    index = indexed(["  a line of code()"], ["    a line of code()"])
+    assert [(text.key, place) for text, place in index.places("  a line of code()")] == [(b"0", 0)]
+    assert index.has("a line of code()")
+
+
+def test_only_the_latest_of_many_places_are_looked_at() -> None:
+    index = indexed(*[["a line that all texts have", f"line of text {n}"] for n in range(40)])
+    assert len(list(index.places("a line that all texts have"))) == 24
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from(["a", "b", "c", "x", None])))
+def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str | None]) -> None:
+    numbers = places_in(lines, original)
+    found = [number for number in numbers if number]
+    assert found == sorted(set(found))
+    for line, number in zip(lines, numbers, strict=True):
+        assert not number or original[number - 1] == line
+
+
+@pytest.mark.parametrize(("line", "expected"), [("a" * 12, True), ("a" * 11, False), ("a" + " " * 20, False)])
+def test_short_lines_are_not_looked_up_by_themselves(line: str, *, expected: bool) -> None:
+    assert is_telling(line) is expected
+
+
+def test_the_index_of_most_texts_is_found_and_lent_once() -> None:
     kept = LineIndexes()
     one, two = LineIndex(), LineIndex()
-    kept.give(beginnings(ONE, [A])[-1], one, 10)
-    kept.give(beginnings(ONE, [A, B])[-1], two, 20)
-    assert kept.take(beginnings(ONE, [A, B, C])) == (two, 2)
-    assert kept.take(beginnings(ONE, [A, B, C])) == (one, 1)
-    assert kept.take(beginnings(ONE, [A, B, C]))[1] == 0
+    kept.keep(b"a", one, 10)
+    kept.keep(b"ab", two, 20)
+    assert kept.take([b"b", b"ba"])[1] == 0
+    assert kept.take([b"a", b"ab", b"abc"]) == (two, 2)
+    assert kept.take([b"a", b"ab", b"abc"]) == (one, 1)
+    assert kept.take([b"a", b"ab", b"abc"])[1] == 0
 
 
-def test_other_sequences_do_not_find_it():
-    kept = LineIndexes()
-    kept.give(beginnings(ONE, [A, B])[-1], LineIndex(), 10)
-    for texts in ([B, A], [A], [C, A, B], []):
-        assert kept.take(beginnings(ONE, texts))[1] == 0
-    assert kept.take(beginnings(ONE, [A, B]))[1] == 2
+def test_the_number_and_the_size_of_indexes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_index, "_CONVERSATIONS", 2)
+    monkeypatch.setattr(line_index, "_CHARACTERS", 100)
 
+    def found_after(*sizes: int) -> list[int]:
+        kept = LineIndexes()
+        for number, size in enumerate(sizes):
+            kept.keep(b"%d" % number, LineIndex(), size)
+        return [kept.take([b"%d" % number])[1] for number in range(len(sizes))]
 
-def test_another_caller_does_not_find_it():
-    kept = LineIndexes()
-    kept.give(beginnings(ONE, [A, B])[-1], LineIndex(), 10)
-    assert kept.take(beginnings(TWO, [A, B]))[1] == 0
-    assert kept.take(beginnings(ONE, [A, B]))[1] == 2
-
-
-def test_the_number_and_the_size_are_bounded(monkeypatch):
-    monkeypatch.setattr(back_references, "_CONVERSATIONS", 2)
-    monkeypatch.setattr(back_references, "_CHARACTERS", 100)
-    kept = LineIndexes()
-    for mark in (A, B, C):
-        kept.give(beginnings(ONE, [mark])[-1], LineIndex(), 10)
-    assert [kept.take(beginnings(ONE, [mark]))[1] for mark in (A, B, C)] == [0, 1, 1]
-    kept.give(beginnings(ONE, [A])[-1], LineIndex(), 101)
-    assert kept.take(beginnings(ONE, [A]))[1] == 0
-    kept.give(beginnings(ONE, [A])[-1], LineIndex(), 60)
-    kept.give(beginnings(ONE, [B])[-1], LineIndex(), 60)
-    assert [kept.take(beginnings(ONE, [mark]))[1] for mark in (A, B)] == [0, 1]
+    assert found_after(10, 10, 10) == [0, 1, 1]
+    assert found_after(101) == [0]
+    assert found_after(60, 60) == [0, 1]

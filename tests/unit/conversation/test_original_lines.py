@@ -7,14 +7,13 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
 from penumbra.compress.stages import logs
 from penumbra.config.settings import Settings
-from penumbra.conversation import earlier_lines
+from penumbra.conversation import earlier_texts
+from penumbra.conversation.line_index import places_in, read
 from support.messages_requests import References, answer, body, contents, go, use
 
 _NUMBERS = Random(7)
@@ -89,28 +88,19 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
 def test_lines_that_stand_in_both_outputs_are_still_said_once() -> None:
     lines = several(log("charged")).split("\n")
     call = classify("Bash", {"command": "./run"})
-    assert earlier_lines.output_of("\n".join(lines), call) == "\n".join(lines)
+    assert earlier_texts.output_of("\n".join(lines), call) == "\n".join(lines)
     coded = ["[patterns]", "~A {}", *lines[:10], "~A 1", *lines[-10:]]
-    standing = earlier_lines.standing(coded, lines)
+    standing = read("\n".join(coded), "\n".join(lines), is_numbered=False).output
     assert standing == [None, None, *lines[:10], None, *lines[-10:]]
-    numbers = earlier_lines.numbers(standing, lines)
+    numbers = places_in(standing, lines)
     assert numbers == [0, 0, *range(1, 11), 0, *range(len(lines) - 9, len(lines) + 1)]
-
-
-@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from(["a", "b", "c", "x", None])))
-def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str | None]) -> None:
-    numbers = earlier_lines.numbers(lines, original)
-    found = [number for number in numbers if number]
-    assert found == sorted(set(found))
-    for line, number in zip(lines, numbers, strict=True):
-        assert not number or original[number - 1] == line
 
 
 def test_every_stage_that_codes_lines_is_known_as_one() -> None:
     stages = {stage.name for stage in (*STRUCTURE, *AFTER_FAMILY)} | {"command_family", "truncate", "binary"}
-    keep = {stage for stage in stages if earlier_lines.keeps_lines("", [stage])}
+    keep = {stage for stage in stages if earlier_texts.keeps_lines("", [stage])}
     assert keep == {"line_numbers", "json_minify"}
-    assert earlier_lines.keeps_lines("", [])
+    assert earlier_texts.keeps_lines("", [])
 
 
 def test_what_another_proxy_has_coded_is_no_output() -> None:
@@ -118,5 +108,5 @@ def test_what_another_proxy_has_coded_is_no_output() -> None:
         logs.factor(log("charged")) or "",
         f"<<<SHADOW:shadow_{'1' * 18}>>>\n[Shortened.]\n[table 1: 9 objects; columns a]\n1",
     ):
-        assert not earlier_lines.keeps_lines(text, [])
-        assert earlier_lines.output_of(text, Call()) == ""
+        assert not earlier_texts.keeps_lines(text, [])
+        assert earlier_texts.output_of(text, Call()) == ""

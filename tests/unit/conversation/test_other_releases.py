@@ -9,8 +9,8 @@ import pytest
 from penumbra.compress import pipeline
 from penumbra.compress.result import Shortened
 from penumbra.conversation import rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.store import decisions
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision, Facts

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from penumbra.compress import token_estimate
 from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.planner import Need, Planner, SentText, fitted
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from support import talks

@@ -7,7 +7,7 @@ from dataclasses import replace
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 from support.messages_requests import (
     LOG,

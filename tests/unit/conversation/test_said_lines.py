@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.conversation.back_references import LineIndex
+from penumbra.conversation.back_references import with_references
+from penumbra.conversation.line_index import LineIndex
 
 STEPS = [f"module_{n} is built from src/module_{n}.c with all of its parts" for n in range(40)]
 OTHER = [f"part {n} of the archive goes to store-{n}" for n in range(40)]
@@ -16,8 +17,8 @@ LATER = str.maketrans("0123456789", "1234567890")
 def shown(*texts: str) -> LineIndex:
     index = LineIndex()
     for number, text in enumerate(texts):
-        index.note(bytes([number]), f"Bash ./run {number}")
-        index.note_text(bytes([number]), f"Bash ./run {number}", text)
+        index.calls.note(bytes([number]), f"Bash ./run {number}")
+        index.note(bytes([number]), f"Bash ./run {number}", text)
     return index
 
 
@@ -28,7 +29,7 @@ def run(command: str = "make all") -> Call:
 def made(
     index: LineIndex, lines: list[str], call: Call | None = None, name: str = "", *, lossy: bool = True
 ) -> list[str]:
-    found = index.with_references("\n".join(lines), call=call or run(), name=name, lossy=lossy)
+    found = with_references(index, "\n".join(lines), call=call or run(), name=name, lossy=lossy)
     return lines if found is None else found.text.split("\n")
 
 
@@ -45,7 +46,7 @@ def test_what_is_known_goes_and_what_is_new_stays() -> None:
         "[16 lines said before]",
         "now in phase 7",
     ]
-    found = index.with_references("\n".join([*new, *mixed()]), call=run(), lossy=True)
+    found = with_references(index, "\n".join([*new, *mixed()]), call=run(), lossy=True)
     assert found is not None
     assert found.is_lossy
     assert found.keys == {b"\x00", b"\x01"}
@@ -124,8 +125,8 @@ def test_of_what_nobody_knows_only_what_it_told_the_last_time_counts() -> None:
     assert made(index, later, call, "Bash ./run 1") == later
     assert made(index, later, call, "Bash ./run 2") == later
     assert made(index, later, classify("find_flights", {"to": "EWR"}), "find_flights") == later
-    index.note(b"2", "Bash ./run 0")
-    index.note_text(b"2", "Bash ./run 0", "\n".join(OTHER))
+    index.calls.note(b"2", "Bash ./run 0")
+    index.note(b"2", "Bash ./run 0", "\n".join(OTHER))
     assert made(index, later, call, "Bash ./run 0") == later
 
 
@@ -194,8 +195,8 @@ def test_what_was_shown_is_told_to_who_shortens() -> None:
 
 def test_what_a_call_was_given_has_told_no_facts() -> None:
     index = LineIndex()
-    index.note(b"1", "what Write a.py was given")
-    index.note_text(b"1", "what Write a.py was given", "\n".join(STEPS), is_given=True)
+    index.calls.note(b"1", "what Write a.py was given")
+    index.note(b"1", "what Write a.py was given", "\n".join(STEPS), is_argument=True)
     assert b"src/module_3.c" not in index.told().facts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.conversation.said_lines import StayingLines
+from penumbra.conversation.staying_lines import FileUnits, StayingLines
 
 RUN = classify("Bash", {"command": "make check"})
 SEARCH = classify("Grep", {"pattern": "x"})
@@ -101,3 +101,47 @@ def test_what_lies_between_staying_lines_can_go() -> None:
     assert list(text.stretches(0, 9)) == [(0, 2), (3, 5), (7, 9)]
     assert list(text.stretches(2, 6)) == [(3, 5)]
     assert list(text.stretches(5, 7)) == []
+
+
+BODY = [f"        step({n})" for n in range(12)]
+METHODS = [
+    "export class Store {",
+    *("    private open = true;", ""),
+    *("    /** Opens it. */", "    first() {", *BODY, "", *BODY, "    }", ""),
+    *("    second() {", *BODY, "    }", "}", ""),
+    *("function last() {", *BODY, "", *BODY, "}"),
+]
+GO = ["func Load() error {", "\topen()", "", "\tread()", "}", "", "func Save() {", "\twrite()", "}"]
+KEYS = [line for n in range(60) for line in (f"key_{n}: value", "")]
+VALUES = [f"    value_{n}" for n in range(200)]
+
+
+def units(lines: list[str]) -> FileUnits:
+    return FileUnits.of("\n".join(lines), lines, ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "beginnings"),
+    [
+        (METHODS, ["export class Store {", "/** Opens it. */", "second() {", "function last() {"]),
+        (GO, ["func Load() error {", "func Save() {"]),
+    ],
+    ids=["methods of a class, no paragraphs", "functions, no statements"],
+)
+def test_units_begin_at_their_level(lines: list[str], beginnings: list[str]) -> None:
+    assert [lines[position].strip() for position in units(lines).beginnings] == beginnings
+
+
+@pytest.mark.parametrize(
+    ("lines", "before", "after", "last", "first"),
+    [
+        (METHODS, 10, 11, 3, METHODS.index("    second() {")),
+        (KEYS, 60, 61, 54, 68),
+        (VALUES, 100, 100, 70, 130),
+    ],
+    ids=["its whole unit", "some lines", "not too many"],
+)
+def test_much_stays_around_a_change(lines: list[str], before: int, after: int, last: int, first: int) -> None:
+    file = units(lines)
+    assert file.repeated(0, before) == (1, last)
+    assert file.repeated(after, len(lines)) == (first, file.end - 1)

@@ -14,8 +14,8 @@ from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite, summary_requests
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.summary_requests import matches, recognise, table
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document

@@ -12,8 +12,8 @@ from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import LineIndexes
 from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redact_calls import forgiving

@@ -1,0 +1,320 @@
+"""The line index of a conversation: which of its earlier texts show a line, and where.
+
+Texts are results as they were forwarded, and arguments of calls. A line is found by its characters without
+the blanks around it; the places of equal lines form a chain from the latest one back. A line with times is
+found without its times, too.
+
+Lines that mean something only below a legend or a head (values of a pattern, rows of a table, hits below
+their file's name) and lines that Penumbra has written are no lines of the output: the same line under another
+head says something else.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+import re2
+
+from penumbra.compress import facts
+from penumbra.compress.calls.envelope import split_envelope
+from penumbra.compress.result import Told
+from penumbra.compress.size import encode
+from penumbra.compress.stages import line_numbers
+from penumbra.conversation.call_names import NamedCalls
+from penumbra.short_texts import forgettable
+
+_CONVERSATIONS = 32
+_CHARACTERS = 10_000_000
+"""Characters of all texts that are indexed. Their lines take seven bytes of memory for each character; a text
+that was dropped is indexed anew, in about 35 milliseconds for each million."""
+
+
+class TextLines(NamedTuple):
+    """The lines of a text."""
+
+    lines: Sequence[str]
+    """The lines without line numbers."""
+    output: Sequence[str | None]
+    """The same lines; None for each one that is no line of the output."""
+    numbers: Sequence[int]
+    """Line number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
+
+
+def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
+    """The lines of a text. `original`: the output that the text was made of, if that has other lines;
+    `is_numbered`: numbers before the lines are those that a reader of a file writes."""
+    numbers, lines = _numbered(text, is_numbered=is_numbered)
+    output: list[str | None]
+    if original is None:
+        output = [*lines]
+    else:
+        there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
+        output = [line if line.rstrip() in there else None for line in lines]
+    if line_numbers.LEGEND in text[: line_numbers.HEADING]:
+        # The lines that stay need the legend of the numbers: no reference says it.
+        output = [None if line == line_numbers.LEGEND else line for line in output]
+    return TextLines(lines, output, numbers)
+
+
+def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]]:
+    if is_numbered:
+        numbers, lines = line_numbers.split(text)
+        if any(numbers):
+            return numbers, lines
+    return (), text.split("\n")
+
+
+def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
+    """The number of each line in the original, counted from 1 and rising; 0 for a line that is not found
+    there after the lines before it. Of equal lines, the one directly after is meant, else the next one."""
+    wanted = {line.rstrip() for line in lines if line is not None}
+    places: dict[str, list[int]] = defaultdict(list)
+    for position in range(len(original) - 1, -1, -1):
+        bare = original[position].rstrip()
+        if bare in wanted:
+            places[bare].append(position)
+    found: list[int] = []
+    following = 0
+    for line in lines:
+        candidates = [] if line is None else places.get(line.rstrip(), [])
+        while candidates and candidates[-1] < following:
+            candidates.pop()
+        following = candidates[-1] + 1 if candidates else following
+        found.append(following if candidates else 0)
+    return found
+
+
+def _numbers_from(first: int, text: str, count: int) -> list[int]:
+    """Numbers of `count` lines: 0 in the envelope of the text, and counted from `first` between its ends."""
+    head, _, tail = split_envelope(text)
+    before, after = head.count("\n"), tail.count("\n")
+    return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
+
+
+_LEAST_CHARACTERS = 12
+"""Characters that a line must have (blanks aside) to be looked up by itself."""
+
+
+def is_telling(line: str) -> bool:
+    """True if a line is worth looking up by itself."""
+    return len(line) >= _LEAST_CHARACTERS and len(line.strip()) >= _LEAST_CHARACTERS
+
+
+_LONGEST_TIMED = 1_000
+"""Characters of a line in which times are looked for."""
+_TIME = re.compile(
+    r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"|\b[0-9]+(?:\.[0-9]+)? ?(?:ms|s|m|h|us|µs|ns)\b(?: ?[0-9]+(?:\.[0-9]+)? ?(?:ms|s|m)\b)?"
+)
+"""A time of day, a date with it, or a duration."""
+_TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
+"""A part of every time that few other lines have: found in a tenth of the time."""
+_SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
+"""A wider form of `_TIME_SIGN` for whole texts."""
+_MEASURED = re.compile(
+    r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
+    r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
+)
+"""Signs that a time is the very output that was asked for."""
+
+
+def _timeless(line: str) -> str:
+    """The line without its times, unless the times are its point."""
+    return _without_times(line) if len(line) <= _LONGEST_TIMED else line
+
+
+@forgettable(4_096)
+def _without_times(line: str) -> str:
+    if _TIME_SIGN.search(line) is None or _MEASURED.search(line) is not None:
+        return line
+    timeless = _TIME.sub("·", line)
+    return timeless if len(timeless) >= _LEAST_CHARACTERS else line
+
+
+def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
+    """Positions of the lines in which an RE2 pattern over bytes finds something."""
+    data = encode("\n".join(lines))
+    position = start = 0
+    for found in pattern.finditer(data):
+        if found.start() < start:
+            continue
+        position += data.count(b"\n", start, found.start())
+        yield position
+        end = data.find(b"\n", found.start())
+        if end < 0:
+            return
+        position, start = position + 1, end + 1
+
+
+class EarlierText(NamedTuple):
+    """An earlier text, as it stands in the request."""
+
+    key: bytes
+    """Key of the text in the request."""
+    is_argument: bool
+    """The text is an argument of a call."""
+    output: Sequence[str | None]
+    """The lines without their numbers; None for each one that is itself only referred to, or is no line of
+    the output."""
+    numbers: Sequence[int]
+    """Line number of each line: in its file, or counted; 0 for lines without one."""
+    is_counted: bool
+    """The numbers count the lines of the text itself."""
+    start: int
+    """Position of the first line among the lines of all texts."""
+
+
+_MOST_PLACES = 24
+"""Places of one line that are returned, the latest ones."""
+_MOST_STEPS = 96
+"""Places that are looked at for them: the same line may stand there with other blanks around it."""
+
+
+@dataclass(slots=True)
+class LineIndex:
+    """The texts of one request so far, by their lines, and the names of their calls."""
+
+    calls: NamedCalls = field(default_factory=NamedCalls)
+    _texts: list[EarlierText] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
+    """`start` of each text."""
+    _latest: dict[str, int] = field(default_factory=dict)
+    """Latest position among the lines of all texts, by line without the blanks around it."""
+    _before: dict[int, int] = field(default_factory=dict)
+    """The position before each position where the same line stood."""
+    _timed: dict[str, int] = field(default_factory=dict)
+    """Latest position of each line that has times, by line without them."""
+    _facts: set[bytes] = field(default_factory=set)
+    _unread: list[Sequence[str | None]] = field(default_factory=list)
+    """Texts whose facts have not been extracted yet."""
+    _last: tuple[str, str | None, bool, TextLines] | None = None
+    """The text that was read last, and its lines: a text is mostly noted right after it was compared."""
+
+    def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
+        """The lines of a text, as `read` returns them."""
+        last, self._last = self._last, None
+        if last is not None and last[:3] == (text, original, is_numbered):
+            return last[3]
+        lines = read(text, original, is_numbered=is_numbered)
+        self._last = text, original, is_numbered, lines
+        return lines
+
+    def note(
+        self,
+        key: bytes,
+        name: str,
+        text: str,
+        original: str | None = None,
+        *,
+        is_numbered: bool = False,
+        is_argument: bool = False,
+        is_lossy: bool = False,
+        first: int = 0,
+    ) -> None:
+        """Add a text of the call that was noted last in `calls`. `original` and `is_numbered`: as of `read`;
+        `is_lossy`: something of it is left out; `first`: number in its file of the first line, where the
+        lines show none and the call tells it."""
+        lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
+        if not is_argument:
+            self._unread.append(output if is_lossy else lines)
+        if not numbers and first:
+            numbers = _numbers_from(first, text, len(lines))
+        if is_counted := not any(numbers):
+            numbers = range(1, len(lines) + 1)
+            if original is not None:
+                numbers = places_in(output, _numbered(original, is_numbered=is_numbered)[1])
+        else:
+            self.calls.note_lines(name, min(filter(None, numbers)), max(numbers))
+        start = self._starts[-1] + len(self._texts[-1].output) if self._texts else 0
+        self._texts.append(EarlierText(key, is_argument, output, numbers, is_counted, start))
+        self._starts.append(start)
+        self._add(output, start)
+
+    def _add(self, output: Sequence[str | None], start: int) -> None:
+        latest, before = self._latest, self._before
+        bare = [line.strip() if line else "" for line in output]
+        for position, line in enumerate(bare, start):
+            if line:
+                if line in latest:
+                    before[position] = latest[line]
+                latest[line] = position
+        for place in lines_with(_SOME_TIME_SIGN, bare):
+            if (timeless := _timeless(bare[place])) != bare[place]:
+                self._timed[timeless] = start + place
+
+    def is_empty(self) -> bool:
+        """True if no line can be found."""
+        return not self._latest
+
+    def has(self, bare: str) -> bool:
+        """True if a line without the blanks around it stood in a text."""
+        return bare in self._latest
+
+    def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
+        """The latest places of a line, text and position in it, the latest one first."""
+        position, found = self._latest.get(line.strip(), -1), 0
+        for _ in range(_MOST_STEPS):
+            if position < 0 or found == _MOST_PLACES:
+                return
+            text = self._text(position)
+            if text.output[position - text.start] == line:
+                found += 1
+                yield text, position - text.start
+            position = self._before.get(position, -1)
+
+    def shown(self, bare: str) -> tuple[bytes, bool] | None:
+        """The key of the last text that shows a line without the blanks around it, and whether that line has
+        other times; None if there is none."""
+        position = self._latest.get(bare)
+        if position is not None:
+            return self._text(position).key, False
+        position = self._timed.get(_timeless(bare))
+        return None if position is None else (self._text(position).key, True)
+
+    def _text(self, position: int) -> EarlierText:
+        return self._texts[bisect_right(self._starts, position) - 1]
+
+    def told(self) -> Told:
+        """The facts and lines that the texts so far show."""
+        for lines in self._unread:
+            self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
+        self._unread = []
+        return Told(self._facts, lambda line: len(line) >= _LEAST_CHARACTERS and self.shown(line) is not None)
+
+
+class LineIndexes:
+    """Line indexes of active conversations, by a hash of the texts in them. Each is lent to one request at a
+    time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
+
+    def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
+        """Remove and return the index of most of the first of some texts, and how many it has; a new one if
+        there is none. `hashes`: for each text, a hash of all texts up to it."""
+        with self._lock:
+            for count in range(len(hashes), 0, -1):
+                index = self._indexes.pop(hashes[count - 1], None)
+                if index is not None:
+                    return index[0], count
+        return LineIndex(), 0
+
+    def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
+        """Keep an index of exactly the texts with this hash, `characters` in all; drop the least recent ones
+        above the bounds."""
+        if characters > _CHARACTERS:
+            return
+        with self._lock:
+            self._indexes[text_hash] = (index, characters)
+            total = sum(size for _, size in self._indexes.values())
+            while len(self._indexes) > _CONVERSATIONS or total > _CHARACTERS:
+                _, (_, size) = self._indexes.popitem(last=False)
+                total -= size

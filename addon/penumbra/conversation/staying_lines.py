@@ -1,0 +1,269 @@
+"""Lines of a repeated text that stay, because a later turn needs them in this place.
+
+In an output, failures stay with the lines around them and the headings above them, and so do locations,
+endings and acknowledged changes. A heading stays wherever a line below it stays: hits are never read under
+another file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly
+quotes the unit that it changes from its first line or to its last one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import re2
+
+from penumbra.compress.calls.classify import Call
+from penumbra.compress.calls.envelope import split_envelope
+from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.failure_lines import failing
+from penumbra.compress.stages import search_hits
+from penumbra.conversation.line_index import lines_with
+
+_AROUND = 3
+"""Lines of a paragraph on both sides of a failure that belong to it."""
+_LEVELS = 3
+"""Lines of less indentation above a failure that belong to it."""
+_ABOVE = 40
+"""Lines in which they are looked for."""
+_LONGEST_HEADING = 400
+"""Characters of a line that may be a heading or an acknowledgement."""
+_PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
+_HEADINGS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
+        r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
+        r"<(?:file|document|path|source)\b[^>]*>.*",
+        r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
+        r"@@ -[0-9].*",
+    )
+)
+"""Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+_FIRST = frozenset("=#_*~-FPSD<dI+@")
+"""First characters of headings."""
+_OPENING = re.compile(rf"\S.*:|{_PATH}")
+"""A title that ends in a colon, or a path: headings of what is listed below them in another form."""
+_BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
+"""Beginnings of lines that are listed below such a heading."""
+_DONE = re.compile(
+    r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
+    r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
+    r"|replaced|inserted|added|reverted)\b"
+    r"|\W*(?:success\b|successfully |done\b|(?:updated|edited|modified|created|wrote|deleted|removed|renamed"
+    r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
+    r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
+    r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
+)
+"""A line that acknowledges a change, or sums up what was done: `Fixed 3 files`, `2 files left unchanged`."""
+_DONE_WORD = re2.compile(
+    "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
+    "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
+    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
+)
+"""Words of which every acknowledging line has one: most texts have none."""
+_QUOTING = frozenset({"glob", "list", "web"})
+"""Categories of what quotes texts, beside reads and searches."""
+_QUOTING_FAMILIES = frozenset(
+    {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
+)
+
+
+def quotes(call: Call) -> bool:
+    """True if a result quotes texts, and nothing else: an error that stands there has not happened."""
+    if call.shows_files or search_hits.is_search(call):
+        return True
+    return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class StayingLines:
+    """Lines of one text that stay, and its headings."""
+
+    positions: Sequence[int] = ()
+    """Lines that stay, in order."""
+    headings: Sequence[Sequence[int]] = ()
+    """Headings of each form, in order."""
+    filled: Sequence[int] = ()
+    """Lines that are not blank, in order."""
+    stated: Sequence[int] = ()
+    """Lines that stay even where a reference says in which place the same lines stand: those that state a
+    failure or a change, and the ones next to a failure, which say where it is."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
+        """`lines`: without line numbers of a file."""
+        if call.shows_files and call.path:
+            return cls()
+        headings = _headings(lines)
+        stated = set() if call.shows_files else set(_acknowledging(lines))
+        staying: set[int] = set()
+        if not quotes(call):
+            critical = list(critical_lines(lines))
+            failures = failing(lines, critical)
+            for position in failures:
+                staying.update(_belonging(lines, headings, position))
+            beside = {position + step for position in failures for step in (-1, 1)}
+            stated.update(failures, beside & staying)
+            staying.update(critical)
+        filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
+        return cls(sorted(staying | stated), headings, filled, sorted(stated))
+
+    def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
+        """(start, end) of what lies between the lines that stay, in order. `located`: a reference is to say
+        in which place the lines stand."""
+        positions = self.stated if located else self.positions
+        for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
+            if start < position:
+                yield start, position
+            start = position + 1
+        if start < end:
+            yield start, end
+
+    def heading(self, start: int, end: int) -> int | None:
+        """The last heading from `start` to `end` of which not all lines lie there; None if there is none."""
+        needed = (self._heading(form, start, end) for form in self.headings)
+        return max((position for position in needed if position is not None), default=None)
+
+    def _heading(self, form: Sequence[int], start: int, end: int) -> int | None:
+        behind = bisect_left(form, end)
+        if not behind or form[behind - 1] < start:
+            return None
+        rest = bisect_left(self.filled, end)
+        if rest == len(self.filled) or (behind < len(form) and form[behind] <= self.filled[rest]):
+            return None
+        return form[behind - 1]
+
+
+def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
+    """Positions of the lines that acknowledge a change."""
+    for position in lines_with(_DONE_WORD, [line[:_LONGEST_HEADING] for line in lines]):
+        if _DONE.match(lines[position][:_LONGEST_HEADING]):
+            yield position
+
+
+def _headings(lines: Sequence[str]) -> list[list[int]]:
+    """Positions of the headings of each form that occurs."""
+    places: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
+    for position, line in enumerate(lines):
+        if not line or len(line) > _LONGEST_HEADING or line[0] in " \t":
+            continue
+        form = None
+        if line[0] in _FIRST:
+            form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
+        if form is not None:
+            places[form].append(position)
+        elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
+            places[-1].append(position)
+    return [form for form in places if form]
+
+
+def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
+    """The lines of a failure's paragraph next to it, and the headings above it."""
+    for step in (-1, 1):
+        for distance in range(1, _AROUND + 1):
+            beside = position + step * distance
+            if not 0 <= beside < len(lines) or not lines[beside].strip():
+                break
+            yield beside
+    for form in headings:
+        above = bisect_left(form, position)
+        if above:
+            yield form[above - 1]
+    yield from _enclosing(lines, position)
+
+
+def _enclosing(lines: Sequence[str], position: int) -> Iterator[int]:
+    """The lines above a line that enclose it by their indentation."""
+    indentation, levels = _indentation(lines[position]), 0
+    for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
+        if not indentation or levels == _LEVELS:
+            return
+        if lines[above].strip() and _indentation(lines[above]) < indentation:
+            indentation = _indentation(lines[above])
+            levels += 1
+            yield above
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+_CONTAINER = re.compile(
+    r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
+    r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
+)
+"""A line at the left border within which the units are indented by one level."""
+_LONGEST_CONTAINER = 200
+"""Characters of such a line that are looked at."""
+_LEAST_MARGIN = 6
+_MOST_MARGIN = 30
+"""Lines that stand on each side of a change, at least and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUnits:
+    """The units of a file, or of a part of it: its functions, methods, classes and the like."""
+
+    start: int
+    """Position of the file's first line in its text."""
+    end: int
+    """Position after the file's last line."""
+    beginnings: Sequence[int]
+    """Positions of the lines with which units begin, in order."""
+
+    @classmethod
+    def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
+        """The units in the lines of a text. `numbers`: the number of each line, 0 for lines that are not the
+        file's; empty where the text shows none."""
+        return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
+
+    def repeated(self, start: int, end: int) -> tuple[int, int]:
+        """(start, end) of what need not stay of lines that were shown before: the lines at their borders
+        stay, and the units there if the text is new beyond the border."""
+        return (
+            self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
+            self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
+        )
+
+    def _end_of_unit(self, line: int) -> int:
+        at = bisect_left(self.beginnings, line + _LEAST_MARGIN)
+        most = line + _MOST_MARGIN
+        return min(self.beginnings[at], most) if at < len(self.beginnings) else most
+
+    def _start_of_unit(self, line: int) -> int:
+        at = bisect_right(self.beginnings, line - _LEAST_MARGIN)
+        most = line - _MOST_MARGIN
+        return max(self.beginnings[at - 1], most) if at else most
+
+
+def _beginnings(lines: Sequence[str]) -> Iterator[int]:
+    """Lines after a blank one, within a container up to one level in, elsewhere at the left border."""
+    level, is_container, is_below_blank = 0, False, True
+    for position, line in enumerate(lines):
+        bare = line.lstrip()
+        if not bare:
+            is_below_blank = True
+            continue
+        indentation = len(line) - len(bare)
+        if not indentation:
+            is_container, level = _CONTAINER.match(line[:_LONGEST_CONTAINER]) is not None, 0
+        elif is_container and not level:
+            level = indentation
+        if is_below_blank and indentation <= level:
+            yield position
+        is_below_blank = False
+
+
+def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
+    """(start, end) of the lines that are the file's: those with numbers, or all up to the last line end
+    between the ends of an envelope."""
+    if numbers:
+        numbered = [position for position, number in enumerate(numbers) if number]
+        return numbered[0], numbered[-1] + 1
+    head, _, tail = split_envelope(text)
+    start, end = head.count("\n"), len(lines) - tail.count("\n")
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    return start, end
