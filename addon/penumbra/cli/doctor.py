@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -116,20 +116,39 @@ def _chown(path: Path) -> str:
 
 HOST = "api.anthropic.com"
 _SECONDS = 20
-_NODE = (
-    "const t=require('tls').connect({host:'127.0.0.1',port:+process.argv[1],servername:process.argv[2]},"
-    "()=>process.exit(0));t.on('error',e=>{console.error(e.code);process.exit(1)})"
-)
+_CLIENTS = {
+    "Python": (
+        sys.executable,
+        "-c",
+        (
+            "import socket,ssl,sys;c=ssl.create_default_context()\n"
+            "try: c.wrap_socket(socket.create_connection(('127.0.0.1',{port})),server_hostname='{host}')\n"
+            "except ssl.SSLCertVerificationError as e: sys.exit(e.verify_message)"
+        ),
+    ),
+    "Node": (
+        "node",
+        "-e",
+        (
+            "const t=require('tls').connect({host:'127.0.0.1',port:{port},servername:'{host}'},"
+            "()=>process.exit(0));t.on('error',e=>{console.error(e.code);process.exit(1)})"
+        ),
+    ),
+    "curl": (
+        *("curl", "-sS", "-o", os.devnull, "--noproxy", "*"),
+        *("--resolve", "{host}:{port}:127.0.0.1", "https://{host}:{port}/"),
+    ),
+}
+"""Command of each kind of client that makes a TLS connection to the host at the port."""
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each kind of installed client, and why it does not trust the CA in a folder; empty if it does."""
-    tries: dict[str, Callable[[int, Mapping[str, str]], str]] = {"Python": _python_trusts}
-    tries |= {"Node": _node_trusts} if shutil.which("node", path=environment.get("PATH")) else {}
-    tries |= {"curl": _curl_trusts} if shutil.which("curl", path=environment.get("PATH")) else {}
     with _server(folder) as port:
-        for name, attempt in tries.items():
-            yield name, attempt(port, environment)
+        for name, words in _CLIENTS.items():
+            if program := shutil.which(words[0], path=environment.get("PATH")):
+                arguments = [word.replace("{host}", HOST).replace("{port}", str(port)) for word in words[1:]]
+                yield name, _run([program, *arguments], environment)
 
 
 @contextlib.contextmanager
@@ -170,31 +189,6 @@ def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
         with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True) as secured:
             secured.recv(4096)
             secured.sendall(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-
-
-def _python_trusts(port: int, environment: Mapping[str, str]) -> str:
-    bundle = environment.get("SSL_CERT_FILE") or None
-    try:
-        context = ssl.create_default_context(cafile=bundle)
-        with (
-            socket.create_connection(("127.0.0.1", port), _SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=HOST),
-        ):
-            return ""
-    except ssl.SSLCertVerificationError as error:
-        return error.verify_message
-    except OSError as error:
-        return str(error.strerror or error)
-
-
-def _node_trusts(port: int, environment: Mapping[str, str]) -> str:
-    return _run(["node", "-e", _NODE, str(port), HOST], environment)
-
-
-def _curl_trusts(port: int, environment: Mapping[str, str]) -> str:
-    place = f"{HOST}:{port}"
-    options = ["-sS", "-o", os.devnull, "--noproxy", "*", "--resolve", f"{place}:127.0.0.1"]
-    return _run(["curl", *options, f"https://{place}/"], environment)
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:

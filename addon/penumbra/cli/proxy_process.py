@@ -17,9 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -45,39 +44,14 @@ _LOG_BYTES = 1_000_000
 """Size from which a log is moved aside."""
 
 
-class Proxy(Protocol):
-    """A listening proxy."""
-
-    place: str
-    ca: Path
-    web: str
-    """URL of mitmweb; empty without it."""
-    hosts: tuple[str, ...]
-    is_shared: bool
-    """True if other programs may use the proxy, too."""
-
-    def end(self) -> Mapping[str, Any]:
-        """Return the totals of the program's time, after its end; none if they are not known."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Arguments of a proxy to be started."""
-
-    arguments: Sequence[str]
-    web: bool
-    log: Path | None
-
-
 class Started:
     """A proxy of one program, which ends with this process, however that ends."""
 
     is_shared = False
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, arguments: Sequence[str], log_file: Path | None, *, web: bool) -> None:
         """Start the proxy and wait until it listens. Raises Failure."""
-        log = _open(wanted.log)
+        log = _open(log_file)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _RUN, _ROOT],
@@ -93,7 +67,7 @@ class Started:
             os.close(log)
         assert self._process.stdout is not None
         self._reports = _Lines(self._process.stdout)
-        asked = {"command": "web" if wanted.web else "proxy", "arguments": list(wanted.arguments)}
+        asked = {"command": "web" if web else "proxy", "arguments": list(arguments)}
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(orjson.dumps(asked) + b"\n")
@@ -101,7 +75,7 @@ class Started:
         told = self._reports.next(_START_SECONDS)
         if "listens" not in told:
             self._process.terminate()
-            raise Failure(told.get("failed") or _without_a_word(wanted.log), told.get("code", 1))
+            raise Failure(told.get("failed") or _without_a_word(log_file), told.get("code", 1))
         self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
         self.ca = Path(told["listens"]["ca"])
         self.hosts = _hosts(told["listens"])
@@ -121,7 +95,7 @@ class Started:
 
 
 class Joined:
-    """A running proxy, shared with other programs."""
+    """A running proxy that other programs may use, too."""
 
     is_shared = True
 
@@ -138,6 +112,9 @@ class Joined:
             if entry.get("pid") == self._pid:
                 return difference(entry.get("totals", {}), self._before)
         return {}
+
+
+Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:

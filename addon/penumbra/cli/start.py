@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import orjson
 from mitmproxy import ctx, exceptions, http, options, optmanager
@@ -176,32 +176,19 @@ class StartErrors(errorcheck.ErrorCheck):
         self._quiet.is_starting = False
 
 
-class Starter(Protocol):
-    """The caller that starts the proxy."""
+class Starter:
+    """The caller that starts the proxy: a user at a terminal, who gets hints how to use it."""
 
-    is_wrap: bool
+    is_wrap = False
     """True if the proxy is for one program, and ends with it."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         """Called in the event loop once the proxy listens. `hosts` are the LLM hosts of the settings."""
-        ...
-
-    def ended(self, totals: Mapping[str, Any]) -> None:
-        """Called with the totals at the end."""
-        ...
-
-
-class User:
-    """A user at a terminal, who gets hints how to use the proxy."""
-
-    is_wrap = False
-
-    def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Do nothing: the terminal has shown the figures."""
+        """Called with the totals at the end, which a terminal has shown."""
 
 
 class _Greeting:
@@ -357,7 +344,7 @@ class _Done(Exception):
 
 def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
-    face = _Face(command, given, starter or User())
+    face = _Face(command, given, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Each line reaches a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
@@ -571,7 +558,7 @@ def _reachable(host: str) -> str:
 _PROXIES = ("regular", "upstream")
 
 
-class _Wrap:
+class _Wrap(Starter):
     """Reports to the process that has started this proxy for one program."""
 
     is_wrap = True
@@ -584,7 +571,7 @@ class _Wrap:
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
-    def listens(self, servers: Sequence[Server], certificates: Certificates, hosts: Sequence[str]) -> None:
+    def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         """Report the addresses, the CA and the LLM hosts of the settings."""
         end = partial(asyncio.get_running_loop().call_soon_threadsafe, ctx.master.shutdown)
         threading.Thread(target=_wait, args=(end,), daemon=True).start()
@@ -592,7 +579,7 @@ class _Wrap:
         web = ""
         if "web_port" in ctx.options:
             web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
-        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web, "hosts": list(hosts)})
+        self.tell(listens={"proxy": proxy, "ca": str(trusted.ca), "web": web, "hosts": list(hosts)})
 
     def ended(self, totals: Mapping[str, Any]) -> None:
         self.tell(ended=totals)

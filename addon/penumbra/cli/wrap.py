@@ -14,15 +14,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from penumbra.cli import I_KNOW, agent_environment, certificates, proxy_process
 from penumbra.cli.agent_environment import covers_llm_host
-from penumbra.cli.command import WRONG, Failure
+from penumbra.cli.command import WRONG, Failure, Parser
 from penumbra.errors import counted, one_line
 from penumbra.metrics import running
 
@@ -241,23 +241,6 @@ _OVERRULING = ("PENUMBRA_", "FORGE_")
 """Prefixes of variables that override a proxy's settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments of the command."""
-
-    program: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    is_new: bool = False
-    web: bool = False
-    log: str = ""
-    is_quiet: bool = False
-    is_observing: bool = False
-    is_informed: bool = False
-    """True if the user accepts that mitmweb shows flows to others."""
-    shell: str = ""
-    """Shell for which the variables are only printed; empty: a program is run."""
-
-
 def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Run the program and return its exit code. Raises Failure."""
     arguments = read(given, environment)
@@ -277,52 +260,36 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
         print(f"penumbra: {proxy.web}", file=sys.stderr)
     code = run(program, arguments.program, {**environment, **added})
     totals = proxy.end()
-    if not arguments.is_quiet and (line := summary(totals)):
+    if not arguments.quiet and (line := summary(totals)):
         whose = " (of all programs of the proxy that was joined)" if proxy.is_shared else ""
         print(f"penumbra: {line}{whose}", file=sys.stderr)
     return code
 
 
-def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
-    """Return Penumbra's arguments, up to the first other word, and the program's from there on. Raises
+def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
+    """Return the arguments of `wrap`, up to the first other word, and the program from there on. Raises
     Failure."""
-    arguments, rest = Arguments(), list(given)
-    while rest and rest[0].startswith("-") and rest[0] != "--":
-        name, has_value, value = rest.pop(0).partition("=")
-        if name == "--print-env":
-            shell = value or agent_environment.shell_of(environment)
-            if shell not in agent_environment.SHELLS:
-                raise Failure(f"--print-env: got {value!r}, allowed: sh, fish or powershell", code=WRONG)
-            arguments = replace(arguments, shell=shell)
-        elif name in ("--set", "--log"):
-            if not has_value and not rest:
-                raise Failure(f"wrap: {name} needs a value", code=WRONG)
-            value = value if has_value else rest.pop(0)
-            settings = (*arguments.settings, value) if name == "--set" else arguments.settings
-            arguments = replace(arguments, settings=settings, log=value if name == "--log" else arguments.log)
-        elif name in _FLAGS and not has_value:
-            flag: Any = {_FLAGS[name]: True}
-            arguments = replace(arguments, **flag)
-        else:
-            raise Failure(
-                f"wrap: {name} is no option of `penumbra wrap`; the program's own come after its name, "
-                f"and those of the proxy as --set NAME=VALUE",
-                code=WRONG,
-            )
-    if rest[:1] == ["--"]:
-        rest.pop(0)
-    if not rest and not arguments.shell:
+    parser = Parser("wrap")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--log", default="", metavar="FILE")
+    parser.add_argument(
+        "--print-env", dest="shell", nargs="?", default="", const=agent_environment.shell_of(environment)
+    )
+    for flag in ("--observe", "--new", "--web", "--quiet", I_KNOW):
+        parser.add_argument(flag, action="store_true")
+    own, words = list(given), list[str]()
+    for at, word in enumerate(own):
+        takes_value = at and own[at - 1] in ("--set", "--log")
+        if not takes_value and (word == "--" or not word.startswith("-")):
+            own, words = own[:at], own[at + (word == "--") :]
+            break
+    arguments = parser.read(own)
+    if arguments.shell and arguments.shell not in agent_environment.SHELLS:
+        raise Failure(f"--print-env: got {arguments.shell!r}, allowed: sh, fish or powershell", code=WRONG)
+    if not words and not arguments.shell:
         raise Failure("wrap: no program given, for example: penumbra wrap -- claude", code=WRONG)
-    return replace(arguments, program=tuple(rest))
-
-
-_FLAGS = {
-    "--observe": "is_observing",
-    "--new": "is_new",
-    "--web": "web",
-    "--quiet": "is_quiet",
-    I_KNOW: "is_informed",
-}
+    arguments.program = tuple(words)
+    return arguments
 
 
 def summary(totals: Mapping[str, Any]) -> str:
@@ -350,21 +317,21 @@ def summary(totals: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
+def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_process.Proxy:
     """Return the proxy for the program. Raises Failure."""
-    is_chosen = arguments.is_new or arguments.web or arguments.is_observing or bool(arguments.settings)
+    is_chosen = arguments.new or arguments.web or arguments.observe or bool(arguments.settings)
     is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
     if not is_chosen and (entry := proxy_process.joinable(environment)):
         return proxy_process.Joined(entry)
     settings = [part for setting in arguments.settings for part in ("--set", setting)]
-    settings += ["--set", "penumbra_observe=true"] * arguments.is_observing
+    settings += ["--set", "penumbra_observe=true"] * arguments.observe
     has_mode = any(setting.startswith("mode=") for setting in arguments.settings)
     behind = [] if has_mode else proxy_process.behind(_upstream(environment))
     given = ["-p", "0", *behind, *settings]
     if arguments.web:
-        given += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.is_informed)]
+        given += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.i_know)]
     log = Path(arguments.log) if arguments.log else running.folder(environment).parent / "wrap.log"
-    return proxy_process.Started(proxy_process.Wanted(given, arguments.web, log))
+    return proxy_process.Started(given, log, web=arguments.web)
 
 
 def _upstream(environment: Mapping[str, str]) -> str:

@@ -54,14 +54,14 @@ def page_place_of(text: str) -> PagePlace | None:
 ALLOWED_STORES = "redis://HOST:PORT/0, rediss://HOST:PORT/0 or unix:///PATH"
 _STORE_SCHEMES = ("redis", "rediss", "unix")
 _STORE_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_STORE_WORDS = {
-    "ssl_cert_reqs": ("none", "optional", "required"),
-    "ssl_check_hostname": ("true", "false", "True", "False", "yes", "no", "1", "0"),
+_STORE_PARAMETERS = {
+    "db": r"\d{1,9}",
+    **dict.fromkeys(("username", "password", "client_name", "ssl_password", *_STORE_FILES), ".*"),
+    "ssl_cert_reqs": "none|optional|required",
+    "ssl_check_hostname": "true|false|True|False|yes|no|1|0",
 }
-_OF_ALL = ("db", "username", "password", "client_name")
-_OF_TLS = (*_STORE_FILES, *_STORE_WORDS, "ssl_password")
-"""Further parameters of `rediss://`. All others change replies or time limits, or are unknown to
-the client."""
+"""Patterns of the parameters of an address. All others change replies or time limits, or are unknown to the
+client; those of TLS begin with `ssl_`."""
 
 
 def store_problem(text: str) -> str:
@@ -110,14 +110,12 @@ def _store_place(parts: SplitResult) -> str:
 
 
 def _store_parameter(scheme: str, name: str, value: str) -> str:
-    if name not in (*_OF_ALL, *_OF_TLS):
-        return f"the query has a name that is none of {', '.join((*_OF_ALL, *_OF_TLS))}"
-    if name in _OF_TLS and scheme != "rediss":
+    if name not in _STORE_PARAMETERS:
+        return f"the query has a name that is none of {', '.join(_STORE_PARAMETERS)}"
+    if name.startswith("ssl_") and scheme != "rediss":
         return f"{name} needs rediss://"
-    if name == "db" and not re.fullmatch(r"\d{1,9}", value, re.ASCII):
-        return "db is no number"
-    if name in _STORE_WORDS and value not in _STORE_WORDS[name]:
-        return f"{name} is none of {', '.join(_STORE_WORDS[name])}"
+    if not re.fullmatch(_STORE_PARAMETERS[name], value, re.ASCII | re.DOTALL):
+        return f"{name} has another form than {_STORE_PARAMETERS[name]}"
     return ""
 
 

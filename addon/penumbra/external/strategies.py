@@ -54,15 +54,6 @@ for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A POST with a JSON body."""
-
-    url: str
-    headers: Mapping[str, str]
-    body: Any
-
-
 class Http:
     """One HTTP client for all calls, made with the first call. `listening` returns the ports of
     this process."""
@@ -72,29 +63,29 @@ class Http:
         self._client: httpx.AsyncClient | None = None
         self._ports: frozenset[int] = frozenset()
 
-    async def post(self, call: Call, timeout: float, limit: int) -> Any:
+    async def post(self, url: str, headers: Mapping[str, str], body: Any, timeout: float, limit: int) -> Any:
         """Return the decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
 
         Raises NoResponse.
         """
         try:
             async with asyncio.timeout(timeout):
-                body = await self._post(call, limit)
+                content = await self._post(url, headers, body, limit)
         except TimeoutError:
             raise NoResponse("timeout", f"{timeout:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise NoResponse("connection", type(error).__name__) from None
         try:
-            return orjson.loads(body)
+            return orjson.loads(content)
         except orjson.JSONDecodeError:
             raise NoResponse("malformed", "not JSON") from None
 
-    async def _post(self, call: Call, limit: int) -> bytes:
+    async def _post(self, url: str, headers: Mapping[str, str], body: Any, limit: int) -> bytes:
         number = secrets.token_hex(16)
         accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_encoding.SUPPORTED)}
-        headers = {**call.headers, request_path.HEADER: number, **accepted}
+        headers = {**headers, request_path.HEADER: number, **accepted}
         client = self._connected()
-        request = client.build_request("POST", call.url, json=call.body, headers=headers)
+        request = client.build_request("POST", url, json=body, headers=headers)
         request_path.under_way.add(number)
         try:
             return await self._received(await client.send(request, stream=True), limit)
@@ -479,7 +470,7 @@ class Strategy:
         headers = {**self.contract.headers, **self._authorisation(self.contract, task)}
         body = self.contract.body(Question(task, self.model, self.is_aware, self.reserve))
         limit = 6 * len(task.text) + self.limit
-        response = await self.http.post(Call(self.address, headers, body), self.timeout, limit)
+        response = await self.http.post(self.address, headers, body, self.timeout, limit)
         try:
             read = self.contract.read(response)
         except (LookupError, TypeError, AttributeError):

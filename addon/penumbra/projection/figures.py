@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import Any
 
@@ -67,15 +67,7 @@ class Requests:
     unpriced: int = 0
 
     def __add__(self, other: Requests) -> Requests:
-        return Requests(
-            self.count + other.count,
-            self.input + other.input,
-            self.counted_input + other.counted_input,
-            self.dollars + other.dollars,
-            self.declared + other.declared,
-            self.declared_dollars + other.declared_dollars,
-            self.unpriced + other.unpriced,
-        )
+        return Requests(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +103,8 @@ class Figures:
 
     @property
     def results(self) -> Sums:
-        total = Sums()
-        for _, sums in self.agents.values():
-            _add_sums(total, sums)
-        return total
+        all_sums = [sums for _, sums in self.agents.values()]
+        return Sums(*(sum(getattr(sums, each.name) for sums in all_sums) for each in fields(Sums)))
 
     @property
     def requests(self) -> Requests:
@@ -148,16 +138,6 @@ class Figures:
     @property
     def largest(self) -> list[LargeResult]:
         return [large for _, _, large in sorted(self._largest, key=lambda each: each[:2], reverse=True)]
-
-
-def _add_sums(total: Sums, other: Sums) -> None:
-    total.results += other.results
-    total.changed += other.changed
-    total.before += other.before
-    total.after += other.after
-    total.resent_before += other.resent_before
-    total.resent_after += other.resent_after
-    total.dollars += other.dollars
 
 
 NOTE = (

@@ -19,23 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penumbra.session_logs.log_entries import (
-    Entry,
-    LogCounts,
-    LoggedCall,
-    LoggedConversation,
-    LoggedPrompt,
-    LoggedResponse,
-    LoggedResult,
-    LoggedUsage,
-    mapping,
-    objects,
-    objects_in,
-    seconds,
-    text,
-    texts_of,
-    whole,
-)
+from penumbra.session_logs import log_entries as log
+from penumbra.session_logs.log_entries import mapping, objects, objects_in, seconds, text, texts_of, whole
 
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
@@ -61,7 +46,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
     )
 
 
-def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a log. Raises OSError."""
     tree = _Tree()
     for line in objects(path, counts):
@@ -79,7 +64,7 @@ class _Node:
     message: Mapping[str, Any] | None = None
     blocks: list[Mapping[str, Any]] = field(default_factory=list)
     at: float = 0.0
-    usage: LoggedUsage | None = None
+    usage: log.LoggedUsage | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +72,7 @@ class _Tree:
     nodes: dict[str, _Node] = field(default_factory=dict)
     """Nodes by uuid; all lines of a message share a node."""
     messages: dict[str, _Node] = field(default_factory=dict)
-    results: dict[str, LoggedResult] = field(default_factory=dict)
+    results: dict[str, log.LoggedResult] = field(default_factory=dict)
 
     def add(self, line: Mapping[str, Any]) -> None:
         uuid, message = text(line.get("uuid")), mapping(line.get("message"))
@@ -105,7 +90,7 @@ class _Tree:
             if block.get("type") == "tool_result":
                 call_id = text(block.get("tool_use_id"))
                 is_error = block.get("is_error") is True
-                result = LoggedResult(call_id, texts_of(block.get("content")), is_error)
+                result = log.LoggedResult(call_id, texts_of(block.get("content")), is_error)
                 self.results.setdefault(call_id, result)
         node.prompt = "\n".join(texts_of(content))
 
@@ -126,7 +111,7 @@ class _Tree:
         node.at = seconds(line.get("timestamp")) or node.at
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
-    def conversations(self) -> Iterator[LoggedConversation]:
+    def conversations(self) -> Iterator[log.LoggedConversation]:
         """Yield one conversation for each end of a branch that the model wrote; branches share their
         beginning."""
         behind: set[int] = set()
@@ -137,7 +122,7 @@ class _Tree:
                 behind.add(id(before))
         for node in self.messages.values():
             if id(node) not in behind:
-                yield LoggedConversation(NAME, tuple(self._entries(node)))
+                yield log.LoggedConversation(NAME, tuple(self._entries(node)))
 
     def _before(self, node: _Node) -> _Node | None:
         """Return the last message of the model before a node."""
@@ -151,32 +136,34 @@ class _Tree:
             yield before
             node = before
 
-    def _entries(self, last: _Node) -> Iterator[Entry]:
+    def _entries(self, last: _Node) -> Iterator[log.Entry]:
         for node in reversed([last, *self._upwards(last)]):
             if node.message is None:
                 if node.prompt:
-                    yield LoggedPrompt(node.prompt)
+                    yield log.LoggedPrompt(node.prompt)
                 continue
             response = _response(node, node.message)
             yield response
             yield from (self.results[call.id] for call in response.calls if call.id in self.results)
 
 
-def _response(node: _Node, message: Mapping[str, Any]) -> LoggedResponse:
+def _response(node: _Node, message: Mapping[str, Any]) -> log.LoggedResponse:
     calls = {
-        text(block.get("id")): LoggedCall(
+        text(block.get("id")): log.LoggedCall(
             text(block.get("id")), text(block.get("name")), dict(mapping(block.get("input")))
         )
         for block in node.blocks
         if block.get("type") == "tool_use"
     }
     said = "\n".join(text(block.get("text")) for block in node.blocks if block.get("type") == "text")
-    return LoggedResponse(message["id"], said, tuple(calls.values()), message["model"], node.at, node.usage)
+    return log.LoggedResponse(
+        message["id"], said, tuple(calls.values()), message["model"], node.at, node.usage
+    )
 
 
-def _usage(usage: Mapping[str, Any]) -> LoggedUsage | None:
+def _usage(usage: Mapping[str, Any]) -> log.LoggedUsage | None:
     cached, written = (
         whole(usage.get(name)) for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
     )
     total = whole(usage.get("input_tokens")) + cached + written
-    return LoggedUsage(total, cached, written) if total else None
+    return log.LoggedUsage(total, cached, written) if total else None

@@ -20,23 +20,8 @@ from typing import Any
 
 import orjson
 
-from penumbra.session_logs.log_entries import (
-    Entry,
-    LogCounts,
-    LoggedCall,
-    LoggedConversation,
-    LoggedPrompt,
-    LoggedResponse,
-    LoggedResult,
-    LoggedUsage,
-    mapping,
-    objects,
-    objects_in,
-    seconds,
-    text,
-    texts_of,
-    whole,
-)
+from penumbra.session_logs import log_entries as log
+from penumbra.session_logs.log_entries import mapping, objects, objects_in, seconds, text, texts_of, whole
 
 NAME = "codex"
 PATTERNS = ("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst")
@@ -62,22 +47,22 @@ def is_first(value: Mapping[str, Any]) -> bool:
     return has_envelope or {"id", "timestamp", "instructions"} <= value.keys()
 
 
-def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a log, one between two compactions. Raises OSError."""
-    log = _Rollout()
+    reader = _Rollout()
     for line in objects(path, counts):
-        yield from log.add(line)
-    yield from log.end()
+        yield from reader.add(line)
+    yield from reader.end()
 
 
 @dataclass(slots=True)
 class _Rollout:
-    entries: list[Entry] = field(default_factory=list)
-    response: LoggedResponse | None = None
+    entries: list[log.Entry] = field(default_factory=list)
+    response: log.LoggedResponse | None = None
     """The response in progress; a line of the client ends it."""
     model: str = ""
 
-    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+    def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
         kind, payload = line.get("type"), mapping(line.get("payload"))
         if kind == "turn_context":
             self.model = text(payload.get("model")) or self.model
@@ -90,10 +75,10 @@ class _Rollout:
         elif kind != "session_meta":
             self._item(payload or line, seconds(line.get("timestamp")))
 
-    def end(self) -> Iterator[LoggedConversation]:
+    def end(self) -> Iterator[log.LoggedConversation]:
         self._close()
         if self.entries:
-            yield LoggedConversation(NAME, tuple(self.entries))
+            yield log.LoggedConversation(NAME, tuple(self.entries))
         self.entries = []
 
     def _item(self, item: Mapping[str, Any], at: float) -> None:
@@ -106,13 +91,13 @@ class _Rollout:
             self._respond(at)
         elif kind in _RESULTS:
             self._close()
-            self.entries.append(LoggedResult(text(item.get("call_id")), _output(item.get("output"))))
+            self.entries.append(log.LoggedResult(text(item.get("call_id")), _output(item.get("output"))))
         elif kind == "message":
             self._close()
-            self.entries.append(LoggedPrompt("\n".join(texts_of(item.get("content")))))
+            self.entries.append(log.LoggedPrompt("\n".join(texts_of(item.get("content")))))
 
-    def _respond(self, at: float, said: str = "", call: LoggedCall | None = None) -> None:
-        response = self.response or LoggedResponse("")
+    def _respond(self, at: float, said: str = "", call: log.LoggedCall | None = None) -> None:
+        response = self.response or log.LoggedResponse("")
         self.response = replace(
             response,
             text="\n".join(filter(None, (response.text, said))),
@@ -131,7 +116,7 @@ class _Rollout:
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
-        usage = LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
+        usage = log.LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
             # Further text of the model belongs to another request.
@@ -139,13 +124,13 @@ class _Rollout:
             return
         for position in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[position]
-            if isinstance(entry, LoggedResponse):
+            if isinstance(entry, log.LoggedResponse):
                 if entry.usage is None:
                     self.entries[position] = replace(entry, usage=usage)
                 return
 
 
-def _call(kind: str, item: Mapping[str, Any]) -> LoggedCall:
+def _call(kind: str, item: Mapping[str, Any]) -> log.LoggedCall:
     name, member = _CALLS[kind]
     arguments = item.get(member)
     if kind == "function_call" and isinstance(arguments, str):
@@ -153,7 +138,7 @@ def _call(kind: str, item: Mapping[str, Any]) -> LoggedCall:
             arguments = orjson.loads(arguments)
         except orjson.JSONDecodeError:
             arguments = {}
-    return LoggedCall(text(item.get("call_id")), text(item.get("name")) or name, arguments)
+    return log.LoggedCall(text(item.get("call_id")), text(item.get("name")) or name, arguments)
 
 
 def _output(output: Any) -> tuple[str, ...]:
@@ -161,10 +146,10 @@ def _output(output: Any) -> tuple[str, ...]:
     return texts_of(output.get("content") if isinstance(output, dict) else output)
 
 
-def _replaced(payload: Mapping[str, Any]) -> Iterator[Entry]:
+def _replaced(payload: Mapping[str, Any]) -> Iterator[log.Entry]:
     history = list(objects_in(payload.get("replacement_history")))
     for item in history:
         if item.get("type") == "message":
-            yield LoggedPrompt("\n".join(texts_of(item.get("content"))))
+            yield log.LoggedPrompt("\n".join(texts_of(item.get("content"))))
     if not history and text(payload.get("message")):
-        yield LoggedPrompt(text(payload.get("message")))
+        yield log.LoggedPrompt(text(payload.get("message")))

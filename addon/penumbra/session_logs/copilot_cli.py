@@ -19,21 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penumbra.session_logs.log_entries import (
-    Entry,
-    LogCounts,
-    LoggedCall,
-    LoggedConversation,
-    LoggedPrompt,
-    LoggedResponse,
-    LoggedResult,
-    mapping,
-    objects,
-    objects_in,
-    seconds,
-    text,
-    texts_of,
-)
+from penumbra.session_logs import log_entries as log
+from penumbra.session_logs.log_entries import mapping, objects, objects_in, seconds, text, texts_of
 
 NAME = "copilot-cli"
 PATTERNS = ("**/*.jsonl",)
@@ -49,59 +36,61 @@ def is_first(value: Mapping[str, Any]) -> bool:
     return value.get("type") == "session.start" and isinstance(value.get("data"), dict)
 
 
-def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a log, one for each agent between two compactions. Raises OSError."""
-    log = _Events()
+    reader = _Events()
     for line in objects(path, counts):
-        yield from log.add(line)
-    for agent in list(log.entries):
-        yield from log.end(agent)
+        yield from reader.add(line)
+    for agent in list(reader.entries):
+        yield from reader.end(agent)
 
 
 @dataclass(slots=True)
 class _Events:
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[str, list[log.Entry]] = field(default_factory=dict)
     """Entries by the call that started the agent; empty: the session's own."""
     seen: set[str] = field(default_factory=set)
     """Ids of messages, and of calls with a result."""
     model: str = ""
 
-    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+    def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
         kind, data = line.get("type"), mapping(line.get("data"))
         agent = text(data.get("parentToolCallId"))
         entries = self.entries.setdefault(agent, [])
         self.model = text(data.get("newModel")) or text(data.get("selectedModel")) or self.model
         if kind == "user.message":
-            entries.append(LoggedPrompt(text(data.get("transformedContent")) or text(data.get("content"))))
+            entries.append(
+                log.LoggedPrompt(text(data.get("transformedContent")) or text(data.get("content")))
+            )
         elif kind == "assistant.message" and self._is_new(text(data.get("messageId"))):
             entries.append(self._response(data, seconds(line.get("timestamp"))))
         elif kind == "tool.execution_complete" and self._is_new(text(data.get("toolCallId"))):
             entries.append(_result(data))
         elif kind == "session.compaction_complete" and text(data.get("summaryContent")):
             yield from self.end(agent)
-            self.entries[agent] = [LoggedPrompt(text(data.get("summaryContent")))]
+            self.entries[agent] = [log.LoggedPrompt(text(data.get("summaryContent")))]
 
-    def end(self, agent: str) -> Iterator[LoggedConversation]:
+    def end(self, agent: str) -> Iterator[log.LoggedConversation]:
         if entries := self.entries.pop(agent, []):
-            yield LoggedConversation(NAME, tuple(entries))
+            yield log.LoggedConversation(NAME, tuple(entries))
 
     def _is_new(self, id_: str) -> bool:
         is_new = id_ not in self.seen
         self.seen.add(id_)
         return is_new or not id_
 
-    def _response(self, data: Mapping[str, Any], at: float) -> LoggedResponse:
+    def _response(self, data: Mapping[str, Any], at: float) -> log.LoggedResponse:
         calls = tuple(
-            LoggedCall(text(call.get("toolCallId")), text(call.get("name")), call.get("arguments") or {})
+            log.LoggedCall(text(call.get("toolCallId")), text(call.get("name")), call.get("arguments") or {})
             for call in objects_in(data.get("toolRequests"))
         )
         model = text(data.get("model")) or self.model
-        return LoggedResponse(text(data.get("messageId")), text(data.get("content")), calls, model, at)
+        return log.LoggedResponse(text(data.get("messageId")), text(data.get("content")), calls, model, at)
 
 
-def _result(data: Mapping[str, Any]) -> LoggedResult:
+def _result(data: Mapping[str, Any]) -> log.LoggedResult:
     result, error = data.get("result"), mapping(data.get("error"))
     texts = texts_of(mapping(result).get("content") if isinstance(result, dict) else result)
     if not texts and text(error.get("message")):
         texts = (text(error.get("message")),)
-    return LoggedResult(text(data.get("toolCallId")), texts, data.get("success") is False)
+    return log.LoggedResult(text(data.get("toolCallId")), texts, data.get("success") is False)

@@ -21,23 +21,8 @@ from typing import Any
 
 import orjson
 
-from penumbra.session_logs.log_entries import (
-    Entry,
-    LogCounts,
-    LoggedCall,
-    LoggedConversation,
-    LoggedPrompt,
-    LoggedResponse,
-    LoggedResult,
-    LoggedUsage,
-    mapping,
-    objects,
-    objects_in,
-    seconds,
-    text,
-    texts_of,
-    whole,
-)
+from penumbra.session_logs import log_entries as log
+from penumbra.session_logs.log_entries import mapping, objects, objects_in, seconds, text, texts_of, whole
 
 NAME = "gemini-cli"
 PATTERNS = ("**/chats/**/*.jsonl", "**/chats/**/*.json")
@@ -53,20 +38,20 @@ def is_first(value: Mapping[str, Any]) -> bool:
     return "projectHash" in value or {"sessionId", "startTime"} <= value.keys()
 
 
-def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a log: the final one, and those that were rewound or replaced. Raises
     OSError."""
-    log = _Chat()
+    reader = _Chat()
     for line in objects(path, counts):
-        yield from log.add(line)
-    yield from log.end()
+        yield from reader.add(line)
+    yield from reader.end()
 
 
 @dataclass(slots=True)
 class _Chat:
     messages: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+    def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
         if isinstance(line.get("$rewindTo"), str):
             ids = list(self.messages)
             at = ids.index(line["$rewindTo"]) if line["$rewindTo"] in self.messages else 0
@@ -81,36 +66,36 @@ class _Chat:
                 yield from self.end()
                 self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
 
-    def end(self) -> Iterator[LoggedConversation]:
+    def end(self) -> Iterator[log.LoggedConversation]:
         """Yield the conversation of the present messages."""
         entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
         if entries:
-            yield LoggedConversation(NAME, entries)
+            yield log.LoggedConversation(NAME, entries)
 
 
-def _entries(message: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(message: Mapping[str, Any]) -> Iterator[log.Entry]:
     said = "\n".join(texts_of(message.get("content")))
     if message.get("type") == "user":
-        yield LoggedPrompt(said)
+        yield log.LoggedPrompt(said)
     elif message.get("type") == "gemini":
         made = list(objects_in(message.get("toolCalls")))
         calls = tuple(
-            LoggedCall(text(call.get("id")), text(call.get("name")), dict(mapping(call.get("args"))))
+            log.LoggedCall(text(call.get("id")), text(call.get("name")), dict(mapping(call.get("args"))))
             for call in made
         )
         tokens = mapping(message.get("tokens"))
         total = whole(tokens.get("input"))
-        yield LoggedResponse(
+        yield log.LoggedResponse(
             text(message.get("id")),
             said,
             calls,
             text(message.get("model")),
             seconds(message.get("timestamp")),
-            LoggedUsage(total, whole(tokens.get("cached"))) if total else None,
+            log.LoggedUsage(total, whole(tokens.get("cached"))) if total else None,
         )
         for call in made:
             if call.get("result"):
-                yield LoggedResult(
+                yield log.LoggedResult(
                     text(call.get("id")), tuple(_texts(call["result"])), call.get("status") == "error"
                 )
 

@@ -29,21 +29,8 @@ from urllib.parse import quote
 
 import orjson
 
-from penumbra.session_logs.log_entries import (
-    LONGEST_LINE,
-    Entry,
-    LogCounts,
-    LoggedCall,
-    LoggedConversation,
-    LoggedPrompt,
-    LoggedResponse,
-    LoggedResult,
-    LoggedUsage,
-    mapping,
-    seconds,
-    text,
-    whole,
-)
+from penumbra.session_logs import log_entries as log
+from penumbra.session_logs.log_entries import mapping, seconds, text, whole
 
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
@@ -68,7 +55,7 @@ def is_database(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a database. Raises OSError."""
     try:
         # Rows that another process writes meanwhile may be missing; that process is never delayed.
@@ -100,7 +87,9 @@ def _unchanging(path: Path) -> Iterator[str]:
         yield f"file:{quote(str(copy))}"
 
 
-def _session(database: sqlite3.Connection, session: Any, counts: LogCounts) -> Iterator[LoggedConversation]:
+def _session(
+    database: sqlite3.Connection, session: Any, counts: log.LogCounts
+) -> Iterator[log.LoggedConversation]:
     messages = dict(_rows(database, "SELECT id, length(data), data FROM message", session, counts))
     made = _Session()
     parts: dict[Any, list[Mapping[str, Any]]] = {}
@@ -112,9 +101,9 @@ def _session(database: sqlite3.Connection, session: Any, counts: LogCounts) -> I
 
 
 def _rows(
-    database: sqlite3.Connection, select: str, session: Any, counts: LogCounts
+    database: sqlite3.Connection, select: str, session: Any, counts: log.LogCounts
 ) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    bounded = select.replace(", data ", f", CASE WHEN length(data) <= {LONGEST_LINE} THEN data END ")
+    bounded = select.replace(", data ", f", CASE WHEN length(data) <= {log.LONGEST_LINE} THEN data END ")
     for id_, length, data in database.execute(f"{bounded} WHERE session_id = ? ORDER BY id", (session,)):
         if data is None:
             counts.too_long += bool(length)
@@ -132,34 +121,36 @@ def _rows(
 
 @dataclass(slots=True)
 class _Session:
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[log.Entry] = field(default_factory=list)
 
-    def add(self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> Iterator[LoggedConversation]:
+    def add(
+        self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]
+    ) -> Iterator[log.LoggedConversation]:
         if message.get("role") == "user":
             said = [text(part.get("text")) for part in parts if part.get("type") == "text"]
-            self.entries.append(LoggedPrompt("\n".join(said)))
+            self.entries.append(log.LoggedPrompt("\n".join(said)))
             return
         time = mapping(message.get("time"))
         at = seconds(time.get("completed")) or seconds(time.get("created"))
-        empty = LoggedResponse("", model=text(message.get("modelID")), at=at)
+        empty = log.LoggedResponse("", model=text(message.get("modelID")), at=at)
         for response, results in _steps(parts, empty, _usage(mapping(message.get("tokens")))):
             self.entries += [response, *results]
         if message.get("summary") is True:
-            summary = [entry.text for entry in self.entries[-1:] if isinstance(entry, LoggedResponse)]
+            summary = [entry.text for entry in self.entries[-1:] if isinstance(entry, log.LoggedResponse)]
             yield from self.end()
-            self.entries = [LoggedPrompt(said) for said in summary]
+            self.entries = [log.LoggedPrompt(said) for said in summary]
 
-    def end(self) -> Iterator[LoggedConversation]:
+    def end(self) -> Iterator[log.LoggedConversation]:
         if self.entries:
-            yield LoggedConversation(NAME, tuple(self.entries))
+            yield log.LoggedConversation(NAME, tuple(self.entries))
         self.entries = []
 
 
 def _steps(
-    parts: list[Mapping[str, Any]], empty: LoggedResponse, usage: LoggedUsage | None
-) -> Iterator[tuple[LoggedResponse, list[LoggedResult]]]:
+    parts: list[Mapping[str, Any]], empty: log.LoggedResponse, usage: log.LoggedUsage | None
+) -> Iterator[tuple[log.LoggedResponse, list[log.LoggedResult]]]:
     """Yield the requests of a message, each with the results of its calls. `usage` is that of the message."""
-    steps: list[tuple[LoggedResponse, list[LoggedResult]]] = []
+    steps: list[tuple[log.LoggedResponse, list[log.LoggedResult]]] = []
     for part in parts:
         kind = part.get("type")
         if kind == "step-start" or not steps:
@@ -180,18 +171,18 @@ def _steps(
     yield from steps
 
 
-def _tool(part: Mapping[str, Any]) -> tuple[LoggedCall, LoggedResult | None]:
+def _tool(part: Mapping[str, Any]) -> tuple[log.LoggedCall, log.LoggedResult | None]:
     id_, state = text(part.get("callID")), mapping(part.get("state"))
-    call = LoggedCall(id_, text(part.get("tool")), dict(mapping(state.get("input"))))
+    call = log.LoggedCall(id_, text(part.get("tool")), dict(mapping(state.get("input"))))
     if state.get("status") == "completed":
-        return call, LoggedResult(id_, (text(state.get("output")),))
+        return call, log.LoggedResult(id_, (text(state.get("output")),))
     if state.get("status") == "error":
-        return call, LoggedResult(id_, (text(state.get("error")),), is_error=True)
+        return call, log.LoggedResult(id_, (text(state.get("error")),), is_error=True)
     return call, None
 
 
-def _usage(tokens: Mapping[str, Any]) -> LoggedUsage | None:
+def _usage(tokens: Mapping[str, Any]) -> log.LoggedUsage | None:
     cache = mapping(tokens.get("cache"))
     cached, written = whole(cache.get("read")), whole(cache.get("write"))
     total = whole(tokens.get("input")) + cached + written
-    return LoggedUsage(total, cached, written) if total else None
+    return log.LoggedUsage(total, cached, written) if total else None

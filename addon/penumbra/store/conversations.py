@@ -44,18 +44,11 @@ class LearnedLimits:
         """Return these limits with those of `other`, which is newer and counts where both know one."""
         if other is NO_LIMITS:
             return self
-        return LearnedLimits(
-            other.tokens or self.tokens,
-            other.bytes or self.bytes,
-            other.most or self.most,
-            other.window or self.window,
-            other.drop or self.drop,
-            other.arguments or self.arguments,
-            other.tools_first or self.tools_first,
-        )
+        return LearnedLimits(*(getattr(other, name) or getattr(self, name) for name in _LIMITS))
 
 
 NO_LIMITS = LearnedLimits()
+_LIMITS = tuple(member.name for member in fields(LearnedLimits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +150,7 @@ def _pack(entry: ConversationState) -> bytes:
 def _unpack(record: bytes) -> ConversationState:
     """Return the state in a record of any release: unknown members are ignored, missing ones get defaults."""
     written: Mapping[str, Any] = orjson.loads(record)
-    names = {member.name for member in fields(LearnedLimits)}
-    limits = {name: value for name, value in written["lesson"].items() if name in names}
+    limits = {name: value for name, value in written["lesson"].items() if name in _LIMITS}
     return ConversationState(
         None,
         LearnedLimits(**limits),

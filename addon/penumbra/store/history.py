@@ -10,9 +10,9 @@ import functools
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,16 @@ def days(now: float, count: int) -> list[str]:
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
     """Return the records of some days, except those sealed with another key."""
-    return dict(_read(connection, key, names))
+    seal, records = Seal(key, TABLE), dict[str, Tree]()
+    for name in names:
+        row_key = _key(key, name)
+        row = connection.execute(f"SELECT record FROM {TABLE} WHERE key = ?", (row_key,)).fetchone()
+        if row is None or (data := seal.open(row_key, row[0])) is None:
+            continue
+        with suppress(zstandard.ZstdError, orjson.JSONDecodeError):
+            if isinstance(record := orjson.loads(decompress(data)), dict):
+                records[name] = record
+    return records
 
 
 def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
@@ -116,22 +125,6 @@ def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
     sqlite3.Error."""
     with closing(database_file.connect(path)) as connection:
         return read(connection, key, days(time.time(), count))
-
-
-def _read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> Iterator[tuple[str, Tree]]:
-    seal = Seal(key, TABLE)
-    for name in names:
-        row_key = _key(key, name)
-        row = connection.execute(f"SELECT record FROM {TABLE} WHERE key = ?", (row_key,)).fetchone()
-        data = seal.open(row_key, row[0]) if row is not None else None
-        if data is None:
-            continue
-        try:
-            record = orjson.loads(decompress(data))
-        except (zstandard.ZstdError, orjson.JSONDecodeError):
-            continue
-        if isinstance(record, dict):
-            yield name, record
 
 
 def _key(key: bytes, day: str) -> bytes:

@@ -208,35 +208,29 @@ _MODES = {
     "cluster": "it is part of a cluster, needed: a Redis or Valkey alone",
     "sentinel": "it is a Sentinel, needed: the address of the Redis that it watches",
 }
-_ADVICE = (
-    ("rediss", "no answer within", "rediss:// speaks TLS: does that port?"),
-    ("rediss", "WRONG_VERSION_NUMBER", "rediss:// speaks TLS: does that port?"),
-    ("rediss", "CERTIFICATE_VERIFY_FAILED", "?ssl_ca_certs=FILE names a CA of your own"),
+_ADVICE: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("rediss", ("no answer within", "WRONG_VERSION_NUMBER"), "rediss:// speaks TLS: does that port?"),
+    ("rediss", ("CERTIFICATE_VERIFY_FAILED",), "?ssl_ca_certs=FILE names a CA of your own"),
     (
         "rediss",
-        "CERTIFICATE_REQUIRED",
-        "?ssl_certfile=FILE&ssl_keyfile=FILE names the certificate that it asks for",
-    ),
-    (
-        "rediss",
-        "Connection reset",
+        ("CERTIFICATE_REQUIRED", "Connection reset"),
         "where it asks for a certificate, ?ssl_certfile=FILE&ssl_keyfile=FILE names one",
     ),
-    ("redis", "Connection lost", "where it speaks TLS, the address begins with rediss://"),
-    ("redis", "Connection closed", "where it speaks TLS, the address begins with rediss://"),
-    ("redis", "Connection reset", "where it speaks TLS, the address begins with rediss://"),
-    ("", "Protocol Error", "no Redis answers there"),
+    (
+        "redis",
+        ("Connection lost", "Connection closed", "Connection reset"),
+        "where it speaks TLS, the address begins with rediss://",
+    ),
+    ("", ("Protocol Error",), "no Redis answers there"),
     (
         "",
-        "AuthenticationError",
-        "needed: USER:PASSWORD@ in front of the host, or :PASSWORD@ for the default user",
+        ("AuthenticationError",),
+        "needed: USER:PASSWORD@ before the host, or :PASSWORD@ for the default user",
     ),
-    ("", "out of range", "needed: a database that is there behind the last /, 0 always is"),
-    ("", "SELECT is not allowed in cluster", _MODES["cluster"]),
-    ("", "MovedError", _MODES["cluster"]),
-    ("", "ClusterDownError", _MODES["cluster"]),
-    ("", "NoPermissionError", "needed: the rights that docs/deploy.md names"),
-    ("", "ReadOnlyError", "needed: the one that it is a replica of"),
+    ("", ("out of range",), "needed: a database that is there after the last /, 0 always is"),
+    ("", ("SELECT is not allowed in cluster", "MovedError", "ClusterDownError"), _MODES["cluster"]),
+    ("", ("NoPermissionError",), "needed: the rights that docs/deploy.md names"),
+    ("", ("ReadOnlyError",), "needed: the one that it is a replica of"),
 )
 """Advice, by scheme of the address and words of the error."""
 _ARGUMENTS = ", with args beginning"
@@ -287,7 +281,7 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
 def at_start(error: BaseException, url: str) -> str:
     """Return why the store can't be asked, and a likely correction."""
     said, scheme = why(error), url.partition(":")[0].lower()
-    advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and words in said)
+    advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and any(each in said for each in words))
     return "; ".join((said, *itertools.islice(advice, 1)))
 
 

@@ -19,14 +19,15 @@ PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
     [
         ("-- claude -p --set x=1", {"program": ("claude", "-p", "--set", "x=1")}),
         ("claude --quiet", {"program": ("claude", "--quiet")}),
-        ("--set a=1 --set=b=2 --new -- x", {"program": ("x",), "settings": ("a=1", "b=2"), "is_new": True}),
-        ("--web --quiet --log=/l x", {"program": ("x",), "web": True, "is_quiet": True, "log": "/l"}),
+        ("--set a=1 --set=b=2 --new -- x", {"program": ("x",), "settings": ["a=1", "b=2"], "new": True}),
+        ("--web --quiet --log=/l x", {"program": ("x",), "web": True, "quiet": True, "log": "/l"}),
         ("--print-env", {"shell": "fish"}),
         ("--print-env=powershell", {"shell": "powershell"}),
     ],
 )
 def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
-    assert wrap.read(given.split(), {"SHELL": "/usr/bin/fish"}) == wrap.Arguments(**wanted)
+    read = vars(wrap.read(given.split(), {"SHELL": "/usr/bin/fish"}))
+    assert {name: value for name, value in read.items() if value} == wanted
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
     [
         ("--", "no program given"),
         ("--new", "no program given"),
-        ("--set", "--set needs a value"),
-        ("--port 1 x", "--port is no option"),
-        ("--new=yes x", "--new is no option"),
+        ("--set", "--set: expected one argument"),
+        ("--port 1 x", "wrap: got '--port', allowed: --set NAME=VALUE"),
+        ("--new=yes x", "--new: ignored explicit argument"),
         ("--print-env=csh", "allowed: sh, fish or powershell"),
     ],
 )

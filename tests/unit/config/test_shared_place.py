@@ -50,7 +50,7 @@ PROBLEMS = {
     "redis://one:26379,other:26379/0": "port is no number",
     "redis://host:6379/live": "no number of a database",
     "redis://host:6379/99999999999": "no number of a database",
-    "redis://host:6379/0?db=live": "db is no number",
+    "redis://host:6379/0?db=live": "db has another form than ",
     "redis://ho st:6379/0": "a blank or a #",
     "redis://host:6379/0#1": "a blank or a #",
     "redis://host?db": "needs NAME=VALUE",
@@ -58,7 +58,7 @@ PROBLEMS = {
     "rediss://host?ssl_ca=/etc/ca.pem": "a name that is none of db, ",
     "redis://host?ssl_ca_certs=/etc/ca.pem": "ssl_ca_certs needs rediss://",
     "unix:///run/redis.sock?ssl_cert_reqs=none": "ssl_cert_reqs needs rediss://",
-    "rediss://host?ssl_cert_reqs=maybe": "ssl_cert_reqs is none of none, optional, required",
+    "rediss://host?ssl_cert_reqs=maybe": "ssl_cert_reqs has another form than none.optional.required",
     "unix://run/redis.sock": "path does not begin with /",
     "unix://": "path does not begin with /",
 }
