@@ -83,10 +83,10 @@ def shorten(
         return run.result()
     if run.is_standard:
         run.open_json()
+        run.open_envelope()
     if run.unwrapped(ref):
         return run.result()
     if run.is_standard:
-        run.open_envelope()
         run.name_file()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:

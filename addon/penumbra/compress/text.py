@@ -11,7 +11,7 @@ from penumbra.compress.size import encode
 
 _LONGEST = 8_000_000
 """Characters of a text above which no stage looks at its lines."""
-_MOST_LINES = 400_000
+MOST_LINES = 400_000
 """Lines of a text above which no stage looks at them: each is an object in memory, however short it is."""
 
 
@@ -56,4 +56,4 @@ class Text(str):
     @cached_property
     def is_readable(self) -> bool:
         """True if stages may look at the lines. Counted before any of them does."""
-        return len(self) <= _LONGEST and self.count("\n") <= _MOST_LINES
+        return len(self) <= _LONGEST and self.count("\n") <= MOST_LINES

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from penumbra.compress import facts, stage
+from penumbra.compress import facts
+from penumbra.compress import text as text_module
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
@@ -221,7 +222,7 @@ def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
 
 
 def test_a_text_of_too_many_lines_is_not_looked_at_line_by_line() -> None:
-    text = "\n" * (stage.MOST_LINES // 2) + "error: here\n" + "\n" * stage.MOST_LINES
+    text = "\n" * (text_module.MOST_LINES // 2) + "error: here\n" + "\n" * text_module.MOST_LINES
     found = shorten_hostile(text, SHELL, mode=Mode.STANDARD)
     assert found.stages == ("excerpt",)
     assert {"fold_repeated", "command_family", "whitespace"} <= set(found.skipped)
