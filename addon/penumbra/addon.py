@@ -17,10 +17,10 @@ from penumbra.apis import recognise
 from penumbra.config.settings import Settings, SettingsError, declare
 from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow import destination, explainer, hidden_requests, listening, websocket_frames
+from penumbra.flow import destination, explainer, hidden_requests, listening, websocket_streams
 from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.current_settings import CurrentSettings, Engines, Lease
-from penumbra.flow.explainer import Commands, Explainer, FlowCommands
+from penumbra.flow.explainer import Commands, Explainer
 from penumbra.flow.guarded import Guarded
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.page.contents import Contents, Texts
@@ -68,17 +68,24 @@ class Penumbra(Guarded):
         )
         self.websockets = WebSockets(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched, self._is_provider)
-        # Addons of their own: what they do has nothing to do with the flows of LLM calls.
-        commands = Commands(self.journal, self._counted, lambda: self.settings.pause)
         self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
         contents = Contents(self.journal, self.texts, self._process, self._lease, self.history.write)
-        about_flows = FlowCommands(self.explainer, self.memory, self.texts, contents, self._forget)
+        commands = Commands(
+            self.journal,
+            self.explainer,
+            self.memory,
+            self.texts,
+            contents,
+            is_paused=lambda: self.settings.pause,
+            changed=self._counted,
+            forget=self._forget,
+        )
         self.page = PageServer(contents, commands.switch)
+        # These addons have nothing to do with the flows of LLM calls.
         self.addons = [
             listening.Listening(),
             CertificateNames(),
             commands,
-            about_flows,
             ProxiedPage(self.page),
         ]
         self.is_embedded = False
@@ -97,7 +104,7 @@ class Penumbra(Guarded):
     def load(self, loader: Loader) -> None:
         """Declare the options; `configure` reads them."""
         declare(loader)
-        websocket_frames.bound_messages()
+        websocket_streams.bound_messages()
         explainer.install(self.explainer)
 
     def configure(self, updated: set[str]) -> None:

@@ -21,7 +21,7 @@ from wsproto.events import BytesMessage, CloseConnection, TextMessage
 
 from penumbra.apis import gemini
 from penumbra.apis.formats import FORMATS
-from penumbra.flow import websocket_frames
+from penumbra.flow import websocket_streams
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayReader, LineReader, Piece, SseReader
 from support.upstream import Raw
@@ -93,9 +93,9 @@ def ends(monkeypatch):
     """A server whose extension is the one that mitmproxy would make, and a client as they come."""
     monkeypatch.setattr(wsproto.extensions, "PerMessageDeflate", wsproto.extensions.PerMessageDeflate)
     client_deflate = wsproto.extensions.PerMessageDeflate()
-    websocket_frames.bound_messages()
+    websocket_streams.bound_messages()
     server_deflate = wsproto.extensions.PerMessageDeflate()
-    assert isinstance(server_deflate, websocket_frames.BoundedDeflate)
+    assert isinstance(server_deflate, websocket_streams.BoundedDeflate)
     for one in (client_deflate, server_deflate):
         one.finalize("permessage-deflate")
     return (
@@ -115,7 +115,7 @@ def _whole(events):
 
 def test_messages_arrive_and_the_limit_is_one_of_each_message(ends, monkeypatch):
     client, server = ends
-    monkeypatch.setattr(websocket_frames, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(websocket_streams, "MOST_BYTES", 100_000)
     for number in range(5):
         message = bytes([number]) * 90_000
         assert _whole(_received(server, client.send(BytesMessage(message)))) == message
@@ -129,7 +129,7 @@ def test_messages_arrive_and_the_limit_is_one_of_each_message(ends, monkeypatch)
 @pytest.mark.parametrize("parts", [1, 30])
 def test_a_message_that_decodes_to_more_closes_its_connection(ends, monkeypatch, parts):
     client, server = ends
-    monkeypatch.setattr(websocket_frames, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(websocket_streams, "MOST_BYTES", 1_000_000)
     data = b"\0" * (30_000_000 // parts)
     bomb = b"".join(
         client.send(BytesMessage(data, message_finished=number == parts - 1)) for number in range(parts)

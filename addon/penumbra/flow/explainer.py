@@ -48,11 +48,11 @@ _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """Metadata of what is only observed."""
 NOT_OURS = -2.0
-"""Below all, and equal to none: mitmproxy 11 compares views themselves where these are equal."""
+"""A priority below all, and equal to none: mitmproxy 11 compares views themselves where these are equal."""
 
 
 class Explainer:
-    """State: none but what others remember."""
+    """Writes the texts. Others remember all that they are made of."""
 
     def __init__(
         self,
@@ -61,19 +61,18 @@ class Explainer:
         lease: Callable[[], Lease],
         settings: Callable[[], Settings],
     ) -> None:
-        """`lease` has the rules that take secrets out; `settings` are those in force."""
+        """`lease` gives the rules that take secrets out; `settings` returns those in force."""
         self._memory = memory
         self._texts = texts
         self._lease = lease
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the view's priority for a request, a response or a frame; below 0: the view has no text of
-        it."""
+        """Return the view's priority for a request, a response or a frame; below 0 if there is no text."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
-        """The text. `body`: of the message, without content coding. Never raises."""
+        """Return the text about a message; `body` is without content coding. Never raises."""
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
         if isinstance(message, WebSocketMessage):
@@ -95,7 +94,7 @@ class Explainer:
         return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """The flow's request and response; of a WebSocket the latest ones."""
+        """Return the text about a flow's request and response; of a WebSocket, about the latest ones."""
         if flow.websocket is not None:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
@@ -124,7 +123,7 @@ class Explainer:
         return isinstance(message, http.Request) and flow.websocket is None
 
     def learn(self, flow: http.HTTPFlow) -> None:
-        """A flow comes from a file: what it lists holds for later flows of its session."""
+        """Remember the results that a flow from a file lists, for later flows of its session."""
         for name in ("penumbra", _WOULD):
             described = _described(flow, name)
             if isinstance(session := described.get("session"), str):
@@ -180,7 +179,7 @@ def _api(flow: http.HTTPFlow) -> Api | None:
 
 
 def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
-    """Yield what the provider sent before a frame, and the client got, the latest first."""
+    """Return the frames that the client got before a frame, the latest first."""
     messages = iter(reversed(flow.websocket.messages if flow.websocket is not None else ()))
     for each in messages:
         if each is message:
@@ -189,12 +188,12 @@ def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
 
 
 def _reader(api: Api) -> ApiFormat | None:
-    """Return what reads the API's responses, where they are messages."""
+    """Return the reader of an API's responses; None if they are no messages."""
     return FORMATS.get(api.format) if api.kind == "messages" else None
 
 
 def _content(message: http.Message) -> bytes:
-    """Without content coding, where that can be undone."""
+    """Return a message's body, without content coding where that can be undone."""
     try:
         return message.content or b""
     except ValueError:
@@ -202,7 +201,7 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return what we have said of a flow; it may come from a file of anybody's."""
+    """Return a flow's metadata of ours, checked: the flow may come from anybody's file."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -234,8 +233,8 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
     return ResponseContext(line, hidden, _word(described.get("declared")))
 
 
-# mitmproxy 12 asks its views for a text, mitmproxy 11 for lines of marked texts: each has a class of its own,
-# without the base that the other version does not have.
+# mitmproxy 12 asks its views for a text, mitmproxy 11 for lines of marked texts. Each has a base for views
+# that the other does not have.
 NAME = "Penumbra"
 _EMPTY = " "
 """mitmweb gives a line with nothing in it no height."""
@@ -249,8 +248,8 @@ _STYLES = {
 """Names of colours in mitmproxy 11, by kind of text."""
 
 
-class TextView:
-    """The view of mitmproxy 12."""
+class View:
+    """The view in both versions."""
 
     name = NAME
     syntax_highlight = "none"
@@ -258,34 +257,20 @@ class TextView:
     def __init__(self, explainer: Explainer) -> None:
         self.explainer = explainer
 
-    def render_priority(self, data: bytes, metadata: Metadata) -> float:
-        """Above all others for calls of LLMs, below all for everything else."""
-        return self.explainer.priority(metadata.flow, _message(vars(metadata))) if data else NOT_OURS
+    def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
+        """Return a priority above all others for calls of LLMs, below all for everything else."""
+        told = more if metadata is None else vars(metadata)
+        return self.explainer.priority(told.get("flow"), _message(told)) if data else NOT_OURS
 
     def prettify(self, data: bytes, metadata: Metadata) -> str:
-        """The text. Never raises."""
+        """Return the text for mitmproxy 12. Never raises."""
         lines = self.explainer.lines(metadata.flow, _message(vars(metadata)), data)
         return "\n".join(line.text or _EMPTY for line in lines)
 
-    def __lt__(self, other: Any) -> bool:
-        return bool(self.name < other.name)
-
-
-class LinesView:
-    """The view of mitmproxy 11."""
-
-    name = NAME
-
-    def __init__(self, explainer: Explainer) -> None:
-        self.explainer = explainer
-
-    def render_priority(self, data: bytes, **metadata: Any) -> float:
-        """Above all others for calls of LLMs, below all for everything else."""
-        return self.explainer.priority(metadata.get("flow"), _message(metadata)) if data else NOT_OURS
-
     def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
-        """Return what it is, and its lines. Never raises."""
-        return NAME, _styled(self.explainer.lines(metadata.get("flow"), _message(metadata), data))
+        """Return the view's name and its lines for mitmproxy 11. Never raises."""
+        lines = self.explainer.lines(metadata.get("flow"), _message(metadata), data)
+        return NAME, iter([[(_STYLES[line.mark], line.text or _EMPTY)] for line in lines])
 
     def __lt__(self, other: Any) -> bool:
         return bool(self.name < other.name)
@@ -295,48 +280,55 @@ def _message(metadata: dict[str, Any]) -> Any:
     return metadata.get("websocket_message") or metadata.get("http_message")
 
 
-def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:
-    for line in lines:
-        yield [(_STYLES[line.mark], line.text or _EMPTY)]
-
-
 # Kept by the process, like mitmproxy's list of views: a reload of the script makes a new addon.
-_VIEWS: list[TextView | LinesView] = []
+_VIEWS: list[View] = []
 
 
 def install(explainer: Explainer) -> None:
-    """Have the view, with the texts of this one."""
+    """Add the view to mitmproxy's, or have the view that is there ask another explainer."""
     if _VIEWS:
         _VIEWS[0].explainer = explainer
         return
-    is_new = hasattr(contentviews, "Contentview")
-    _VIEWS.append(TextView(explainer) if is_new else LinesView(explainer))
+    _VIEWS.append(View(explainer))
     add: Any = contentviews.add
     add(_VIEWS[0])
 
 
 _EVERYTHING = "everything"
 _TABLES = ("days", "conversations", "turns", "results")
-_NONE_HELD = "none is, and there are some only where penumbra_page_originals=on, of results since then"
+_NO_ORIGINAL = "none is, and there are some only where penumbra_page_originals=on, of results since then"
 _log = logging.getLogger(__name__)
 
 
 class Commands:
-    """A child addon: pause, resume, stats, expansions."""
+    """A child addon with the commands."""
 
     def __init__(
         self,
         journal: Journal,
-        changed: Callable[[], None],
+        explainer: Explainer,
+        memory: ResultMemory,
+        texts: Texts,
+        contents: Contents,
+        *,
         is_paused: Callable[[], bool],
+        changed: Callable[[], None],
+        forget: Callable[[], None],
     ) -> None:
-        """`changed` is called when there is something new to show."""
+        """`changed` is called when there is something new to show; `forget` empties the store, or raises
+        CommandError."""
         self._journal = journal
-        self._changed = changed
+        self._explainer = explainer
+        self._memory = memory
+        self._texts = texts
+        self._contents = contents
         self._is_paused = is_paused
+        self._changed = changed
+        self._forget = forget
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> None:
-        """From now on, signals do what commands do; not on systems that have none, or in another thread."""
+        """Take signals as commands; not on systems that have none, or in another thread."""
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError, AttributeError):
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGUSR1, self._toggle)
@@ -344,7 +336,7 @@ class Commands:
 
     @command.command("penumbra.pause")
     def pause(self) -> None:
-        """Have requests go through as they come, but for secrets."""
+        """Let requests go through as they come, but for secrets."""
         self.switch(is_on=True)
 
     @command.command("penumbra.resume")
@@ -362,38 +354,17 @@ class Commands:
 
     @command.command("penumbra.stats")
     def stats(self) -> str:
-        """Return what Penumbra has done since it was started."""
+        """Return figures of all that was done since the start."""
         return "\n".join(totals.lines(self._journal))
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """Return how often the model asked for what was left out, and what that cost."""
+        """Return how often the model asked for originals, and the cost of that."""
         return "\n".join(totals.expansion_lines(self._journal))
-
-
-class FlowCommands:
-    """A child addon, about flows and what is remembered: explain, expand, export, forget."""
-
-    def __init__(
-        self,
-        explainer: Explainer,
-        memory: ResultMemory,
-        texts: Texts,
-        contents: Contents,
-        forget: Callable[[], None],
-    ) -> None:
-        """`forget` empties the store, or raises CommandError."""
-        self._explainer = explainer
-        self._memory = memory
-        self._texts = texts
-        self._contents = contents
-        self._forget = forget
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @command.command("penumbra.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
-        """Return what was made of the requests of flows, and what came back: the text of the view
-        Penumbra."""
+        """Return how the requests of flows were changed, and the responses: the text of the view Penumbra."""
         text: list[str] = []
         for each in flows:
             if isinstance(each, http.HTTPFlow):
@@ -402,24 +373,25 @@ class FlowCommands:
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
-        """The references whose originals penumbra.expand can show: none unless penumbra_page_originals=on."""
+        """Return the references whose originals penumbra.expand can show: none unless
+        penumbra_page_originals=on."""
         numbers = self._memory.references()
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 
     @command.command("penumbra.expand")
     def expand(self, reference: str) -> Sequence[str]:
-        """The original after a reference, without its secrets."""
-        # No choice of mitmproxy's: of another one it says nothing but that it is none.
+        """Return the original that a reference stands for, without its secrets."""
+        # mitmproxy's own list of choices would not say why a reference is refused.
         pair = self._texts.get(self._memory.references().get(reference, 0))
         if pair is None:
-            held = len(self.references())
-            where = f"penumbra.references lists the {held:,} that are" if held else _NONE_HELD
+            count = len(self.references())
+            where = f"penumbra.references lists the {count:,} that are" if count else _NO_ORIGINAL
             raise exceptions.CommandError(f"no original is kept for {one_line(reference)!r}: {where}")
         return [one_line(line.replace("\t", "    ")) for line in pair[0].split("\n")]
 
     @command.command("penumbra.tables")
     def tables(self) -> Sequence[str]:
-        """Return what penumbra.export can write."""
+        """Return the names of the tables that penumbra.export can write."""
         return [_EVERYTHING, *_TABLES]
 
     @command.command("penumbra.export")
@@ -449,7 +421,7 @@ class FlowCommands:
 
     @command.command("penumbra.forget")
     def forget(self) -> None:
-        """Forget all that is kept of conversations, in memory and on disk, but for their figures."""
+        """Delete all that is kept of conversations, in memory and on disk, but for their figures."""
         self._forget()
         self._texts.clear()
         self._memory.clear()

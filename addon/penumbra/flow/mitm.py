@@ -1,7 +1,7 @@
 """The part of mitmproxy that a response's and a request's way know: flows, their messages, options, addons.
 
 Participants in mitmproxy's connections know more of it, each module its own part: `splice.py`, `guarded.py`,
-`only_http.py`, `hidden_requests.py`, `websocket_frames.py` and the child addons.
+`only_http.py`, `hidden_requests.py`, `websocket_streams.py` and the child addons.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.mitm import Flow, Headers, HttpResponse
-from penumbra.flow.response_edits import UsageScaling
+from penumbra.flow.response_edits import ResponseEdits
 from penumbra.flow.state import FlowState, Refused, Step
 from penumbra.flow.tool_loop import ToolLoopStep, Turns
 from penumbra.retry import refusals, retry
@@ -77,11 +77,11 @@ class WatchedRequest:
 class OverflowRetry(Step):
     """Sends another request instead of one that was refused. State: how often."""
 
-    def __init__(self, turns: Turns, tool_loop: ToolLoopStep, usage_scaling: UsageScaling) -> None:
+    def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
         """The steps are those that have to know of a request that takes another's place."""
         self._turns = turns
         self._tool_loop = tool_loop
-        self._usage_scaling = usage_scaling
+        self._edits = edits
         self.recovered = 0
         """Requests that were refused and then taken."""
 
@@ -166,7 +166,7 @@ class OverflowRetry(Step):
             flow.request.headers[adoption.HEADER] = smaller.betas
         watched.events = None
         self._tool_loop.sent(flow, state, watched.incoming, smaller)
-        self._usage_scaling.sent(flow, state, watched.incoming, smaller)
+        self._edits.sent(flow, state, watched.incoming, smaller)
         _log.info(
             f"Penumbra: {destination.shown(flow)} refused a request ({again.refusal.rule}, "
             f"{again.refusal.kind}); sends it again with {before:,} -> {len(body):,} bytes"

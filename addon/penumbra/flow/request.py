@@ -31,7 +31,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, workers
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.errors import one_line
-from penumbra.flow import bodies, destination, guarded, refusal, websocket_frames
+from penumbra.flow import bodies, destination, guarded, refusal, websocket_streams
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings, Lease
 from penumbra.flow.destination import headers_of
@@ -181,7 +181,7 @@ class RequestWay:
         # Values are put back into responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
         # A header of an upgrade applies to one request, and a WebSocket has many.
-        may_change = websocket_frames.can_change() and not is_switched
+        may_change = websocket_streams.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")
         if settings.websocket == "rewrite" and may_change and not restores:
@@ -298,7 +298,7 @@ class RequestWay:
     def must_search_frame(self, flow: Flow) -> bool:
         """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
         state = states.of(flow)
-        is_read = state is not None and websocket_frames.is_read(state)
+        is_read = state is not None and websocket_streams.is_read(state)
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:

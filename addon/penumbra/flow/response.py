@@ -10,17 +10,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from penumbra import errors
 from penumbra.apis.base import Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import bodies, destination, guarded, websocket_frames
+from penumbra.flow import bodies, destination, guarded, websocket_streams
 from penumbra.flow import state as states
 from penumbra.flow.mitm import Flow, HttpResponse
 from penumbra.flow.overflow_retry import OverflowRetry
-from penumbra.flow.response_edits import RestoredResponse, ScaledResponse, SecretRestoration, UsageScaling
+from penumbra.flow.response_edits import EditedResponse, ResponseEdits
 from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.flow.tool_loop import ToolLoopStep, Turns
 from penumbra.flow.tracing import Tracing
@@ -28,6 +29,9 @@ from penumbra.flow.websocket_streams import Socket
 from penumbra.metrics.events import WriteEvent
 from penumbra.metrics.journal import Journal
 from penumbra.redaction import placeholder
+
+if TYPE_CHECKING:
+    from penumbra.redaction.restore.restoration import Restoration
 
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
@@ -52,18 +56,17 @@ class ResponseWay:
         self.tracing = tracing
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)
-        usage_scaling = UsageScaling()
-        self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, usage_scaling)
+        edits = ResponseEdits()
+        self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
         self._steps: tuple[Step, ...] = (
             # Before any other step has read the response to a refused request: the others know only the
             # response to the request that takes its place.
             self.overflow_retry,
             # Makes one response of several turns: from here on there is only what the client gets.
             self.tool_loop,
-            # After the tool loop: in hidden turns, which the provider gets back, no value may stand.
-            SecretRestoration(),
-            # After the tool loop, which sums usage up.
-            usage_scaling,
+            # After the tool loop, which sums usage up; in hidden turns, which the provider gets back, no
+            # secret may stand.
+            edits,
             # After the tool loop, which counts the turns that it reads.
             ResponseUsage(journal),
             # After what counts.
@@ -106,7 +109,7 @@ class ResponseWay:
                 with _contained():
                     await step.complete(flow, state, flow.response)
         # No step of bodies, and the last one, since it may put a response of ours into the flow.
-        websocket_frames.opening_answered(flow, state)
+        websocket_streams.opening_answered(flow, state)
         bodies.let_go(flow)
         if flow.websocket is None:
             states.forget(flow)
@@ -123,7 +126,7 @@ class ResponseWay:
     def abandoned(self, flow: Flow, *, must_search: Callable[[Flow], bool]) -> None:
         """Forget a flow whose last hook raised, and end a socket without a reader."""
         state = states.of(flow)
-        if websocket_frames.is_unread(flow, state) and must_search(flow):
+        if websocket_streams.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
             guarded.stop(flow)
         if flow.websocket is None:
@@ -184,8 +187,8 @@ def _read(flow: Flow, state: FlowState) -> Turn:
         wire = FORMATS[state.response_format]
         response = wire.stream("") if bodies.is_stream(flow) else wire.body("")
         response.feed(body)
-        scaled = state.get(ScaledResponse)
-        real = scaled.usage.real if scaled is not None else {}
+        edited = state.get(EditedResponse)
+        real = edited.usage.real if edited is not None and edited.usage is not None else {}
         turn = response.end_turn()
         return replace(turn, usage={**turn.usage, **real})
     except Exception as error:
@@ -253,14 +256,14 @@ class FlowPrivacy(Step):
         blanked = self._is_blanked(flow, state)
         if blanked:
             flow.request.data.content = _note(flow.request.data.content or b"")
-        response, restored = flow.response, state.get(RestoredResponse)
+        response, restoration = flow.response, _restoration(state)
         if response is None or response.data.content is None:
             return
         body = shown = response.data.content
         if blanked:
             shown = _note(body)
-        elif restored is not None and restored.restoration.used:
-            shown = restored.restoration.concealed(body)
+        elif restoration is not None and restoration.used:
+            shown = restoration.concealed(body)
         if shown != body and _may_show(flow, state, response, body):
             response.data.content = shown
 
@@ -271,10 +274,15 @@ class FlowPrivacy(Step):
         if wanted == "all" or "refused" in summary:
             return True
         parent = states.by_id(summary.get("continues", flow.id))
-        restored = state.get(RestoredResponse)
-        return (parent is not None and parent.has_placeholders) or (
-            restored is not None and bool(restored.restoration.used)
-        )
+        restoration = _restoration(state)
+        restores = restoration is not None and bool(restoration.used)
+        return restores or (parent is not None and parent.has_placeholders)
+
+
+def _restoration(state: FlowState) -> Restoration | None:
+    """Return the values that were put back into a flow's response; None: there were none to put back."""
+    edited = state.get(EditedResponse)
+    return edited.restoration if edited is not None else None
 
 
 def _may_show(flow: Flow, state: FlowState, response: HttpResponse, body: bytes) -> bool:

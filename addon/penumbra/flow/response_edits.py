@@ -1,16 +1,15 @@
 """Edits of responses on their way to the client: values put back into the model's own edits of files
 (`redaction/restore`), and input tokens reported in another scale (`conversation/context_windows.py`).
 
-In a stream that the tool loop reads, both are filters after it; other streams are edited piece by piece as
-they arrive, documents before they are sent. A response in which nothing is edited goes on as it came.
+Both are filters. In a stream that the tool loop reads they follow the loop; other streams are edited as they
+arrive, documents before they are sent. A response in which nothing is edited goes on as it came.
 """
 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from penumbra import errors
 from penumbra.apis.base import Filter
@@ -33,44 +32,59 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class EditedResponse(ABC):
-    """One response with edits of one kind."""
+class EditedResponse:
+    """The edits of one response."""
 
     readers: Responses
     """The readers of the API's responses."""
-    looped: HttpResponse | None = field(default=None, kw_only=True)
+    restoration: Restoration | None = None
+    """The values of the placeholders that the response may write; None: none is put back."""
+    scale: UsageScale | None = None
+    """The scale in which the client sees input tokens; None: as they are."""
+    usage: ScaledUsage | None = None
+    """The filter for that scale, with the real figures."""
+    looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
-    live: bytearray | None = field(default=None, kw_only=True)
-    """Bytes that go on of a stream that this edits as it arrives."""
+    live: bytearray | None = None
+    """Bytes that have gone on of a stream that is edited as it arrives."""
 
-    @abstractmethod
-    def filter(self) -> Filter: ...
+    def filters(self) -> list[Filter]:
+        """Return the edits in the order in which they are made."""
+        opened = self.restoration.open if self.restoration is not None else None
+        restored = [self.readers.call_arguments(opened)] if opened is not None else []
+        return [*restored, *([self.usage] if self.usage is not None else [])]
 
     def edited(self, *, stream: bool) -> Response:
-        return self.readers.passed([self.filter()], stream=stream)
+        """Return a reader of the response that edits it."""
+        return self.readers.passed(self.filters(), stream=stream)
 
 
-E = TypeVar("E", bound=EditedResponse)
+class ResponseEdits(Step):
+    """Edits the responses of flows that have an `EditedResponse`."""
 
-
-class Edits(Step, ABC, Generic[E]):
-    """Edits responses of flows that have a record of its class."""
-
-    record: ClassVar[type[EditedResponse]]
-
-    def of(self, state: FlowState) -> E | None:
-        found: E | None = state.get(self.record)  # type: ignore[assignment]
-        return found
+    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """Note the edits of the response to an accepted request. The values to be put back stay those of the
+        client's own request, also if another one takes its place."""
+        found, api = state.get(EditedResponse), FORMATS.get(accepted.request.api.format)
+        restoration = found.restoration if found is not None else accepted.restoration
+        scale = accepted.usage_scale if api is not None else None
+        state.drop(EditedResponse)
+        if api is None or (restoration is None and scale is None):
+            return
+        usage = api.responses.scaled_usage(scale.count) if scale is not None else None
+        state.put(EditedResponse(api.responses, restoration, scale, usage))
+        bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        if (edited := self.of(state)) is not None:
-            edited.looped = flow.response
-            response.attach(edited.filter())
+        if (record := state.get(EditedResponse)) is not None:
+            record.looped = flow.response
+            for each in record.filters():
+                response.attach(each)
         return response
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Decide how to read a response that the tool loop does not read."""
-        if (record := self.of(state)) is None:
+        if (record := state.get(EditedResponse)) is None:
             return
         record.live = None
         if record.looped is response or response.status_code != 200 or not bodies.is_stream(flow):
@@ -78,12 +92,13 @@ class Edits(Step, ABC, Generic[E]):
         decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
         if decode is None:
             return
-        inner = response.stream if callable(response.stream) else lambda data: data
         shown = record.live = bytearray()
         edited, decoded = record.edited(stream=True), bodies.LiveDecoding(decode, state)
+        # Another addon may change the stream first.
+        earlier = response.stream if callable(response.stream) else lambda data: data
 
         def take(data: bytes) -> bytes | list[bytes]:
-            passed = inner(data)
+            passed = earlier(data)
             chunk = passed if isinstance(passed, bytes) else b"".join(passed)
             out = decoded.feed(chunk, edited.feed) if chunk else b""
             out += b"" if data else decoded.end(edited.close)
@@ -94,20 +109,16 @@ class Edits(Step, ABC, Generic[E]):
         response.stream = take
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        if (record := self.of(state)) is not None:
+        if (record := state.get(EditedResponse)) is not None:
             try:
                 _put_in(flow, response, record)
             except Exception as error:
                 _log.warning("penumbra: a response can't be edited: %s", errors.place(error))
-            await self.ended(flow, record)
+            await _report(flow, record)
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
-        if (record := self.of(state)) is not None:
-            await self.ended(flow, record)
-
-    @abstractmethod
-    async def ended(self, flow: Flow, record: E) -> None:
-        """Report what was edited in a response that is over."""
+        if (record := state.get(EditedResponse)) is not None:
+            await _report(flow, record)
 
 
 def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
@@ -126,26 +137,9 @@ def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
         bodies.replace_document(flow, Done(body))
 
 
-@dataclass
-class RestoredResponse(EditedResponse):
-    """A response that may write placeholders whose values are known."""
-
-    restoration: Restoration
-
-    def filter(self) -> Filter:
-        return self.readers.call_arguments(self.restoration.open)
-
-
-class SecretRestoration(Edits[RestoredResponse]):
-    record = RestoredResponse
-
-    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        if (restoration := accepted.restoration) is not None:
-            state.put(RestoredResponse(FORMATS[restoration.format].responses, restoration))
-            bodies.ask_for_codings(flow.request)
-
-    async def ended(self, flow: Flow, record: RestoredResponse) -> None:
-        restoration = record.restoration
+async def _report(flow: Flow, record: EditedResponse) -> None:
+    """Keep the values that were put back, and say in the flow and the log how a response was edited."""
+    if (restoration := record.restoration) is not None:
         try:
             await restoration.keep()
         except Exception as error:
@@ -155,37 +149,10 @@ class SecretRestoration(Edits[RestoredResponse]):
             note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
             add_note(flow, note)
             _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
-
-
-@dataclass
-class ScaledResponse(EditedResponse):
-    """A response whose usage is reported in another scale."""
-
-    scale: UsageScale
-    usage: ScaledUsage
-
-    def filter(self) -> Filter:
-        return self.usage
-
-
-class UsageScaling(Edits[ScaledResponse]):
-    record = ScaledResponse
-
-    def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note the scale in which the client of an accepted request sees its input tokens."""
-        state.drop(ScaledResponse)
-        api = FORMATS.get(accepted.request.api.format)
-        if (scale := accepted.usage_scale) is not None and api is not None:
-            state.put(ScaledResponse(api.responses, scale, api.responses.scaled_usage(scale.count)))
-            bodies.ask_for_codings(flow.request)
-
-    async def ended(self, flow: Flow, record: ScaledResponse) -> None:
-        """Report the scaled figures beside the real ones."""
-        scale, real = record.scale, record.usage.real
-        if not real:
-            return
-        told = {name: [count, scale.count(count)] for name, count in real.items()}
-        flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": told}
+    scale, real = record.scale, record.usage.real if record.usage is not None else {}
+    if scale is not None and real:
+        reported = {name: [count, scale.count(count)] for name, count in real.items()}
+        flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": reported}
         factor = scale.believed / scale.limit
         note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
         add_note(flow, note)

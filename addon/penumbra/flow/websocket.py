@@ -21,14 +21,13 @@ from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelop
 from penumbra.conversation.incoming import Accepted, Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.flow import bodies, hidden_requests, refusal, websocket_frames
+from penumbra.flow import bodies, hidden_requests, refusal, websocket_streams
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Lease
 from penumbra.flow.mitm import Flow, WebSocketMessage
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
 from penumbra.flow.tool_loop import MOST_RETRIES, LoopedResponse
-from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_streams import (
     SearchedSocket,
     Sending,
@@ -36,6 +35,7 @@ from penumbra.flow.websocket_streams import (
     SocketStream,
     Waiting,
     WebSocketRetry,
+    inject,
 )
 from penumbra.redaction import RedactionError
 from penumbra.retry.portions import Portions
@@ -57,9 +57,9 @@ class WebSockets:
 
     def start(self, flow: Flow) -> None:
         state = states.of(flow)
-        if state is None or not websocket_frames.is_read(state):
+        if state is None or not websocket_streams.is_read(state):
             return
-        websocket_frames.keep_letters_whole()
+        websocket_streams.keep_letters_whole()
         if (socket := state.get(Socket)) is not None:
             socket.is_open = True
             hidden_requests.watch(flow.client_conn)
@@ -79,7 +79,7 @@ class WebSockets:
             others = self._requests.others
             frame = await others.frame(flow, message.content, kind, known=known, strict=searched.strict)
             if frame is not message.content:
-                websocket_frames.put(message, frame)
+                websocket_streams.put(message, frame)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
         """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
@@ -129,7 +129,7 @@ class WebSockets:
             frame = await self._sent(flow, socket, message.content, envelope, message.is_text)
         else:
             frame = await self.received(flow, socket, message.content, envelope)
-        websocket_frames.put(message, frame)
+        websocket_streams.put(message, frame)
 
     def _trace(self, flow: Flow, waiting: Waiting) -> None:
         if waiting.turn is not None:

@@ -1,4 +1,4 @@
-"""What `:penumbra.export` says where a file can't be written, and `:penumbra.expand` where there is no original."""
+"""Commands that can't do their work say so in one line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from mitmproxy import exceptions, types
 
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow.explainer import Explainer, FlowCommands
+from penumbra.flow.explainer import Commands, Explainer
 from penumbra.flow.page.contents import Contents, Texts
+from penumbra.metrics.journal import Journal
 
 FULL = Path("/dev/full")
 
@@ -22,10 +23,17 @@ class Figures:
         return f"{of}\n"
 
 
+def made(memory: ResultMemory, texts: Texts) -> Commands:
+    explainer, contents = cast(Explainer, None), cast(Contents, Figures())
+    nothing = lambda: None  # noqa: E731
+    return Commands(
+        Journal(), explainer, memory, texts, contents, is_paused=bool, changed=nothing, forget=nothing
+    )
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that takes nothing")
 def test_a_full_disk_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    contents = cast(Contents, Figures())
-    commands = FlowCommands(cast(Explainer, None), ResultMemory(), Texts(), contents, lambda: None)
+    commands = made(ResultMemory(), Texts())
 
     async def export() -> None:
         commands.export("turns", types.Path(str(FULL)))
@@ -40,8 +48,7 @@ def test_a_full_disk_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_reference_without_an_original_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, texts = ResultMemory(), Texts()
-    contents = cast(Contents, Figures())
-    commands = FlowCommands(cast(Explainer, None), memory, texts, contents, lambda: None)
+    commands = made(memory, texts)
     with pytest.raises(exceptions.CommandError, match=r"^no original is kept for 'shadow_0': none is, .*=on"):
         commands.expand("shadow_0")
     monkeypatch.setattr(memory, "references", lambda: {"shadow_1": 1})
