@@ -19,7 +19,7 @@ from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow import destination, explainer, hidden_requests, listening, websocket_streams
 from penumbra.flow.certificate_names import CertificateNames
-from penumbra.flow.current_settings import CurrentSettings, Engines, Lease
+from penumbra.flow.current_settings import CurrentSettings, EngineHandle, Engines
 from penumbra.flow.explainer import Commands, Explainer
 from penumbra.flow.guarded import Guarded
 from penumbra.flow.only_http import OnlyHttp
@@ -50,7 +50,7 @@ class Penumbra(Guarded):
         self.engines = Engines(self.journal.external, listening.ports)
         self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        self.history = HistoryWriter(self.journal, self._lease, self.stats_file.changed)
+        self.history = HistoryWriter(self.journal, self._handle, self.stats_file.changed)
         self.texts = Texts()
         self.memory = ResultMemory()
         reports = Reports(self.journal, self.texts, self.memory, self.events.write)
@@ -64,12 +64,12 @@ class Penumbra(Guarded):
         observing = Engines(ExternalMetrics(), listening.ports)
         self.observation = Observation(observing, lambda: self.current.made_with, reports)
         self.requests = RequestWay(
-            self.current, self._lease, self.responses, reports, self.journal, self.observation
+            self.current, self._handle, self.responses, reports, self.journal, self.observation
         )
-        self.websockets = WebSockets(self._lease, self.requests, self.responses)
+        self.websockets = WebSockets(self._handle, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched, self._is_provider)
-        self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
-        contents = Contents(self.journal, self.texts, self._process, self._lease, self.history.write)
+        self.explainer = Explainer(self.memory, self.texts, self._handle, lambda: self.settings)
+        contents = Contents(self.journal, self.texts, self._process, self._handle, self.history.write)
         commands = Commands(
             self.journal,
             self.explainer,
@@ -158,8 +158,8 @@ class Penumbra(Guarded):
             self._follow_page()
 
     def _follow_page(self) -> None:
-        with self._lease() as lease:
-            self.page.follow(self.settings.page, lease.engine.database.key)
+        with self._handle() as handle:
+            self.page.follow(self.settings.page, handle.engine.database.key)
         if self.settings.page_originals == "off":
             self.texts.clear()
 
@@ -176,11 +176,11 @@ class Penumbra(Guarded):
         self.engines.forget()
         self.observation.forget()
 
-    def _lease(self) -> Lease:
+    def _handle(self) -> EngineHandle:
         """Return what a request that begins now works with."""
         if self.current.read_changed_file():
             self._applied()
-        return self.engines.lease(self.settings, self.current.made_with)
+        return self.engines.handle(self.settings, self.current.made_with)
 
     def _is_searched(self, host: str) -> bool:
         return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)

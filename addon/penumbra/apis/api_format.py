@@ -23,7 +23,7 @@ from penumbra.apis.responses import Response, Responses
 from penumbra.apis.result_blocks import Block
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
-from penumbra.wire.prefix_memory import Fold
+from penumbra.wire.prefix_memory import Computation
 
 Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
@@ -294,7 +294,7 @@ class ApiFormat(ABC):
             message = document.about(items[turn], self.message)
             messages.append(message if message.turn == turn else msgspec.structs.replace(message, turn=turn))
 
-        return document.folded(place, len(items), Fold(list, list.copy, self.message), step)
+        return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
 
     def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
         """Blocks in the results of a message beside their texts."""
@@ -364,8 +364,8 @@ class ApiFormat(ABC):
             if (message := prompt.messages[turn]).by_model:
                 found.append(self._next_visible(document, [message], found))
 
-        fold: Fold[list[Visible]] = Fold(list, list.copy, ("visible", self.message))
-        return document.folded(prompt.place, len(prompt.messages), fold, step)
+        computation: Computation[list[Visible]] = Computation(list, list.copy, ("visible", self.message))
+        return document.computed(prompt.place, len(prompt.messages), computation, step)
 
     def _next_visible(self, document: Document, run: list[Message], before: list[Visible]) -> Visible:
         last = before[-1] if before else Visible(-1, 0, (), "", "", -1)

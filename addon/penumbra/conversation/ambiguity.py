@@ -17,7 +17,7 @@ from msgspec import Raw
 from penumbra.conversation.model import Request
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
-from penumbra.wire.prefix_memory import Fold
+from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """Encodings in which the punctuation of JSON has the same bytes as in UTF-8."""
@@ -86,7 +86,7 @@ def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> b
         if document.about(messages[index], within):
             found.append(True)
 
-    return bool(document.folded(conversation, len(messages), Fold(list, list.copy, within), step))
+    return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))
 
 
 def _within(document: Document, message: Raw) -> bool:

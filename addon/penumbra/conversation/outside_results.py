@@ -28,7 +28,7 @@ from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
-from penumbra.wire.prefix_memory import Fold
+from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
 """Bytes of JSON; a shorter text can't hold a secret that a rule would recognise."""
@@ -70,8 +70,10 @@ def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
         add(listed, prompt.messages[turn])
 
     given = (extent, knows_caller, key.digest())
-    fold: Fold[list[OutsideText]] = Fold(list, list.copy, ("outside", request.wire.message), given)
-    return found + document.folded(prompt.place, len(prompt.messages), fold, step)
+    computation: Computation[list[OutsideText]] = Computation(
+        list, list.copy, ("outside", request.wire.message), given
+    )
+    return found + document.computed(prompt.place, len(prompt.messages), computation, step)
 
 
 def _extent(request: Request, prompt: Prompt) -> Extent:

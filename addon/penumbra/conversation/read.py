@@ -31,7 +31,7 @@ from penumbra.conversation import items
 from penumbra.conversation.items import Item, Keys, Searched, for_program
 from penumbra.conversation.model import Mentions, Request
 from penumbra.wire.document import Document
-from penumbra.wire.prefix_memory import Fold, PrefixMemory
+from penumbra.wire.prefix_memory import Computation, PrefixMemory
 
 _ENTRY_BYTES = 200
 """Rough size of one entry."""
@@ -202,8 +202,8 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         so_far.blocks += ((turn, block) for block in document.about(value, wire.blocks_beside))
 
     if listed:
-        fold = Fold(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
-        read = document.folded(prompt.place, len(listed), fold, step)
+        computation = Computation(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
+        read = document.computed(prompt.place, len(listed), computation, step)
         chain = read.links.chain()
     else:
         # A value that is no list of messages may be the only message.

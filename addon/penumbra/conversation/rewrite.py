@@ -29,7 +29,7 @@ from penumbra.conversation.planner import SLACK, Planner, argument_keys, may_sho
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.prefix_memory import Fold
+from penumbra.wire.prefix_memory import Computation
 
 T = TypeVar("T")
 _KEY = attrgetter("key")
@@ -178,14 +178,14 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
             forms.note(item, decision, shown, document.edits[before:])
         forms.texts = earlier.so_far
 
-    fold = Fold(
+    computation = Computation(
         lambda: Forms(earlier.so_far),
         Forms.copy,
         "forms",
         inputs.show,
         lambda forms: forms.fits(items, inputs.past, earlier),
     )
-    forms = document.folded(messages, len(starts), fold, step)
+    forms = document.computed(messages, len(starts), computation, step)
     forms.edit(document.edits, starts)
     earlier.go_on_from(forms.texts)
     return forms.shown

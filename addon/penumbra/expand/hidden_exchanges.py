@@ -24,7 +24,7 @@ from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, ProviderResult
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
-from penumbra.wire.prefix_memory import Fold
+from penumbra.wire.prefix_memory import Computation
 
 _Keys = tuple[list[bytes], list[bytes | None]]
 
@@ -113,13 +113,13 @@ def _keys(
             keys[0].append(exchanges.key(owner, response, before[turn]))
             keys[1].append(_signed(owner, response))
 
-    fold: Fold[_Keys] = Fold(
+    computation: Computation[_Keys] = Computation(
         lambda: ([], []),
         lambda keys: (keys[0].copy(), keys[1].copy()),
         ("keys", wire.message),
         (owner, chain.responses, before[0]),
     )
-    return document.folded(prompt.place, len(prompt.messages), fold, step)
+    return document.computed(prompt.place, len(prompt.messages), computation, step)
 
 
 def _signed(owner: bytes, visible: Visible) -> bytes | None:

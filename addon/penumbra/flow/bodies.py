@@ -1,5 +1,4 @@
-"""Bodies of mitmproxy's requests, bounded and decoded, and of its responses: which can be read as they
-arrive, and how they are passed on."""
+"""Bodies of mitmproxy's requests, bounded and decoded, and of its responses, read as they arrive or whole."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ from penumbra.wire import content_encoding, framing
 
 
 class Bound(NamedTuple):
-    """For the body of a request that is refused if its body is larger."""
+    """The bound of a request's body; a request with a larger one is refused."""
 
     most: int
     """Bytes as they arrive."""
     refuse: Callable[[Flow], None]
-    """Answers a flow's request. It must not hold the flow: that would be kept for good once its client goes
-    away before the body's end."""
+    """Answers a flow's request. The function must not hold the flow, which would be kept for good once its
+    client goes away before the body's end."""
 
 
 BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
@@ -37,7 +36,7 @@ BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
 
 
 async def decoded(request: HttpRequest, limit: int) -> bytes:
-    """The plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
     coding = request.headers.get("content-encoding", "")
     raw = request.raw_content or b""
     if coding:
@@ -63,13 +62,13 @@ _log = logging.getLogger(__name__)
 
 
 def ask_for_codings(request: HttpRequest) -> None:
-    """The provider may use no content coding that can't be undone as it arrives."""
+    """Ask for content codings that can be undone as they arrive, and for no others."""
     if codings := request.headers.get("accept-encoding"):
         request.headers["accept-encoding"] = content_encoding.acceptable(codings)
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:
-    """The client gets the stream without content coding and without a length."""
+    """Prepare the headers of a stream that goes on without content coding, and so without a known length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
@@ -78,7 +77,7 @@ def stream_plainly(flow: Flow, response: HttpResponse) -> None:
 
 
 def pass_live(response: HttpResponse) -> None:
-    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
+    """Pass a stream on as it arrives, and keep a copy of it in the flow."""
     copy = bytearray()
 
     def take(data: bytes) -> bytes | list[bytes]:
@@ -92,6 +91,7 @@ def pass_live(response: HttpResponse) -> None:
 
 
 def stream_continuation(response: HttpResponse, body: bytearray, state: FlowState) -> None:
+    """Decode the stream of a hidden request as it arrives, and keep a copy of it in `body`."""
     decode = content_encoding.decoder(response.headers.pop("content-encoding", ""))
     decoded = LiveDecoding(decode, state) if decode is not None else None
 
@@ -106,23 +106,23 @@ def stream_continuation(response: HttpResponse, body: bytearray, state: FlowStat
 
 
 def let_go(flow: Flow) -> None:
-    """The response has ended: what has read it as it arrived goes, with the request that it knows. Flows may
-    be kept for as long as mitmproxy runs."""
+    """Drop the reader of an ended stream, and with it the request that the reader knows: flows may be kept
+    for as long as mitmproxy runs."""
     if flow.response is not None and callable(flow.response.stream):
         flow.response.stream = True
 
 
 class LiveDecoding:
-    """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
-    comes of it is too much, the response breaks off for the client."""
+    """Undoes a stream's content coding as it arrives. Never raises: a response that can't be decoded, or is
+    too large, breaks off for the client."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
-        """`state`: of the response's flow."""
+        """`state` is the state of the response's flow."""
         self._decode = decode
         self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """The next bytes, decoded; `then` is what is done with them, and must not raise."""
+        """Decode the next bytes and return what `then` makes of them; `then` must not raise."""
         if self._state.broken:
             return b""
         try:
@@ -133,12 +133,12 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """The stream has ended: what `rest` has held back, unless the response has broken off."""
+        """End the stream; return the delayed bytes that `rest` gives, none if the response has broken off."""
         return b"" if self._state.broken else rest()
 
 
 def plain_body(flow: Flow, body: bytes) -> bytes | None:
-    """A response's body without content coding; None if that can't be had."""
+    """Return a response's body without content coding; None if the coding can't be undone."""
     assert flow.response is not None
     try:
         return content_encoding.decode(
@@ -150,20 +150,21 @@ def plain_body(flow: Flow, body: bytes) -> bytes | None:
 
 
 def content(flow: Flow) -> bytes:
+    """Return the plain body of a flow's response; empty if there is none."""
     body = flow.response.raw_content if flow.response else None
     return plain_body(flow, body or b"") or b"" if flow.response else b""
 
 
 def replace_document(flow: Flow, done: Done) -> None:
-    """Headers for a body that is ours."""
+    """Fit a response's status and headers to a body that was put in."""
     assert flow.response is not None
     flow.response.headers.pop("content-encoding", None)
     if "content-length" in flow.response.headers:
         flow.response.headers["content-length"] = str(len(done.out))
     if done.status is not None:
         flow.response.status_code = done.status
-    told = bedrock.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
-    flow.response.headers.update(told)
+    if _TOKEN_HEADER in flow.response.headers:
+        flow.response.headers.update(bedrock.token_headers(done.out))
 
 
 def is_stream(flow: Flow) -> bool:
@@ -173,7 +174,7 @@ def is_stream(flow: Flow) -> bool:
 
 
 def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
-    """Send the client the failure as a response, since nothing has been sent yet."""
+    """Put a response in that reports the failure, since nothing has been sent yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502
@@ -181,9 +182,10 @@ def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
 
 
 def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[Failure | None, float | None]:
-    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never.
+    """Return why a continuation can't be used, None if it can, and the seconds after which the request may be
+    sent again, None for never.
 
-    `body`: of its response, without content coding.
+    `body` is that of its response, without content coding.
     """
     response = flow.response
     if error is not None or response is None:
@@ -196,7 +198,7 @@ def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[F
 
 
 def pause(failure: Failure) -> float | None:
-    """After how many seconds something that failed may be tried again; None: never."""
+    """Return the seconds after which a failed request may be sent again; None: never."""
     status = upstream_error.status(failure)
     if (failure.body and status is None) or (status is not None and status not in upstream_error.PASSING):
         return None
@@ -205,7 +207,7 @@ def pause(failure: Failure) -> float | None:
 
 
 def tell_when(flow: Flow, continuation: Flow | None) -> None:
-    """The client hears what the provider said of trying again."""
+    """Copy the provider's headers about trying again into the client's response."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
         return
@@ -216,7 +218,7 @@ def tell_when(flow: Flow, continuation: Flow | None) -> None:
 
 
 def _wanted_pause(response: HttpResponse) -> float | None:
-    """Seconds that the provider wants to be left alone; None if it does not say that in seconds."""
+    """Return the seconds that the provider asks clients to wait; None if it gives no number."""
     try:
         wanted = float(response.headers.get("retry-after", ""))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Names that a certificate may have, where the CA's own restricts them.
+"""The names of mitmproxy's certificates, limited to those that its CA may sign for.
 
-mitmproxy takes the names of the upstream's certificate over, and a provider's may be for more than its API: a
-client refuses a certificate with a single name that its CA may not sign for.
+mitmproxy copies the names of the upstream's certificate, and a provider's certificate may be for more than
+its API. A client refuses a certificate with even one name that its CA may not sign for.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from penumbra.flow.mitm import addon
 
 
 class CertificateNames(Guarded):
-    """A child addon. State: the store of certificates that was last looked at; mitmproxy makes a new one
-    whenever its options say so."""
+    """A child addon that limits the names in mitmproxy's store of certificates, and in each new store that
+    mitmproxy makes when its options change."""
 
     def __init__(self) -> None:
         self._store: object = None
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Before a certificate is made."""
+        """Limit the names of the store before a certificate is made."""
         tls_config = addon("tlsconfig")
         store = tls_config.certstore if tls_config is not None else None
         if store is None or store is self._store:
@@ -35,7 +35,7 @@ class CertificateNames(Guarded):
 
     @staticmethod
     def limited(store: Any) -> Any:
-        """A store whose certificates say what its CA may sign for."""
+        """Return the store, which from now on makes certificates for permitted names only."""
         allowed = constraints_of(store.default_ca._cert)
         if allowed is not None:
             store.get_cert = partial(_limited, store.get_cert, allowed)
@@ -49,7 +49,8 @@ def _limited(
     names: Iterable[x509.GeneralName],
     *more: Any,
 ) -> Any:
-    """mitmproxy's own, with what the CA may sign for; if that is nothing, a client may see it."""
+    """Return mitmproxy's own certificate with the permitted names alone; with all names if none is permitted,
+    so that the client reports it."""
     names = list(names)
     kept = [name for name in names if is_permitted(name, allowed)]
     # BoringSSL can't check limits of addresses, and refuses a certificate with one.
@@ -60,7 +61,7 @@ def _limited(
 
 
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
-    """Return what a CA may sign for; None: anything."""
+    """Return the names that a CA may sign for; None: all."""
     try:
         limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:
@@ -69,7 +70,7 @@ def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | No
 
 
 def is_permitted(name: x509.GeneralName, allowed: Iterable[x509.GeneralName]) -> bool:
-    """Return whether a name, or a network, lies within what is allowed."""
+    """Return whether a name, or a network, lies within the allowed ones."""
     if isinstance(name, x509.IPAddress):
         network = ipaddress.ip_network(str(name.value))
         networks = [other.value for other in allowed if isinstance(other, x509.IPAddress)]

@@ -1,8 +1,8 @@
 """The settings in force (mitmproxy's options, the environment, the YAML file, which is watched) and the
 engine made from them.
 
-A request begins with a lease: the settings and the engine of that moment, which it uses until its end,
-whatever is reloaded meanwhile. A replaced engine closes with its last lease.
+A request begins with a handle on the settings and the engine of that moment, and uses them until its end,
+whatever is reloaded meanwhile. A replaced engine closes when its last handle ends.
 """
 
 from __future__ import annotations
@@ -37,66 +37,67 @@ from penumbra.redaction import RuleError, ruleset
 
 
 @dataclass(eq=False)
-class _Held:
-    """An engine and those who use it."""
+class _SharedEngine:
+    """An engine, and the number of handles on it."""
 
     engine: Engine
-    leases: int = 0
+    handles: int = 0
     is_retired: bool = False
 
 
 # Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
-_DRAINING: set[_Held] = set()
-"""Engines that were replaced and still have leases."""
+_DRAINING: set[_SharedEngine] = set()
+"""Engines that were replaced and still have handles."""
 
 
-class Lease:
-    """Settings and engine of one request from its beginning to its end."""
+class EngineHandle:
+    """The settings and the engine of one request, from its beginning to its end."""
 
-    def __init__(self, held: _Held, settings: Settings) -> None:
-        self._held: _Held | None = held
-        self.engine = held.engine
+    def __init__(self, shared: _SharedEngine, settings: Settings) -> None:
+        self._shared: _SharedEngine | None = shared
+        self.engine = shared.engine
         self.settings = settings
-        held.leases += 1
+        shared.handles += 1
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> EngineHandle:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.end()
 
-    def share(self) -> Lease:
-        """Another lease of the same engine: for work that may take longer."""
-        if self._held is None:
-            raise ValueError("the lease has ended")
-        return Lease(self._held, self.settings)
+    def share(self) -> EngineHandle:
+        """Return another handle on the same engine, for work that may take longer."""
+        if self._shared is None:
+            raise ValueError("the handle has ended")
+        return EngineHandle(self._shared, self.settings)
 
     def end(self) -> None:
-        """End the lease; ending it twice does nothing."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.leases -= 1
-            if held.is_retired:
-                _close_unused(held)
+        """End the handle; ending it twice does nothing."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.handles -= 1
+            if shared.is_retired:
+                _close_unused(shared)
 
 
 class Engines:
-    """State: the engine in force. All on the event loop."""
+    """Keeps the engine in force. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
         """See `Engine`."""
         self._metrics = metrics
         self._listening = listening
-        self._current: _Held | None = None
+        self._current: _SharedEngine | None = None
 
-    def lease(self, settings: Settings, made_with: EngineSettings) -> Lease:
-        """The engine that these settings want; it is made if it is not there."""
+    def handle(self, settings: Settings, made_with: EngineSettings) -> EngineHandle:
+        """Return a handle on the engine for these settings, which is made if it is not there."""
         if self._current is None or self._current.engine.settings != made_with:
             self._current = self._replaced(self._current, made_with)
-        return Lease(self._current, settings)
+        return EngineHandle(self._current, settings)
 
-    def _replaced(self, old: _Held | None, made_with: EngineSettings) -> _Held:
-        """Return what is stored stays within reach: of one place there is one database, also in memory."""
+    def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
+        """Return a new engine. The database stays where its place stays: there is one for each place, also in
+        memory."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared
@@ -104,7 +105,7 @@ class Engines:
         engine = Engine(made_with, self._metrics, self._listening, database, shared)
         if old is not None:
             _retire(old)
-        return _Held(engine)
+        return _SharedEngine(engine)
 
     def forget(self) -> None:
         """Empty the database, but for what has no content, and all that the engine in force remembers."""
@@ -123,23 +124,23 @@ class Engines:
             _DRAINING.pop().engine.close()
 
 
-def _retire(held: _Held) -> None:
-    held.is_retired = True
-    _DRAINING.add(held)
-    _close_unused(held)
+def _retire(shared: _SharedEngine) -> None:
+    shared.is_retired = True
+    _DRAINING.add(shared)
+    _close_unused(shared)
 
 
-def _close_unused(held: _Held) -> None:
-    if not held.leases and held in _DRAINING:
-        _DRAINING.discard(held)
-        held.engine.close()
+def _close_unused(shared: _SharedEngine) -> None:
+    if not shared.handles and shared in _DRAINING:
+        _DRAINING.discard(shared)
+        shared.engine.close()
 
 
 _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """State: the settings, and what was read for them. Frozen parts are replaced together or not at all."""
+    """Keeps the settings and all that was read for them. The parts are replaced together or not at all."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -152,7 +153,7 @@ class CurrentSettings:
         self._told: set[str] = set()
 
     def report_unknown(self) -> None:
-        """A misspelt option would otherwise be ignored for ever."""
+        """Log options that nobody knows: a misspelt one would otherwise be ignored for ever."""
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
@@ -200,7 +201,7 @@ class CurrentSettings:
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
     def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:
-        """Put the user's folder of rules in force, if what is allowed fits them."""
+        """Put the user's folder of rules in force, if the secrets that are allowed fit its rules."""
         before = self._rules
         self._use_folder(settings)
         try:
@@ -224,7 +225,8 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """Return what the user's gitleaks.toml holds; read again only where the settings name another one."""
+        """Return the rules of the user's gitleaks.toml, read again only where the settings name another
+        one."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

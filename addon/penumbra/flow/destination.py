@@ -1,5 +1,5 @@
-"""The real destination of a request, and whether an LLM API is there: by mitmproxy's connection, whatever its
-headers say."""
+"""The destination of a request by its connection, whatever its headers say, and whether an LLM API is
+there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def mode(client: object) -> str:
 
 
 def host(flow: Flow) -> str:
-    """The host that the connection leads to: the name that its certificate is checked for, or the address
-    that the client or the operator has given."""
+    """Return the host that the connection leads to: the name that its certificate is checked for, or the
+    address that the client or the operator has given."""
     request = flow.request
     if mode(flow.client_conn) == "reverse" or option("ssl_insecure"):
         return request.host
@@ -35,12 +35,12 @@ def secured(flow: Flow) -> tuple[str | None, ...]:
 
 
 def shown(flow: Flow) -> str:
-    """The name that its client gives a host, as it may stand in a log."""
+    """Return the name that the client gives the host, made fit for a log line."""
     return one_line(flow.request.pretty_host[:_LONGEST])
 
 
 def claimed(flow: Flow) -> str:
-    """The name in the headers, where nothing else could tell one; else empty.
+    """Return the name in the headers where no other name is known; else empty.
 
     Without TLS, or with an unchecked certificate, the connected host is an address. The address is never
     trusted as the claimed name, but requests to it are searched for secrets if the name is an LLM host's.
@@ -52,14 +52,15 @@ def claimed(flow: Flow) -> str:
 
 
 def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether LLM calls of a flow are ours to read; `extra` are the operator's own globs."""
+    """Return whether a flow leads to a host whose LLM calls are read; `extra` are the operator's own
+    globs."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_llm_host(host, extra) for host in _hosts(flow)
     )
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host is there for LLM calls; what is local may be anything."""
+    """Return whether the host serves LLM calls alone; a local host may be anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )
@@ -67,11 +68,11 @@ def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 def _hosts(flow: Flow) -> list[str]:
     """Return all names by which the connection of a request knows its host, and the name in its headers where
-    nothing else can tell one."""
+    no other name is known."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
-    """Headers by their names in lower case."""
+    """Return headers by their names in lower case."""
     return {name.lower(): value for name, value in request.headers.items()}

@@ -28,7 +28,7 @@ from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
 from penumbra.explain.text_lines import Line, Mark, Search, head, note, said
 from penumbra.flow import destination
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.destination import headers_of
 from penumbra.flow.page.contents import Contents, Texts
 from penumbra.metrics import totals
@@ -58,13 +58,13 @@ class Explainer:
         self,
         memory: ResultMemory,
         texts: Texts,
-        lease: Callable[[], Lease],
+        handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """`lease` gives the rules that take secrets out; `settings` returns those in force."""
+        """`handle` gives the rules that take secrets out; `settings` returns those in force."""
         self._memory = memory
         self._texts = texts
-        self._lease = lease
+        self._handle = handle
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
@@ -132,8 +132,8 @@ class Explainer:
 
     def _made(self, make: Callable[..., list[Line]]) -> list[Line]:
         try:
-            with self._lease() as lease:
-                search = Search(lease.engine.rules.redact_now)
+            with self._handle() as handle:
+                search = Search(handle.engine.rules.redact_now)
                 return make(search, shown_names(search.name))
         except NotJson:
             return [note("Penumbra: its body is no JSON.")]

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Guarded:
-    """An addon whose hooks raise nothing. All hooks are wrapped when the class is made."""
+    """A base of addons whose hooks raise nothing: all hooks are wrapped when the class is made."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
@@ -74,7 +74,7 @@ def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return true if the process or the hook's task ends, so that no caller waits for the hook any more."""
+    """Return whether the process or the hook's task ends, so that no caller waits for the hook any more."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, _ENDS)
     with contextlib.suppress(RuntimeError):
@@ -84,15 +84,15 @@ def _is_end(error: BaseException) -> bool:
 
 
 def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> None:
-    is_said = False
+    is_logged = False
     try:
-        is_said = addon.failed(hook, subject, error)
+        is_logged = addon.failed(hook, subject, error)
     except BaseException as another:
         if _is_end(another):
             raise
         if hook in _OUTWARD:
             stop(subject)
-    if not is_said:
+    if not is_logged:
         with contextlib.suppress(Exception):
             _log.error(f"penumbra: the hook {hook} failed: {place(error)}")
 
@@ -120,7 +120,7 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work; close its client's connection if that raises: mitmproxy would leave it open."""
+    """Do a layer's work, and close the client's connection if that raises: mitmproxy would leave it open."""
     try:
         yield from work
     except Exception as error:

@@ -26,11 +26,11 @@ _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-enco
 @dataclass
 class HiddenRequest:
     client_id: str
-    """The connection of the client that it is made for."""
+    """Id of the connection whose client's request led to this one."""
     body: bytearray = field(default_factory=bytearray)
-    """Bytes of its response that have arrived."""
+    """Bytes of the response that have arrived."""
     end: asyncio.Future[None] | None = None
-    """Set when it has ended, if it runs as a replay."""
+    """A future that is set at the end of a request that runs as a replay."""
 
 
 # Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
@@ -39,12 +39,12 @@ _CLIENTS: set[str] = set()
 
 
 def watch(client: connection.Client) -> None:
-    """Hidden requests may be under way when this client goes away."""
+    """Note that hidden requests may be under way when this client goes away."""
     _CLIENTS.add(client.id)
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """The flow of a hidden request, linked to the client's, whose state this is."""
+    """Return the flow of a hidden request, linked to the client's flow; `state` is the client's."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:
@@ -58,12 +58,12 @@ def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> 
     same = {name: described[name] for name in ("session", "declared") if name in described}
     flow.metadata["penumbra"] = {"continues": parent.id, **same}
     hidden = HiddenRequest(parent.client_conn.id)
-    states.begin(flow, state.lease.share()).put(hidden)
+    states.begin(flow, state.handle.share()).put(hidden)
     return flow
 
 
 async def run(flow: http.HTTPFlow) -> str | None:
-    """Send such a flow's request and wait for its end; what went wrong, if something did."""
+    """Send a hidden request and wait for its end; return the error, if there was one."""
     state = states.of(flow)
     if state is None or (hidden := state.get(HiddenRequest)) is None:
         return "the flow has ended"
@@ -89,6 +89,7 @@ async def run(flow: http.HTTPFlow) -> str | None:
 
 
 def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> None:
+    """Have the response to a hidden request read as it arrives, if it is a stream."""
     if flow.response is None or flow.response.status_code != 200:
         return
     if bodies.is_stream(flow):
@@ -96,7 +97,7 @@ def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> Non
 
 
 def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
-    """A hidden request has its response, or will have none."""
+    """End a hidden request that has its response, or will have none."""
     if flow.response is not None and hidden.body:
         flow.response.data.content = bytes(hidden.body)
     if hidden.end is not None and not hidden.end.done():
@@ -104,10 +105,11 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 
 
 async def client_disconnected(client: connection.Client) -> None:
-    """Wait a moment before mitmproxy goes on to cancel the upstream connections.
+    """Cancel the hidden requests of a client that has gone, and wait a moment before mitmproxy goes on to
+    cancel the upstream connections.
 
-    Their requests are being cancelled already. On Python 3.12 and later a second cancellation while the
-    first one still waits for a hook would leave the upstream's socket open.
+    On Python 3.12 and later a second cancellation while the first one still waits for a hook would leave the
+    upstream's socket open.
     """
     if client.id not in _CLIENTS:
         return

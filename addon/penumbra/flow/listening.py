@@ -23,7 +23,7 @@ class Listening(Guarded):
     through the proxy: every client would seem to come from this machine."""
 
     def running(self) -> None:
-        """Once all servers listen."""
+        """Report addresses that other machines can reach, once all servers listen."""
         wide = {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
         if wide:
             places = ", ".join(sorted(wide))
@@ -33,8 +33,8 @@ class Listening(Guarded):
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
-        """Before any connection. A name is looked up here and connected to as it was found, so that it
-        can't mean something else a moment later."""
+        """Refuse a connection to mitmweb's own port. A name is looked up here and connected to as it was
+        found, so that it can't mean something else a moment later."""
         address = data.server.address
         if address is None or address[1] != _web_port():
             return
@@ -47,14 +47,14 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Also where another proxy would make the connection."""
+        """Refuse it also where another proxy would make the connection."""
         await self._refuse(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         await self._refuse(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """A failure leads no client to mitmweb's port."""
+        """Stop a connection to mitmweb's port whose hook failed."""
         address = (
             subject.server.address
             if isinstance(subject, ServerConnectionHookData)
@@ -72,7 +72,7 @@ class Listening(Guarded):
 
 
 def addresses() -> list[tuple[str, int]]:
-    """Return what the proxy listens on."""
+    """Return the addresses that the proxy listens on."""
     proxyserver = addon("proxyserver")
     return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
 
@@ -82,7 +82,8 @@ def ports() -> frozenset[int]:
 
 
 def proxy() -> str:
-    """Host and port at which programs of this machine reach the proxy; empty if its modes are others."""
+    """Return host and port at which programs of this machine reach the proxy; empty if it is no regular or
+    upstream proxy."""
     proxyserver = addon("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
         if instance.mode.type_name in ("regular", "upstream"):
@@ -93,17 +94,17 @@ def proxy() -> str:
 
 
 def is_wide(host: str) -> bool:
-    """Return whether other machines can reach what listens on this address."""
+    """Return whether other machines can reach this address."""
     return is_any(host) or not is_loopback(host)
 
 
 def is_any(host: str) -> bool:
-    """Return whether it stands for all addresses of this machine."""
+    """Return whether a host stands for all addresses of this machine."""
     return host in ("", "0.0.0.0", "::")
 
 
 def _web_port() -> int | None:
-    """mitmweb's port; None in a proxy that is no mitmweb."""
+    """Return mitmweb's port; None in any other program."""
     return ctx.options.web_port if "web_port" in ctx.options else None
 
 
@@ -112,7 +113,7 @@ async def leads_here(host: str) -> bool:
 
 
 async def _lookup(host: str, port: int) -> list[str]:
-    """The addresses of a host; none if it has none, and then nothing can be connected to."""
+    """Return the addresses of a host; none if it has none, so that no connection can be made."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

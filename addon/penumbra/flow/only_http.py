@@ -27,11 +27,11 @@ _LONGEST_LINE = 8_192
 
 
 class OnlyHttp:
-    """Lets nothing but HTTP through to hosts that are searched. Asked before HTTP layers are changed."""
+    """Lets nothing but HTTP through to hosts whose requests are searched for secrets."""
 
     def __init__(self, is_searched: Callable[[str], bool], is_provider: Callable[[str], bool]) -> None:
-        """`is_searched` says whether requests to a host are searched for secrets, `is_provider` whether it is
-        there for LLM calls alone."""
+        """`is_searched` returns whether requests to a host are searched for secrets, `is_provider` whether
+        the host serves LLM calls alone."""
         self._is_searched = is_searched
         self._is_provider = is_provider
 
@@ -61,17 +61,17 @@ class OnlyHttp:
             guarded.stop(data)
 
     def failed(self, data: layer.NextLayer) -> None:
-        """Close a connection to a host that is searched, if what was said on it could not be looked at."""
+        """Close a connection to a searched host if its first bytes could not be read."""
         unread = data.layer is None or isinstance(data.layer, _UNREAD)
         if unread and any(map(self._is_searched, _names(data.context))):
             guarded.stop(data)
 
 
 class FirstLine(layer.Layer):
-    """A connection on which HTTP, or TLS, is read from its client's first bytes on, however they come in."""
+    """A layer that reads HTTP, or TLS, from the client's first bytes on, however they are cut."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
-        """`other` takes what turns out to be another protocol; None where there may be no other."""
+        """`other` is the layer for any other protocol; None where no other is allowed."""
         super().__init__(context)
         self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
         self._other = other
@@ -128,10 +128,10 @@ def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
 
 
 def _is_http(data: bytes, *, is_free: bool) -> bool | None:
-    """Return whether the first bytes of a client are to be read as a request; None if more have to be seen.
+    """Return whether the first bytes of a client are to be read as a request; None if more are needed.
 
-    All are, unless the client `is_free` to speak another protocol. Servers take blanks before the first line,
-    and of any kind within it. Some take a line without a version.
+    All bytes are, unless the client `is_free` to speak another protocol. Servers take blanks before the first
+    line and of any kind within it; some take a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

@@ -16,7 +16,7 @@ from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.flow.response_edits import ResponseEdits
 from penumbra.flow.state import FlowState, Refused, Step
@@ -51,7 +51,7 @@ def _patience(accepted: Accepted) -> float:
 class WatchedRequest:
     """One request whose response may be a refusal. The splice's guard."""
 
-    lease: Lease
+    handle: EngineHandle
     incoming: Incoming
     accepted: Accepted
     patience: float
@@ -91,7 +91,7 @@ class OverflowRetry(Step):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        state.guard = WatchedRequest(state.lease, incoming, accepted, _patience(accepted))
+        state.guard = WatchedRequest(state.handle, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
         """A response is there, and nothing of it has gone to the client."""
@@ -127,9 +127,9 @@ class OverflowRetry(Step):
             return None
         try:
             return await retry.instead(
-                watched.lease.engine,
+                watched.handle.engine,
                 watched.incoming,
-                watched.lease.settings,
+                watched.handle.settings,
                 watched.accepted,
                 watched.count,
                 response.status_code,
@@ -202,4 +202,4 @@ class OverflowRetry(Step):
         assert refusal is not None
         self._turns.recovered(flow, refusal.rule, watched.count)
         flow.metadata["penumbra_recovered"] = watched.count
-        await watched.lease.engine.settle(watched.accepted)
+        await watched.handle.engine.settle(watched.accepted)

@@ -26,7 +26,7 @@ def refuse(flow: Flow, refused: Refused, journal: Journal) -> None:
 
 
 def count(flow: Flow, refused: Refused, journal: Journal) -> None:
-    """A request, or a frame of a WebSocket, is refused."""
+    """Count and log a refused request, or frame of a WebSocket."""
     journal.refused()
     _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
@@ -45,9 +45,9 @@ def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
     API, or of its host if it is no call of an API."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
-    told = message_of(error)
+    message = message_of(error)
     shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.pretty_host)
-    return Refused(error.status, shape(error.status, told), told)
+    return Refused(error.status, shape(error.status, message), message)
 
 
 def leave(flow: Flow, error: BaseException) -> None:

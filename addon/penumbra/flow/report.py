@@ -34,7 +34,7 @@ from penumbra.expand import reference
 from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed
 from penumbra.flow import destination
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.current_settings import EngineHandle, Engines
 from penumbra.flow.mitm import Flow
 from penumbra.flow.page.contents import Texts
 from penumbra.flow.state import FlowState, add_note
@@ -79,17 +79,17 @@ class Reports:
         self._write = write
 
     def accepted(
-        self, flow: Flow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+        self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """A request, or a frame of a socket, is sent on. `lease` rewrote the request; that of a socket's flow
-        has ended. Never raises: what can't be shown is sent all the same."""
+        """A request, or a frame of a socket, is sent on. `handle` rewrote the request; that of a socket's
+        flow has ended. Never raises: what can't be shown is sent all the same."""
         try:
-            self._tell(flow, state, lease, incoming, accepted)
+            self._tell(flow, state, handle, incoming, accepted)
         except Exception as error:
             _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
 
     def _tell(
-        self, flow: Flow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+        self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
         rewritten, prepared = accepted.rewritten, accepted.prepared
         summary = Summary.of(
@@ -106,7 +106,7 @@ class Reports:
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow says so at once. Counting and logging can wait until the request is on its way; a frame
         # names the response that the next frames belong to.
-        steps = self._account(flow, state, lease.share(), incoming, accepted, summary, new)
+        steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
         do_afterwards(steps)
@@ -115,21 +115,21 @@ class Reports:
         self,
         flow: Flow,
         state: FlowState,
-        lease: Lease,
+        handle: EngineHandle,
         incoming: Incoming,
         accepted: Accepted,
         summary: Summary,
         new: list[ResultFacts],
     ) -> Iterator[None]:
-        """Count and log a request, in steps of so many results. Ends the lease."""
+        """Count and log a request, in steps of so many results. Ends the handle."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         shown = [entry for entry in rewritten.shown if entry.new]
-        with lease:
+        with handle:
             is_changed = summary.changed > 0 or bool(accepted.hidden)
             entry = _sent(host, incoming, accepted, summary, shown, changed=is_changed, most=_STEP)
             state.turn = turn = self._journal.sent(entry)
-            if lease.settings.page_originals == "on":
-                self._texts.keep(lease, accepted, turn.results)
+            if handle.settings.page_originals == "on":
+                self._texts.keep(handle, accepted, turn.results)
             self._remember(turn.session, accepted, new, turn.results)
         yield
         for begin in range(_STEP, len(shown), _STEP):
@@ -150,8 +150,8 @@ class Reports:
         if summary.results or summary.secrets or accepted.line:
             self._event(flow, entry, accepted)
 
-    def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
-        """Report what would have become of a request that was sent on as it came. `lease` made the
+    def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, handle: EngineHandle) -> None:
+        """Report what would have become of a request that was sent on as it came. `handle` made the
         observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
@@ -170,8 +170,8 @@ class Reports:
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self._await_response(flow, turn)
             results = turn.results
-            if lease.settings.page_originals == "on":
-                self._texts.keep(lease, accepted, results)
+            if handle.settings.page_originals == "on":
+                self._texts.keep(handle, accepted, results)
         facts = [ResultFacts.of(result.shown, result.kept) for result in entry.new[:MOST_IN_FLOW]]
         session = accepted.conversation.hex()[:8]
         self._remember(session, accepted, facts, results, is_observed=True)
@@ -439,10 +439,12 @@ SECONDS = 5.0
 class HistoryWriter:
     """Writes what the journal has counted into the store from time to time. State: when it writes next."""
 
-    def __init__(self, journal: Journal, lease: Callable[[], Lease], written: Callable[[], None]) -> None:
+    def __init__(
+        self, journal: Journal, handle: Callable[[], EngineHandle], written: Callable[[], None]
+    ) -> None:
         """`written` is called when something was handed to the store."""
         self._journal = journal
-        self._lease = lease
+        self._handle = handle
         self._written = written
         self._due: asyncio.TimerHandle | None = None
 
@@ -454,8 +456,8 @@ class HistoryWriter:
     def _write_if_it_answers(self) -> None:
         """While the disk hangs, what is counted is added up here."""
         self._due = None
-        with self._lease() as lease:
-            hangs = lease.engine.database.hangs
+        with self._handle() as handle:
+            hangs = handle.engine.database.hangs
         if hangs:
             self.changed()
         else:
@@ -478,8 +480,8 @@ class HistoryWriter:
             }
             for name, amounts in pending.conversations.items()
         }
-        with self._lease() as lease:
-            lease.engine.history.add(sums, conversations, pending.tools.take()).add_done_callback(_report)
+        with self._handle() as handle:
+            handle.engine.history.add(sums, conversations, pending.tools.take()).add_done_callback(_report)
         self._written()
 
 
@@ -520,16 +522,16 @@ class Observation:
         made_with = self._made_with()
         room = min(made_with.database_max_bytes, _MEMORY_BYTES)
         made_with = replace(made_with, database=None, shared=None, database_max_bytes=room)
-        task = asyncio.create_task(self._work(flow, incoming, self._engines.lease(alone, made_with)))
+        task = asyncio.create_task(self._work(flow, incoming, self._engines.handle(alone, made_with)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, flow: Flow, incoming: Incoming, lease: Lease) -> None:
-        with lease:
+    async def _work(self, flow: Flow, incoming: Incoming, handle: EngineHandle) -> None:
+        with handle:
             try:
-                outcome = await lease.engine.process(incoming, lease.settings)
+                outcome = await handle.engine.process(incoming, handle.settings)
                 if isinstance(outcome, Accepted):
-                    self._reports.observed(flow, incoming, outcome, lease)
+                    self._reports.observed(flow, incoming, outcome, handle)
             except Exception as error:
                 _log.warning(
                     "Penumbra can't work out the would-be form of a request: %s", errors.place(error)

@@ -33,7 +33,7 @@ from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.errors import one_line
 from penumbra.flow import bodies, destination, guarded, refusal, websocket_streams
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import CurrentSettings, Lease
+from penumbra.flow.current_settings import CurrentSettings, EngineHandle
 from penumbra.flow.destination import headers_of
 from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.mitm import Flow, Headers, HttpRequest
@@ -59,21 +59,21 @@ class RequestWay:
     def __init__(
         self,
         current: CurrentSettings,
-        lease: Callable[[], Lease],
+        handle: Callable[[], EngineHandle],
         response_way: ResponseWay,
         reports: Reports,
         journal: Journal,
         observation: Observation,
     ) -> None:
-        """`lease` returns the settings and engine for a request that begins now."""
+        """`handle` returns the settings and engine for a request that begins now."""
         self._current = current
-        self._lease = lease
+        self._handle = handle
         self._response_way = response_way
         self._reports = reports
         self.journal = journal
         self._observation = observation
         self._signing = Signing(journal)
-        self.others = OtherRequests(lease, self._signing, journal)
+        self.others = OtherRequests(handle, self._signing, journal)
 
     def begins(self, flow: Flow) -> None:
         """Have a body thrown away as it arrives once its request is sure to be refused for its size."""
@@ -101,10 +101,10 @@ class RequestWay:
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
-            sign_now(flow.request, state.lease.settings)
+            sign_now(flow.request, state.handle.settings)
             return
         before = replace(flow.request.data, headers=Headers(flow.request.headers.fields))
-        state = states.begin(flow, self._lease())
+        state = states.begin(flow, self._handle())
         try:
             await self._decide(flow, state)
         except BaseException:
@@ -115,10 +115,10 @@ class RequestWay:
 
     async def _decide(self, flow: Flow, state: FlowState) -> None:
         """Send a request on its way by its destination, its head and its path."""
-        if not self._is_ours(flow, state.lease.settings):
+        if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
-        if state.lease.settings.observe:
+        if state.handle.settings.observe:
             await self._observe(flow, state, api)
             return
         state.is_searched = self.must_search(flow)
@@ -129,10 +129,10 @@ class RequestWay:
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
             return
         if api is None:
-            await self.others.request(flow, state.lease)
+            await self.others.request(flow, state.handle)
             return
         self._check(flow, state, ambiguity.content)
-        if not self._signing.forbids_changes(flow, api, state.lease.settings):
+        if not self._signing.forbids_changes(flow, api, state.handle.settings):
             await self._call(flow, state, api)
 
     def _is_ours(self, flow: Flow, settings: Settings) -> bool:
@@ -145,7 +145,7 @@ class RequestWay:
 
     def _check(self, flow: Flow, state: FlowState, read: Read) -> None:
         """Raise Unreadable if a request's head can be read in two ways."""
-        if state.lease.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
+        if state.handle.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
             raise Unreadable(why)
 
     def _switch(self, flow: Flow, state: FlowState, api: Api | None) -> bool:
@@ -154,8 +154,8 @@ class RequestWay:
         if word is None:
             return True
         try:
-            settings = state.lease.settings
-            state.lease.settings = apply_switch(settings, word)
+            settings = state.handle.settings
+            state.handle.settings = apply_switch(settings, word)
             state.observed = settings if is_observed(word) and not settings.pause else None
         except OverrideError as error:
             shape = api.wire.error if api is not None else partial(recognise.error_body, flow.request.host)
@@ -165,7 +165,7 @@ class RequestWay:
 
     def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
         """Prepare a WebSocket, or send its client back to HTTP; return whether the request is done with."""
-        request, settings = flow.request, state.lease.settings
+        request, settings = flow.request, state.handle.settings
         if settings.websocket == "pass":
             return False
         if not recognise.is_socket(request.method, request.headers):
@@ -198,21 +198,21 @@ class RequestWay:
             return
         if state.observed is not None:
             self._observation.begin(flow, incoming, state.observed)
-        outcome = await state.lease.engine.process(incoming, state.lease.settings)
+        outcome = await state.handle.engine.process(incoming, state.handle.settings)
         if isinstance(outcome, Refused):
             refusal.refuse(flow, outcome, self.journal)
         elif isinstance(outcome, Accepted):
             await self._send(flow, state, incoming, outcome)
         else:
             self.journal.passed("unexpected body")
-            await self.others.request(flow, state.lease, api)
+            await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
         """Return the request without its content coding; None: it can't be decoded, and needs no search.
 
         Raises RedactionError.
         """
-        request, settings = flow.request, state.lease.settings
+        request, settings = flow.request, state.handle.settings
         try:
             body = await bodies.decoded(request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
@@ -238,14 +238,14 @@ class RequestWay:
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
             # After everything that may change a header, for headers are signed too.
-            sign(request, state.lease.settings)
-        self._reports.accepted(flow, state, state.lease, incoming, accepted)
+            sign(request, state.handle.settings)
+        self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
     # Requests that go on byte for byte
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
         """Leave a request as it is, and have its changes worked out beside it."""
-        settings = state.lease.settings
+        settings = state.handle.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
         state.is_untouched = api is not None
         if api is None or settings.pause:
@@ -258,19 +258,21 @@ class RequestWay:
 
     # Frames of a WebSocket
 
-    async def frame(self, flow: Flow, api: Api, frame: bytes, lease: Lease) -> Accepted | Refused | None:
+    async def frame(
+        self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
+    ) -> Accepted | Refused | None:
         """Return what becomes of a request that is a frame of a WebSocket; None: it is left alone."""
-        settings = lease.settings
+        settings = handle.settings
         outcome: Accepted | Refused | None
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
             incoming = described(flow, api, frame, socket=True)
-            outcome = await lease.engine.process(incoming, settings)
+            outcome = await handle.engine.process(incoming, settings)
             # On a socket no event says that its response begins.
-            await lease.engine.written()
+            await handle.engine.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
-                self._reports.accepted(flow, state, lease, incoming, outcome)
+                self._reports.accepted(flow, state, handle, incoming, outcome)
         except Exception as error:
             outcome = refusal.of_failure(flow, api, error) if settings.must_search else None
             if outcome is None:
@@ -343,17 +345,17 @@ class OtherRequests:
 
     State: which paths have been warned of."""
 
-    def __init__(self, lease: Callable[[], Lease], signing: Signing, journal: Journal) -> None:
-        """`lease` returns the rules that search a frame that comes now."""
-        self._lease = lease
+    def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
+        """`handle` returns the rules that search a frame that comes now."""
+        self._handle = handle
         self._signing = signing
         self._journal = journal
         self._warned: set[str] = set()
 
-    async def request(self, flow: Flow, lease: Lease, unfit: Api | None = None) -> None:
+    async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
         """`unfit`: by its path the request is this API's, but its body is no call of it."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
-        settings = lease.settings
+        settings = handle.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
             return
         if path is None and not destination.is_provider(flow, settings.hosts):
@@ -362,7 +364,7 @@ class OtherRequests:
             return
         unknown = path is None and unfit is None
         try:
-            await self._search(flow, lease, unfit is not None, path is not None and path.files, unknown)
+            await self._search(flow, handle, unfit is not None, path is not None and path.files, unknown)
         except Exception as error:
             if not unknown or settings.unknown_paths != "pass":
                 raise
@@ -380,20 +382,20 @@ class OtherRequests:
 
         `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
         """
-        with self._lease() as lease:
-            return await self._frame(flow, lease, frame, kind, known=known, strict=strict)
+        with self._handle() as handle:
+            return await self._frame(flow, handle, frame, kind, known=known, strict=strict)
 
     async def _frame(
-        self, flow: Flow, lease: Lease, frame: bytes, kind: str, *, known: bool, strict: bool
+        self, flow: Flow, handle: EngineHandle, frame: bytes, kind: str, *, known: bool, strict: bool
     ) -> bytes:
-        settings = lease.settings
+        settings = handle.settings
         if not settings.redact_secrets:
             return frame
         passes = not known and settings.unknown_paths == "pass"
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-            searched = await self._searched(flow, Body(frame, kind, strict), lease)
+            searched = await self._searched(flow, Body(frame, kind, strict), handle)
         except Exception as error:
             if passes or not settings.must_search:
                 return frame
@@ -409,8 +411,10 @@ class OtherRequests:
         self._report(flow, searched)
         return searched.body
 
-    async def _search(self, flow: Flow, lease: Lease, strict: bool, files: bool, unknown: bool) -> None:
-        settings = lease.settings
+    async def _search(
+        self, flow: Flow, handle: EngineHandle, strict: bool, files: bool, unknown: bool
+    ) -> None:
+        settings = handle.settings
         kind = flow.request.headers.get("content-type", "")
         why = ambiguity.content(flow.request.headers.items(multi=True))
         if why and not files:
@@ -422,7 +426,7 @@ class OtherRequests:
             if too_large and files:
                 return  # As large as any file.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
-        searched = await self._searched(flow, Body(data, kind, strict, files), lease)
+        searched = await self._searched(flow, Body(data, kind, strict, files), handle)
         changed = searched.body is not data
         if unknown and (changed or searched.results):
             self._warn(flow, settings.unknown_paths)
@@ -435,12 +439,12 @@ class OtherRequests:
             sign(flow.request, settings)
             self._report(flow, searched)
 
-    async def _searched(self, flow: Flow, body: Body, lease: Lease) -> Searched:
+    async def _searched(self, flow: Flow, body: Body, handle: EngineHandle) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
         scope = Credentials.of(host, address, headers_of(request), request.query).scope(b"")
         caller = workers.WorkOwner(address, scope)
-        return await lease.engine.search(body, lease.settings, caller)
+        return await handle.engine.search(body, handle.settings, caller)
 
     def _report(self, flow: Flow, searched: Searched) -> None:
         self._journal.redacted(searched.counts)

@@ -88,7 +88,7 @@ class ResponseWay:
         response."""
         if (state := states.of(flow)) is not None:
             with _contained():
-                await state.lease.engine.written()
+                await state.handle.engine.written()
         self.headers(flow)
 
     def headers(self, flow: Flow) -> None:
@@ -162,7 +162,7 @@ class ResponseUsage(Step):
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """A response is complete. Usage that the tool loop has read is counted already."""
         if state.conversation:
-            await state.lease.engine.answered(state.conversation)
+            await state.handle.engine.answered(state.conversation)
         turn = state.turn
         if turn is None or flow.websocket is not None:
             return
@@ -172,7 +172,7 @@ class ResponseUsage(Step):
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
         if state.conversation:
-            await state.lease.engine.answered(state.conversation)
+            await state.handle.engine.answered(state.conversation)
         if state.turn is not None and flow.websocket is None:
             self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 

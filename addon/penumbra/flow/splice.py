@@ -126,7 +126,7 @@ class SpliceStream(HttpStream):
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
     """The very first response, once another request was sent."""
-    held: list[events.Event]
+    delayed: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
     """When they, and the head before them, go out at the latest."""
@@ -235,7 +235,7 @@ class SpliceStream(HttpStream):
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         guard = _guard(self.flow)
         if guard is not None and guard.patience and self.headers is not None:
-            self.held, self.patience = [], commands.RequestWakeup(guard.patience)
+            self.delayed, self.patience = [], commands.RequestWakeup(guard.patience)
             self.server_state = self.state_look
             yield self.patience
             return
@@ -243,7 +243,7 @@ class SpliceStream(HttpStream):
 
     def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A stream whose first bytes may say that it is a refusal."""
-        self.held.append(event)
+        self.delayed.append(event)
         guard = _guard(self.flow)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
         if guard is not None and self.headers is not None and isinstance(event, ResponseData):
@@ -255,10 +255,10 @@ class SpliceStream(HttpStream):
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The rest of a stream that began with an error."""
-        self.held.append(event)
+        self.delayed.append(event)
         if isinstance(event, ResponseEndOfMessage):
             self.running = None
-            body = b"".join(held.data for held in self.held if isinstance(held, ResponseData))
+            body = b"".join(delayed.data for delayed in self.delayed if isinstance(delayed, ResponseData))
             if not (yield from self._send_again(body)):
                 if self.original is None:
                     yield from self._release()
@@ -266,10 +266,10 @@ class SpliceStream(HttpStream):
                     yield from self._go_on(event)
 
     def _release(self) -> layer.CommandGenerator[None]:
-        """Let what was held go its way after all."""
-        held, self.held = self.held, []
+        """Let what was delayed go its way after all."""
+        delayed, self.delayed = self.delayed, []
         yield from super().start_response_stream()
-        for event in held:
+        for event in delayed:
             yield from self._stock_event(event)
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
@@ -296,7 +296,7 @@ class SpliceStream(HttpStream):
 
     def _expect_another(self) -> None:
         self.response_body_buf.clear()
-        self.held = []
+        self.delayed = []
         self.session = None
         self.server_state = self.state_wait_for_response_headers
 

@@ -1,8 +1,8 @@
-"""All that is known of a flow while it lasts: one object, begun with its request and forgotten at its end.
+"""The state of a flow: one object, made with its request and forgotten at its end.
 
 A step of a response's way (`Step`; `response.py` has their order) keeps a record of its own there, which this
-module does not know. `Session` and `Guard` are what the splice asks of such records, `TurnEnd` and `Refused`
-what its hooks hand to the steps.
+module does not know. The splice reads such records as `Session` and `Guard`; its hooks hand `TurnEnd` and
+`Refused` to the steps.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol, TypeVar
 from penumbra.apis.responses import Response
 from penumbra.config.settings import Settings
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""Beyond, the oldest are looked at: mitmproxy may not have reported their end."""
+"""With more flows than these, the oldest are checked: mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
 """Seconds. A flow that is older, with so many others begun after it, has ended unseen. A younger one stays,
 however many there are: without its state it would show its client what is not the client's."""
@@ -36,27 +36,27 @@ class Session(Protocol):
 
     @property
     def holding(self) -> bool:
-        """A keep-alive is due if nothing else is sent."""
+        """Events are delayed, so that a keep-alive is due if nothing else is sent."""
         ...
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes of a continuation (no content coding) in, bytes for the client out."""
+        """Take bytes of a continuation, without content coding; return bytes for the client."""
         ...
 
     def keep_alive(self) -> bytes:
-        """A keep-alive, which will be sent."""
+        """Return a keep-alive, which the caller sends."""
         ...
 
 
 class Guard(Protocol):
-    """Looks at a response before anything of it goes to the client."""
+    """Reads a response before any byte of it goes to the client."""
 
     patience: float
-    """Seconds after which a stream's head and beginning go out, whatever they are; 0: at once."""
+    """Seconds by which a stream's head and beginning may be delayed; 0: not at all."""
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
-        it goes on its way, None: more has to be seen."""
+        """Take the first bytes of a stream with these headers, piece by piece. Return True for a refusal,
+        False for any other response, and None if more bytes are needed."""
         ...
 
 
@@ -80,8 +80,8 @@ class TurnEnd:
     following: Flow | None = None
     """Out: the request to go on with."""
     out: bytes = b""
-    """Out: bytes for the client, where the response is live. After them it breaks off, if its flow's state
-    says that it is broken."""
+    """Out: bytes for the client, where the response is live. After them the response breaks off if its flow's
+    state has a reason in `broken`."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Refused:
     """Argument of the `penumbra_refused` hook."""
 
     flow: Flow
-    """The client's flow; its response is the one that was looked at."""
+    """The client's flow, with the response that may be a refusal."""
     body: bytes
     """The response with its content coding, or none if the connection broke."""
     error: str | None = None
@@ -102,8 +102,8 @@ class Refused:
 
 @dataclass
 class FlowState:
-    lease: Lease
-    """The settings and the engine that it began with."""
+    handle: EngineHandle
+    """The settings and the engine of the time when the flow began."""
     session: Session | None = None
     """The tool loop's record of the response; None: the splice leaves the response alone."""
     guard: Guard | None = None
@@ -115,28 +115,29 @@ class FlowState:
     is_searched: bool = False
     """The request may go on only if it was searched for secrets."""
     observed: Settings | None = None
-    """The settings by which it is worked out what would have become of the request."""
+    """The settings for the observation of the request; None: the request is not observed."""
     is_untouched: bool = False
-    """A call of an LLM that went as it came: so does its response."""
+    """The request is a call of an LLM and was sent as it came; its response goes on as it comes."""
     threshold: str | None = None
     """Threshold that a WebSocket's opening set for all of its frames."""
     spliced: bool = False
-    """True if the client's response may differ from the flow's."""
+    """The client's response may differ from the flow's."""
     body_to_send: bytes | None = None
-    """The body that goes to the client instead; None: what the flow shows."""
+    """The body that goes to the client instead of the flow's; None: the flow's."""
     broken: str = ""
-    """Why the response can't be completed: it breaks off for the client."""
+    """The reason why the response can't be completed and breaks off for the client; empty: none."""
     turn: TurnRecord | None = None
     """The journal's entry; of a WebSocket, that of the last frame."""
     response_format: str = ""
     """Format to read a response's usage in; empty if its usage is not counted."""
     conversation: bytes = b""
-    """Keyed hash of the one that its response belongs to; empty if it only counts."""
+    """Keyed hash of the conversation that the response belongs to; empty if the request only counts
+    tokens."""
     begun: float = field(default_factory=time.monotonic)
     _records: dict[type, object] = field(default_factory=dict)
 
     def get(self, kind: type[T]) -> T | None:
-        """Return the record of this class; None: its step has nothing to do with the flow."""
+        """Return the record of this class; None if there is none."""
         record = self._records.get(kind)
         return record if isinstance(record, kind) else None
 
@@ -149,7 +150,7 @@ class FlowState:
         self._records.pop(kind, None)
 
     def end(self) -> None:
-        self.lease.end()
+        self.handle.end()
 
 
 # Kept by the process, not by the addon: a reload of the script makes a new addon while flows go on.
@@ -157,17 +158,17 @@ _STATES: dict[str, FlowState] = {}
 """States by the id of their flow, the oldest first."""
 
 
-def begin(flow: Flow, lease: Lease) -> FlowState:
-    """Begin the state of a flow, which owns the lease."""
+def begin(flow: Flow, handle: EngineHandle) -> FlowState:
+    """Make the state of a flow, which owns the handle."""
     forget(flow)
     while len(_STATES) >= MOST_FLOWS and next(iter(_STATES.values())).begun < time.monotonic() - LONGEST:
         _STATES.pop(next(iter(_STATES))).end()
-    state = _STATES[flow.id] = FlowState(lease)
+    state = _STATES[flow.id] = FlowState(handle)
     return state
 
 
 def of(flow: Flow) -> FlowState | None:
-    """Return what is known of a flow; None: it is none of ours, or has ended."""
+    """Return the state of a flow; None if the flow has none, or has ended."""
     return _STATES.get(flow.id)
 
 
@@ -182,32 +183,32 @@ def by_id(flow_id: str) -> FlowState | None:
 
 
 def forget(flow: Flow) -> None:
-    """Drop a flow's state and end its lease."""
+    """Drop a flow's state and end its handle."""
     if (state := _STATES.pop(flow.id, None)) is not None:
         state.end()
 
 
 def add_note(flow: Flow, note: str) -> None:
-    """Say more of a flow in its comment."""
+    """Add a note to a flow's comment."""
     flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
 
 
 class Step:
-    """One step of a response's way: does nothing, unless a step says otherwise. All that a step knows of a
-    flow stands in the flow's state."""
+    """One step of a response's way, which keeps all that it knows of a flow in the flow's state. The methods
+    here do nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """A request is about to be sent; only headers may be changed."""
+        """Note a request that is about to be sent; only headers may be changed."""
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response begins: decide how it is read."""
+        """Decide how a response that begins is read."""
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that the tool loop reads, as it is to go to the client."""
+        """Return a stream that the tool loop reads, with the edits of this step."""
         return response
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete; of a stream, the client has got it already."""
+        """Take a complete response; a stream has gone to the client already."""
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
-        """The flow has ended before its response."""
+        """Take a flow that ended before its response did."""

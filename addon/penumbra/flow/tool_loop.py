@@ -26,7 +26,7 @@ from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, destination, hidden_requests
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.mitm import Flow, HttpResponse, NextLayer, addon
 from penumbra.flow.state import FlowState, Step, TurnEnd, add_note
@@ -45,7 +45,7 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 class LoopedResponse:
     """One response in which the injected tool may be called. The splice's session."""
 
-    lease: Lease
+    handle: EngineHandle
     prepared: Prepared
     find: Find
     body: bytes
@@ -65,16 +65,16 @@ class LoopedResponse:
     done: Done | None = None
 
     @classmethod
-    def of(cls, accepted: Accepted, lease: Lease) -> LoopedResponse | None:
+    def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
         """Make one for a request that is sent; None: the model can't ask for originals in its response."""
         if accepted.prepared is None or accepted.find is None:
             return None
         body, portions = accepted.rewritten.body, Portions(accepted.room)
-        return cls(lease, accepted.prepared, accepted.find, body, portions=portions)
+        return cls(handle, accepted.prepared, accepted.find, body, portions=portions)
 
     @property
     def expansions(self) -> Expansions:
-        return self.lease.engine.expansions
+        return self.handle.engine.expansions
 
     @property
     def holding(self) -> bool:
@@ -153,9 +153,9 @@ class Turns:
         too."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
-            await looped.lease.engine.written()
+            await looped.handle.engine.written()
         elif done.sound or done.text or done.calls:
-            self.later(_remember(looped, done), looped.lease)
+            self.later(_remember(looped, done), looped.handle)
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
         """A continuation can't be had: the client hears of an error, and the log what the provider said."""
@@ -173,7 +173,7 @@ class Turns:
     def interrupted(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
         """The client of a response has gone away: it keeps what it has got."""
         if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
-            self.later(_remember(looped, looped.loop.interrupted()), looped.lease)
+            self.later(_remember(looped, looped.loop.interrupted()), looped.handle)
         self.report(flow, looped, turn)
 
     def report(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
@@ -222,13 +222,13 @@ class Turns:
         self._write(partial(recovery_event, flow_id=flow.id, host=host, rule=rule, level=level))
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
-    def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:
+    def later(self, work: Coroutine[Any, Any, None], handle: EngineHandle) -> None:
         """Run work in the background."""
-        held = lease.share()
+        own = handle.share()
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
-            held.end()
+            own.end()
 
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -306,7 +306,7 @@ class ToolLoopStep(Step):
     # The step
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        state.session = LoopedResponse.of(accepted, state.lease)
+        state.session = LoopedResponse.of(accepted, state.handle)
         if state.session is not None:
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)

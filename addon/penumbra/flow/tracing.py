@@ -32,7 +32,7 @@ class Tracing(Step):
     """Sends spans while the setting is on."""
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
-        """`is_on` is the setting in force."""
+        """`is_on` returns the setting in force."""
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False

@@ -23,7 +23,7 @@ from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests, refusal, websocket_streams
 from penumbra.flow import state as states
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.mitm import Flow, WebSocketMessage
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
@@ -48,9 +48,11 @@ class WebSockets:
     secrets, and nothing else is done. State: none; what is known of a connection stands in its flow's
     state."""
 
-    def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
-        """`lease` returns the settings and engine for a request that begins now."""
-        self._lease = lease
+    def __init__(
+        self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay
+    ) -> None:
+        """`handle` returns the settings and engine for a request that begins now."""
+        self._handle = handle
         self._requests = requests
         self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
         self._retry = WebSocketRetry(partial(described, socket=True), responses.turns.recovered)
@@ -116,7 +118,7 @@ class WebSockets:
                 if waiting.looped is not None:
                     self._turns.interrupted(flow, waiting.looped, waiting.turn)
                 self._trace(flow, waiting)
-                waiting.lease.end()
+                waiting.handle.end()
         states.forget(flow)
 
     async def _message(self, flow: Flow, socket: Socket, message: WebSocketMessage) -> None:
@@ -143,7 +145,7 @@ class WebSockets:
         """Return what goes to the provider; empty: nothing."""
         stream = socket.streams.setdefault(envelope.stream, SocketStream())
         if envelope.type == CREATE and stream.is_busy:
-            stream.held.append((frame, is_text))
+            stream.delayed.append((frame, is_text))
             return b""
         if envelope.type in (CREATE, STEER):
             return await self._request(flow, socket, stream, frame, envelope)
@@ -166,11 +168,11 @@ class WebSockets:
         said = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
-        with self._lease() as lease:
-            outcome = await self._requests.frame(flow, api, frame, lease)
+        with self._handle() as handle:
+            outcome = await self._requests.frame(flow, api, frame, handle)
             if isinstance(outcome, Accepted) and envelope.type == CREATE:
                 stream.latest = outcome
-                waiting = self._waiting(outcome, lease.share(), said)
+                waiting = self._waiting(outcome, handle.share(), said)
                 waiting.turn = state.turn if (state := states.of(flow)) is not None else None
                 stream.waiting.append(waiting)
         if isinstance(outcome, Refused):
@@ -194,15 +196,15 @@ class WebSockets:
     def _refuse(self, flow: Flow, status: int, body: bytes, envelope: Envelope) -> None:
         inject(flow, responses_socket.refusal(status, body, envelope.stream), to_client=True)
 
-    def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
-        body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, lease)
-        sending = None if said is None else Sending(said, accepted, lease)
+    def _waiting(self, accepted: Accepted, handle: EngineHandle, said: Said | None = None) -> Waiting:
+        body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, handle)
+        sending = None if said is None else Sending(said, accepted, handle)
         if looped is None:
             wire = FORMATS["openai_responses_socket"]
-            return Waiting(accepted, lease, ToolLoop(wire, wire.stream(""), body), None, sending)
+            return Waiting(accepted, handle, ToolLoop(wire, wire.stream(""), body), None, sending)
         prepared = looped.prepared
         looped.loop = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), body)
-        return Waiting(accepted, lease, looped.loop, looped, sending)
+        return Waiting(accepted, handle, looped.loop, looped, sending)
 
     # From the provider
 
@@ -244,10 +246,10 @@ class WebSockets:
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
                 # The response before it had an end that is not known.
-                stream.waiting.popleft().lease.end()
+                stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
                 # The provider goes on by itself, with what the client has said meanwhile.
-                stream.waiting.append(self._waiting(stream.latest, self._lease()))
+                stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
         return stream.waiting[0] if stream.waiting else None
@@ -280,9 +282,9 @@ class WebSockets:
                 await self._remember(flow, waiting)
         except Exception as error:
             _log.error("penumbra: a response could not be kept: %s", place(error))
-        waiting.lease.end()
-        while stream.held and not stream.is_busy:
-            frame, is_text = stream.held.popleft()
+        waiting.handle.end()
+        while stream.delayed and not stream.is_busy:
+            frame, is_text = stream.delayed.popleft()
             envelope = responses_socket.envelope(frame) or Envelope()
             if sent := await self._request(flow, socket, stream, frame, envelope):
                 inject(flow, sent, to_client=False, is_text=is_text)
@@ -362,7 +364,7 @@ class WebSockets:
         waiting.retries += 1
         waiting.loop.again(request)
         # Other streams go on meanwhile.
-        self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.lease)
+        self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.handle)
         return True
 
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
@@ -374,7 +376,7 @@ class WebSockets:
         look_at_message(flow, turn.message)
         if waiting.looped is not None:
             return
-        engine = waiting.lease.engine
+        engine = waiting.handle.engine
         await engine.tool_calls.record(caller.scope, turn.made)
         envelope = responses_socket.envelope(waiting.accepted.rewritten.body)
         if turn.message is None and envelope is not None and not envelope.previous_response_id:

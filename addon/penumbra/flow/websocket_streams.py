@@ -28,7 +28,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import destination
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.mitm import Flow
 from penumbra.flow.state import FlowState
 from penumbra.flow.tool_loop import LoopedResponse
@@ -51,7 +51,7 @@ class Sending:
 
     said: Said
     accepted: Accepted
-    lease: Lease
+    handle: EngineHandle
     first: bytes = b""
     """The provider's first refusal, once something else was sent."""
     count: int = 0
@@ -113,7 +113,7 @@ class WebSocketRetry:
         if frame is None:
             return None
         incoming = self._describe(flow, api, frame)
-        engine, settings = sending.lease.engine, sending.lease.settings
+        engine, settings = sending.handle.engine, sending.handle.settings
         sent = sending.accepted
         if not sending.count and frame is not sending.said.frame:
             # As it would have come on a new socket; every result has its form already.
@@ -130,7 +130,7 @@ class WebSocketRetry:
         sending.settled = True
         self._recovered(flow, sending.refusal.rule, sending.count)
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
-        await sending.lease.engine.settle(sending.accepted)
+        await sending.handle.engine.settle(sending.accepted)
 
 
 def _tool(accepted: Accepted) -> str:
@@ -150,8 +150,8 @@ class Waiting:
     """A request that the provider has not answered to the end."""
 
     accepted: Accepted
-    lease: Lease
-    """A lease of the stream's own: the connection outlives the first one."""
+    handle: EngineHandle
+    """A handle of the stream's own: the connection outlives the first one."""
     loop: ToolLoop
     looped: LoopedResponse | None
     """The response of a tool loop; None if the model can't ask for originals, and frames are only read."""
@@ -170,7 +170,7 @@ class SocketStream:
     """Requests of one `stream_id`: their responses come one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
-    held: deque[tuple[bytes, bool]] = field(default_factory=deque)
+    delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
     """Frames of the client, and whether they are text, that come before the end of hidden turns."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
@@ -301,8 +301,8 @@ def bound_messages() -> None:
 def opening_answered(flow: Flow, state: FlowState) -> None:
     """Refuse a change of protocol at a searched host if the messages that follow could not be read."""
     if flow.websocket is not None:
-        # The socket may stay open for long. Each request on it has a lease of its own.
-        state.lease.end()
+        # The socket may stay open for long. Each request on it has a handle of its own.
+        state.handle.end()
     if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)
     if flow.response is None or flow.response.status_code != 101:
@@ -315,7 +315,7 @@ def is_unread(flow: Flow, state: FlowState | None) -> bool:
     decide that, whatever their requests have asked for."""
     if flow.response is None or flow.response.status_code != 101:
         return False
-    reads = state is not None and (is_read(state) or state.lease.settings.websocket == "pass")
+    reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")
     return flow.websocket is None or not reads
 
 

@@ -12,7 +12,7 @@ An edit is not read back, with one exception: a value that was *amended* reads a
 all that come after. The value then is a document of its own, at the value's place.
 
 The first items of an array may come from a memory (`remember`): such an item is a value with the same bytes
-that an earlier document had, and computations over the items continue after it (`folded`). The item's place
+that an earlier document had, and computations over the items continue after it (`computed`). The item's place
 counts.
 """
 
@@ -41,7 +41,7 @@ from penumbra.wire.parsed_text import (
     members_of,
     spelled,
 )
-from penumbra.wire.prefix_memory import Fold, Known, PrefixMemory, stepped
+from penumbra.wire.prefix_memory import Computation, Known, PrefixMemory, stepped
 
 _PLACE = itemgetter(0, 1)
 
@@ -178,21 +178,24 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Offsets of the items of an array that a fold can continue with; None: it begins anew each time."""
+        """Offsets of the items of an array that a computation can continue with; None: it begins anew each
+        time."""
         remembered = self._parsed.remembered
         is_continued = remembered is not None and not self._amended and array is self._remembered
         return remembered.starts if remembered is not None and is_continued else None
 
-    def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
-        """The result of a fold over the `count` items of an array, continued after those of a known prefix.
-        `step` takes in the item at an index, and nothing after it.
+    def computed(
+        self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
+    ) -> S:
+        """The result of a computation over the `count` items of an array, continued after those of a known
+        prefix. `step` takes in the item at an index, and nothing after it.
 
         The result must not contain places of the document.
         """
         starts, remembered = self.starts(array), self._parsed.remembered
         if remembered is None or starts is None or count != len(starts):
-            return stepped(fold.begin(), step, 0, count)
-        return remembered.folded(fold, step)
+            return stepped(computation.begin(), step, 0, count)
+        return remembered.computed(computation, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
         """The result of a function of a value alone, computed once."""

@@ -56,7 +56,7 @@ def address_of(buffer: Any) -> int:
     return int(ffi.cast(POINTER, ffi.from_buffer(buffer)))
 
 
-class Fold(NamedTuple, Generic[S]):
+class Computation(NamedTuple, Generic[S]):
     """A computation over the items of an array, one after the other."""
 
     begin: Callable[[], S]
@@ -64,7 +64,7 @@ class Fold(NamedTuple, Generic[S]):
     """Copies a state, so that both can continue."""
     key: Hashable
     """Identifies the computation; there are few."""
-    given: Hashable = None
+    inputs: Hashable = None
     """Further inputs. Computations with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
     """True if the computation can continue from a state of another document."""
@@ -90,7 +90,7 @@ class Segment(NamedTuple):
 class KeptState(NamedTuple):
     """The state of a computation after the last item of a prefix; never changed."""
 
-    given: Hashable
+    inputs: Hashable
     state: Any
     size: int
 
@@ -126,10 +126,10 @@ class Prefix:
             (*self.segments, segment), self.items + items, self.starts + starts, self.size + len(text)
         )
 
-    def state(self, key: Hashable, given: Hashable) -> Any:
-        """The state of a fold; None without one."""
+    def state(self, key: Hashable, inputs: Hashable) -> Any:
+        """Return the state of a computation; None without one."""
         for kept in self.states.get(key, ()):
-            if kept.given == given:
+            if kept.inputs == inputs:
                 return kept.state
         return None
 
@@ -332,14 +332,14 @@ class PrefixMemory:
         self.bytes -= array.weight
         array.weight = 0
 
-    def keep(self, scope: bytes, prefix: Prefix, fold: Fold[S], state: S) -> None:
+    def keep(self, scope: bytes, prefix: Prefix, computation: Computation[S], state: S) -> None:
         """Remember a computation's state at a prefix, in place of its oldest one there."""
-        kept = KeptState(fold.given, state, state_size(state))
+        kept = KeptState(computation.inputs, state, state_size(state))
         with self._lock:
-            before = prefix.states.get(fold.key, ())
-            others = [each for each in before if each.given != fold.given][1 - _MOST_STATES :]
-            prefix.states[fold.key] = (*others, kept)
-            prefix.state_sizes[fold.key] = sum([each.size for each in (*others, kept)])
+            before = prefix.states.get(computation.key, ())
+            others = [each for each in before if each.inputs != computation.inputs][1 - _MOST_STATES :]
+            prefix.states[computation.key] = (*others, kept)
+            prefix.state_sizes[computation.key] = sum([each.size for each in (*others, kept)])
             for array in reversed(self._scopes.get(scope, ())):
                 if prefix in (array.likely, array.sure):
                     self._weigh(array)
@@ -382,19 +382,19 @@ class Remembered(NamedTuple):
         offset = self.likely.offset(address)
         return None if offset is None else self.starts[0] + offset
 
-    def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
+    def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
         """The result of a computation over all items, continued from a prefix. `step` adds the item at an
         index."""
         at, state, end = 0, None, len(self.likely.items)
         for prefix in (self.likely, self.found):
-            kept: S | None = prefix.state(fold.key, fold.given)
-            if kept is not None and fold.fits(kept):
-                at, state = len(prefix.items), fold.copy(kept)
+            kept: S | None = prefix.state(computation.key, computation.inputs)
+            if kept is not None and computation.fits(kept):
+                at, state = len(prefix.items), computation.copy(kept)
                 break
-        state = fold.begin() if state is None else state
+        state = computation.begin() if state is None else state
         if at < end:
             state = stepped(state, step, at, end)
-            self.memory.keep(self.scope, self.likely, fold, fold.copy(state))
+            self.memory.keep(self.scope, self.likely, computation, computation.copy(state))
         return stepped(state, step, max(at, end), len(self.starts))
 
     def contains(self, data: bytes, text: bytes) -> bool:

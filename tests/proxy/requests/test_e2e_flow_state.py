@@ -30,8 +30,8 @@ from penumbra.flow import current_settings, state
 class Tell:
     @command.command("tests.kept")
     def kept(self) -> str:
-        leases = addons[0].engines._current.leases
-        return f"{{len(state._STATES) - 1}} flows, {{leases - 1}} leases, {{len(current_settings._DRAINING)}} engines"
+        handles = addons[0].engines._current.handles
+        return f"{{len(state._STATES) - 1}} flows, {{handles - 1}} handles, {{len(current_settings._DRAINING)}} engines"
 
 
 addons = [Penumbra(), Tell()]
@@ -56,7 +56,7 @@ def test_nothing_is_kept_of_flows_that_have_ended(
 
     def nothing_is_kept() -> bool:
         # The question is a flow itself.
-        return bool(proxy.command("tests.kept") == "0 flows, 0 leases, 0 engines")
+        return bool(proxy.command("tests.kept") == "0 flows, 0 handles, 0 engines")
 
     def say(*steps: Any, **more: Any) -> Any:
         upstream.script(Model(turn(bash("cat worker.log")), *steps))

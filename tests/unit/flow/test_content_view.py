@@ -36,8 +36,8 @@ FACTS = ResultFacts("t1", "Bash", "shortened", "", (90, 4), (30, 1), ("terminal"
 @pytest.fixture
 def explainer(monkeypatch: pytest.MonkeyPatch) -> Any:
     engine = SimpleNamespace(rules=SimpleNamespace(redact_now=lambda text, hint="": Redacted(text)))
-    lease: Any = lambda: nullcontext(SimpleNamespace(engine=engine))  # noqa: E731
-    made = Explainer(ResultMemory(), Texts(), lease, lambda: Settings(page_originals="on"))
+    handle: Any = lambda: nullcontext(SimpleNamespace(engine=engine))  # noqa: E731
+    made = Explainer(ResultMemory(), Texts(), handle, lambda: Settings(page_originals="on"))
     install(made)
     with taddons.context():
         yield made

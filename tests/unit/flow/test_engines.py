@@ -17,7 +17,7 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.current_settings import EngineHandle, Engines
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded
 from support.apis import APIS
@@ -46,8 +46,8 @@ class Leases:
     def __init__(self) -> None:
         self.engines = Engines(ExternalMetrics(), tuple)
 
-    def begin(self, settings: Settings, rules: Loaded | None = None) -> Lease:
-        return self.engines.lease(settings, EngineSettings.of(settings, rules))
+    def begin(self, settings: Settings, rules: Loaded | None = None) -> EngineHandle:
+        return self.engines.handle(settings, EngineSettings.of(settings, rules))
 
 
 def is_open(engine: Engine) -> bool:
@@ -75,10 +75,10 @@ def test_an_engine_closes_behind_its_last_lease(
     monkeypatch.chdir(tmp_path)
 
     async def go() -> None:
-        leases = Leases()
-        first, second = leases.begin(MEMORY), leases.begin(replace(MEMORY, min_bytes=1))
+        handles = Leases()
+        first, second = handles.begin(MEMORY), handles.begin(replace(MEMORY, min_bytes=1))
         assert second.engine is first.engine
-        later = leases.begin(replace(MEMORY, **change))
+        later = handles.begin(replace(MEMORY, **change))
         assert later.engine is not first.engine
         assert (later.engine.database is first.engine.database) is ("database" not in change)
         shared = first.share()
@@ -89,7 +89,7 @@ def test_an_engine_closes_behind_its_last_lease(
         assert not is_open(first.engine)
         later.end()
         assert is_open(later.engine)
-        leases.engines.close(at_once=False)
+        handles.engines.close(at_once=False)
         assert not is_open(later.engine)
 
     asyncio.run(go())
@@ -98,25 +98,25 @@ def test_an_engine_closes_behind_its_last_lease(
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> None:
     async def go() -> None:
-        leases = Leases()
-        with leases.begin(MEMORY) as lease:
-            leases.engines.close(at_once=at_once)
-            assert is_open(lease.engine) is not at_once
-        assert not is_open(lease.engine)
+        handles = Leases()
+        with handles.begin(MEMORY) as handle:
+            handles.engines.close(at_once=at_once)
+            assert is_open(handle.engine) is not at_once
+        assert not is_open(handle.engine)
 
     asyncio.run(go())
 
 
 def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
     async def go() -> None:
-        leases = Leases()
-        with leases.begin(MEMORY) as lease:
-            lease.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
-            key = lease.engine.database.key
-        with leases.begin(replace(MEMORY, originals_ttl=5.0)) as lease:
-            await lease.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
-            assert lease.engine.database.key == key
-        leases.engines.close(at_once=True)
+        handles = Leases()
+        with handles.begin(MEMORY) as handle:
+            handle.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
+            key = handle.engine.database.key
+        with handles.begin(replace(MEMORY, originals_ttl=5.0)) as handle:
+            await handle.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
+            assert handle.engine.database.key == key
+        handles.engines.close(at_once=True)
 
     asyncio.run(go())
 
@@ -126,19 +126,19 @@ def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path
     settings = Settings(database=str(file))
 
     async def live() -> tuple[object, ...]:
-        leases = Leases()
-        with leases.begin(settings) as lease:
-            engine = lease.engine
+        handles = Leases()
+        with handles.begin(settings) as handle:
+            engine = handle.engine
             await engine.stores.originals.put(b"scope", {"ref": "the original"})
             await asyncio.wrap_future(engine.history.add({"requests": 1}, {}))
             rows = "SELECT count(*) FROM originals"
             (before,) = await engine.database.run(lambda found: found.execute(rows).fetchone())
-            leases.engines.forget()
-        with leases.begin(settings) as lease:
-            assert lease.engine is not engine
-            left = await lease.engine.stores.originals.get(b"scope", "ref")
-            days = await asyncio.wrap_future(lease.engine.history.last(2))
-        leases.engines.close(at_once=True)
+            handles.engines.forget()
+        with handles.begin(settings) as handle:
+            assert handle.engine is not engine
+            left = await handle.engine.stores.originals.get(b"scope", "ref")
+            days = await asyncio.wrap_future(handle.engine.history.last(2))
+        handles.engines.close(at_once=True)
         return before, left, list(days.values())
 
     before, left, days = asyncio.run(live())
@@ -193,12 +193,12 @@ def test_no_cache_of_the_process_keeps_what_was_forgotten() -> None:
     incoming = Incoming(api, APIS[0].body(turns), {"x-api-key": said}, {}, "10.0.0.1", f"{said}.example:443")
 
     async def live() -> list[str]:
-        leases = Leases()
-        with leases.begin(MEMORY) as lease:
-            await lease.engine.process(incoming, MEMORY)
+        handles = Leases()
+        with handles.begin(MEMORY) as handle:
+            await handle.engine.process(incoming, MEMORY)
         before = _kept(said)
-        leases.engines.forget()
-        leases.engines.close(at_once=True)
+        handles.engines.forget()
+        handles.engines.close(at_once=True)
         return before
 
     assert asyncio.run(live())

@@ -118,8 +118,8 @@ def of_turns(count):
     past = Future()
     past.set_result({"2026-01-01": {"all": {"requests": 3}, "conversations": {"aaaa": {"requests": 3}}}})
     history = SimpleNamespace(last=lambda days: past)
-    lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history)))
-    return Contents(journal, Texts(), lambda: {"mode": "standard"}, lambda: lease, lambda: None)
+    handle = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history)))
+    return Contents(journal, Texts(), lambda: {"mode": "standard"}, lambda: handle, lambda: None)
 
 
 async def turns_of_others(asked):
@@ -157,17 +157,17 @@ def test_the_tables_that_there_are():
 # Texts for the page: what was on its way when they were cleared does not come any more
 
 
-class Lease:
-    """A lease of an engine whose texts take their time."""
+class EngineHandle:
+    """A handle of an engine whose texts take their time."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
         self.engine = self
 
-    def share(self) -> Lease:
+    def share(self) -> EngineHandle:
         return self
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> EngineHandle:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -181,15 +181,15 @@ class Lease:
 @pytest.mark.parametrize("is_cleared", [True, False])
 def test_what_is_on_its_way_when_they_are_cleared_is_not_kept(is_cleared: bool) -> None:
     async def kept() -> object:
-        texts, lease = Texts(), Lease()
+        texts, handle = Texts(), EngineHandle()
         shown = SimpleNamespace(new=True, item=SimpleNamespace(text="text"))
         accepted: Any = SimpleNamespace(rewritten=SimpleNamespace(shown=[shown]))
         result: Any = SimpleNamespace(number=7)
-        asked: Any = lease
+        asked: Any = handle
         texts.keep(asked, accepted, [result])
         if is_cleared:
             texts.clear()
-        lease.ready.set()
+        handle.ready.set()
         await asyncio.gather(*texts._tasks)
         return texts.get(7)
 

@@ -13,7 +13,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.flow import report
-from penumbra.flow.current_settings import Engines, Lease
+from penumbra.flow.current_settings import EngineHandle, Engines
 from penumbra.flow.report import HistoryWriter, do_afterwards
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.metrics.journal import Journal
@@ -26,12 +26,12 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
     engines, journal, free = Engines(ExternalMetrics(), tuple), Journal(), threading.Event()
     written: list[None] = []
 
-    def lease() -> Lease:
-        return engines.lease(settings, EngineSettings.of(settings))
+    def handle() -> EngineHandle:
+        return engines.handle(settings, EngineSettings.of(settings))
 
     async def go() -> None:
-        writer = HistoryWriter(journal, lease, lambda: written.append(None))
-        with lease() as held:
+        writer = HistoryWriter(journal, handle, lambda: written.append(None))
+        with handle() as held:
             held.engine.database.patience = 0.01
             held.engine.database.submit(lambda connection: free.wait(30))
             held.engine.database.later(lambda connection: None)

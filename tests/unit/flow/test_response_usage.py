@@ -68,8 +68,8 @@ def test_a_stream_that_holds_an_error_and_nothing_else_is_none(
     turn, flow = begun(), ended(200, broken_off=False)
     flow.response.headers["content-type"] = "text/event-stream"
     flow.response.content = body
-    lease: Any = SimpleNamespace(end=lambda: None)
-    state: FlowState = states.begin(flow, lease)
+    handle: Any = SimpleNamespace(end=lambda: None)
+    state: FlowState = states.begin(flow, handle)
     state.turn, state.response_format = turn, "anthropic"
     if is_looped:
         response = FORMATS["anthropic"].stream("")
@@ -90,8 +90,8 @@ def test_a_document_that_failed_is_none(steps: Steps) -> None:
         turn, flow = begun(), ended(200, broken_off=False)
         flow.response.headers["content-type"] = "application/json"
         flow.response.content = json.dumps(body).encode()
-        lease: Any = SimpleNamespace(end=lambda: None)
-        state: FlowState = states.begin(flow, lease)
+        handle: Any = SimpleNamespace(end=lambda: None)
+        state: FlowState = states.begin(flow, handle)
         state.turn, state.response_format = turn, "openai_responses"
         asyncio.run(usage.complete(flow, state, flow.response))
         states.forget(flow)
@@ -118,8 +118,8 @@ def test_a_request_counts_when_its_response_is_no_error(
         if is_worked_out == "behind it":
             reports._await_response(flow, turn)
             return
-        lease: Any = SimpleNamespace(end=lambda: None)
-        state: FlowState = states.begin(flow, lease)
+        handle: Any = SimpleNamespace(end=lambda: None)
+        state: FlowState = states.begin(flow, handle)
         reports._await_response(flow, turn)
         assert journal.amounts.dollars_saved == 0
         await (usage.failed(flow, state) if broken_off else usage.complete(flow, state, flow.response))
@@ -150,7 +150,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     tracing = SimpleNamespace(ended=lambda turn, headers: None)
     responses: Any = SimpleNamespace(turns=turns, privacy=nothing, tracing=tracing)
     sockets = WebSockets(given, given, responses)
-    wire, lease = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
+    wire, handle = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
     accepted: Any = SimpleNamespace(caller=None)
 
     async def no_retry(*_: Any) -> bool:
@@ -158,7 +158,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
 
     async def go() -> None:
         sockets._retry.smaller = no_retry  # type: ignore[method-assign]
-        made: Any = lease
+        made: Any = handle
         sending = Sending(Said(b"{}", None), accepted, made)
         waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
         socket = Socket(given, {"": SocketStream(deque([waiting]))})

@@ -30,8 +30,8 @@ def engines() -> Any:
     made.close(at_once=True)
 
 
-def lease(engines: Engines) -> Any:
-    return engines.lease(SETTINGS, EngineSettings.of(SETTINGS))
+def handle(engines: Engines) -> Any:
+    return engines.handle(SETTINGS, EngineSettings.of(SETTINGS))
 
 
 def response_way(blank_flows: str = "all") -> ResponseWay:
@@ -61,7 +61,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
         flow = tflow.tflow(resp=tutils.tresp(content=b"hunter2"))
         flow.response.stream = True
         flow.metadata["penumbra"] = {}
-        states.begin(flow, lease(engines))
+        states.begin(flow, handle(engines))
         await getattr(way, ending)(flow)
         assert b"hunter2" not in flow.response.content
         assert states.of(flow) is None
@@ -87,7 +87,7 @@ def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) 
         flow.response.stream = reader.take
         there = weakref.ref(reader)
         del reader
-        states.begin(flow, lease(engines))
+        states.begin(flow, handle(engines))
         await getattr(way, ending)(flow)
         gc.collect()
         assert there() is None
@@ -103,7 +103,7 @@ def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) ->
     async def go() -> None:
         way = response_way()
         flow = tflow.tflow(resp=tutils.tresp())
-        states.begin(flow, held := lease(engines))
+        states.begin(flow, held := handle(engines))
         held.engine.database.later(lambda connection: free.wait(30))
         begun = asyncio.ensure_future(way.begins(flow))
         await asyncio.sleep(0.05)
@@ -128,7 +128,7 @@ def test_a_response_is_read_though_nothing_can_be_written(
         seen: list[Any] = []
         way._steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
         flow = tflow.tflow(resp=tutils.tresp())
-        states.begin(flow, held := lease(engines))
+        states.begin(flow, held := handle(engines))
         held.engine.database.close()
         held.engine.database.later(lambda connection: None)
         await way.begins(flow)
@@ -146,7 +146,7 @@ def test_no_number_of_flows_takes_the_state_of_one_under_way(
     monkeypatch.setattr(states, "MOST_FLOWS", 3)
     flows = [tflow.tflow() for _ in range(9)]
     for flow in flows:
-        states.begin(flow, lease(engines))
+        states.begin(flow, handle(engines))
     assert all(states.of(flow) is not None for flow in flows)
     for flow in flows:
         states.forget(flow)
@@ -157,14 +157,14 @@ def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, e
     monkeypatch.setattr(states, "LONGEST", -1.0)
     flows = [tflow.tflow() for _ in range(5)]
     for flow in flows:
-        states.begin(flow, lease(engines))
+        states.begin(flow, handle(engines))
     assert [states.of(flow) is not None for flow in flows] == [False, False, True, True, True]
     current = engines._current
     assert current is not None
-    assert current.leases == 3
+    assert current.handles == 3
     # The same flow once more takes its own place.
-    states.begin(flows[2], lease(engines))
-    assert current.leases == 3
+    states.begin(flows[2], handle(engines))
+    assert current.handles == 3
     for flow in flows:
         states.forget(flow)
-    assert current.leases == 0
+    assert current.handles == 0

@@ -14,7 +14,7 @@ from msgspec import Raw
 from penumbra.wire import prefix_memory
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.prefix_memory import Fold, PrefixMemory
+from penumbra.wire.prefix_memory import Computation, PrefixMemory
 
 LONG = [f"value {number}" for number in range(60)]
 
@@ -35,7 +35,7 @@ def fold(memory: PrefixMemory, values: list[Any], given: object = None, scope: b
         stepped.append(index)
         state.append(document.plain(document.items(array)[index]))
 
-    assert document.folded(array, len(values), Fold(list, list.copy, "key", given), step) == values
+    assert document.computed(array, len(values), Computation(list, list.copy, "key", given), step) == values
     return stepped
 
 
@@ -156,7 +156,7 @@ def test_what_begins_as_before_is_read_as_without_it() -> None:
         assert list(map(document.source, items)) == list(map(alone.source, wanted))
         stepped: list[int] = []
         step = partial(nothing, stepped)
-        document.folded(array, len(items), Fold(list, list.copy, "key"), step)
+        document.computed(array, len(items), Computation(list, list.copy, "key"), step)
         found += len(items) - len(stepped)
     assert found > 10
 
@@ -224,8 +224,11 @@ def test_what_is_known_before_it_is_read_is_as_without_it(monkeypatch: pytest.Mo
                     plain = Document(data)
                     array = plain.members(plain.root).get("m")
                     plain.remember(array, memory, b"scope")
-                    plain.folded(
-                        array, len(plain.items(array)), Fold(list, list.copy, "key"), partial(nothing, [])
+                    plain.computed(
+                        array,
+                        len(plain.items(array)),
+                        Computation(list, list.copy, "key"),
+                        partial(nothing, []),
                     )
                 continue
             begun += 1

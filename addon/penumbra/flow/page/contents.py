@@ -18,7 +18,7 @@ from penumbra import errors
 from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Shown
 from penumbra.explain import request_text
-from penumbra.flow.current_settings import Lease
+from penumbra.flow.current_settings import EngineHandle
 from penumbra.metrics import overview
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import ResultRecord
@@ -53,7 +53,7 @@ class Texts:
         self._pairs.clear()
         self._cleared += 1
 
-    def keep(self, lease: Lease, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
+    def keep(self, handle: EngineHandle, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
         """Keep the texts of a request's new results. The request does not wait for that."""
         new = [entry for entry in accepted.rewritten.shown if entry.new]
         pairs = [
@@ -64,18 +64,18 @@ class Texts:
         if pairs and self._count + len(pairs) <= _MOST_AT_ONCE:
             self._count += len(pairs)
             task = asyncio.get_running_loop().create_task(
-                self._keep(lease.share(), accepted, pairs, self._cleared)
+                self._keep(handle.share(), accepted, pairs, self._cleared)
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _keep(
-        self, lease: Lease, accepted: Accepted, pairs: list[tuple[int, Shown]], cleared: int
+        self, handle: EngineHandle, accepted: Accepted, pairs: list[tuple[int, Shown]], cleared: int
     ) -> None:
-        with lease:
+        with handle:
             for number, entry in pairs:
                 try:
-                    before, after = await lease.engine.shown_texts(accepted, entry)
+                    before, after = await handle.engine.shown_texts(accepted, entry)
                     if cleared == self._cleared and len(before) + len(after) <= _MOST_CHARACTERS:
                         self._pairs[number] = before, after
                 except Exception as error:
@@ -92,13 +92,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`process` describes the proxy; `lease` has its store; `write` stores figures that are not stored
+    """`process` describes the proxy; `handle` has its store; `write` stores figures that are not stored
     yet."""
 
     journal: Journal
     texts: Texts
     process: Callable[[], Record]
-    lease: Callable[[], Lease]
+    handle: Callable[[], EngineHandle]
     write: Callable[[], None]
 
     def now(self) -> Record:
@@ -114,27 +114,27 @@ class Contents:
 
     def store(self) -> dict[str, float] | None:
         """Figures of the store that several proxies share; None: there is none."""
-        with self.lease() as lease:
-            shared = lease.engine.shared
+        with self.handle() as handle:
+            shared = handle.engine.shared
             return None if shared is None else shared.samples()
 
     def database(self) -> dict[str, float]:
         """Figures of this machine's database."""
-        with self.lease() as lease:
-            return lease.engine.database.samples()
+        with self.handle() as handle:
+            return handle.engine.database.samples()
 
     async def past(self) -> list[Record]:
         """The days of the history, up to now."""
         self.write()
-        with self.lease() as lease:
-            days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
+        with self.handle() as handle:
+            days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.past, days)
 
     async def unused_tools(self) -> list[Record]:
         """Tools that no conversation of the history's days has called."""
         self.write()
-        with self.lease() as lease:
-            days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
+        with self.handle() as handle:
+            days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.unused_tools, days)
 
     async def result(self, number: int) -> Record | None:
