@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
+    """Return the seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
     body = accepted.rewritten.body
     if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -49,7 +49,7 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """One request whose response may be a refusal. The splice's guard."""
+    """A request whose response may be a refusal: the splice's guard."""
 
     handle: EngineHandle
     incoming: Incoming
@@ -61,12 +61,14 @@ class WatchedRequest:
     refusal: Refusal | None = None
     """Refusal for which the last of these was sent."""
     asked: bool = False
-    """The splice is at work: responses are looked at before they go out."""
+    """The splice delays responses until they are checked here."""
     restored: bool = False
+    """The client gets the first response."""
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
+        """Take the first bytes of a stream; return whether it begins with an error, None if more are
+        needed."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -75,10 +77,10 @@ class WatchedRequest:
 
 
 class OverflowRetry(Step):
-    """Sends another request instead of one that was refused. State: how often."""
+    """Sends another request instead of one that was refused."""
 
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """The steps are those that have to know of a request that takes another's place."""
+        """Both steps take a request that is sent instead of another as they took that one."""
         self._turns = turns
         self._tool_loop = tool_loop
         self._edits = edits
@@ -86,7 +88,7 @@ class OverflowRetry(Step):
         """Requests that were refused and then taken."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """The request may be refused for a reason that can be helped."""
+        """Watch a request that may be refused for a reason that can be helped."""
         if not retry.may_help(accepted):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
@@ -94,7 +96,8 @@ class OverflowRetry(Step):
         state.guard = WatchedRequest(state.handle, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
-        """A response is there, and nothing of it has gone to the client."""
+        """Check a response of which no byte has gone to the client: send another request, restore the first
+        response, or let it go."""
         state, response = states.of(refused.flow), refused.flow.response
         watched = state.guard if state is not None else None
         if state is None or not isinstance(watched, WatchedRequest):
@@ -140,6 +143,7 @@ class OverflowRetry(Step):
             return None
 
     def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
+        """Return the error that a response is; None if it is none, or can't be read."""
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
@@ -151,12 +155,12 @@ class OverflowRetry(Step):
             return None
 
     def _is_taken(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bool:
-        """The provider took the request: some say with status 200 that they did not."""
+        """Return whether the provider took the request: some refuse one with status 200."""
         error = self._error_in(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
     def _send(self, flow: Flow, state: FlowState, watched: WatchedRequest, again: Retry) -> Flow:
-        """The flow of a smaller request, which takes the place of the one that was refused."""
+        """Return the flow of a smaller request, which takes the place of the one that was refused."""
         smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
         watched.count += 1
@@ -188,12 +192,13 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # The response is still unread, and the model may ask for originals in it.
+                # No step has read the response, in which the model may ask for originals.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0
 
     async def _settle(self, flow: Flow, watched: WatchedRequest) -> None:
+        """Make the forms of results final in a request that was sent instead of another and was taken."""
         assert flow.response is not None
         if flow.response.status_code != 200:
             return

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Frames:
-    """Frames of a WebSocket so far."""
+    """Sums over the frames of a WebSocket so far."""
 
     summary: Summary = field(default_factory=Summary)
     comment: str = ""
@@ -64,7 +64,7 @@ class _Frames:
 
 
 class Reports:
-    """State: the figures, texts that may be shown, what was done to results. `write` takes an event."""
+    """Reports requests to the journal, the page, the log, the flow and the event file."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Reports:
         memory: ResultMemory,
         write: events.WriteEvent,
     ) -> None:
+        """`write` takes an event."""
         self._journal = journal
         self._texts = texts
         self._memory = memory
@@ -104,8 +105,8 @@ class Reports:
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
-        # The flow says so at once. Counting and logging can wait until the request is on its way; a frame
-        # names the response that the next frames belong to.
+        # The flow shows the changes at once. Counting and logging can wait until the request is on its way,
+        # but for a frame, whose entry in the journal takes the figures of the next frames.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -179,7 +180,7 @@ class Reports:
         self._event(flow, entry, accepted)
 
     def _await_response(self, flow: Flow, turn: TurnRecord) -> None:
-        """True if the provider may have taken a request that has not waited for us."""
+        """Have the journal's entry wait for a response that may be there already."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
@@ -201,7 +202,7 @@ class Reports:
         *,
         is_observed: bool = False,
     ) -> None:
-        """Remember what was done to results, for the requests that carry them again."""
+        """Remember the facts about results, for the requests that carry them again."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
         is_known = self._memory.knows(session)
@@ -246,7 +247,7 @@ class Reports:
             metadata["frames"] = earlier.get("frames", 0) + 1
         if metadata["changed"]:
             comment, before = f"Penumbra: {summary.line()}", frames.comment
-            # Words about responses in between stay after it.
+            # Notes about responses in between stay after the new comment.
             flow.comment = comment + flow.comment.removeprefix(before) if before else comment
             flow.marked = flow.marked or MARK
             if incoming.socket:
@@ -254,8 +255,8 @@ class Reports:
 
 
 def do_afterwards(steps: Iterator[None]) -> None:
-    """Run background steps once the current data has been written to its connection, and before later input
-    is read; at once where no event loop runs. Others go on between two steps."""
+    """Run steps once the current data has been written to its connection, and before later input is read; at
+    once where no event loop runs. Other work of the loop goes on between two steps."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -271,7 +272,7 @@ def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
 
 
 def _is_step(steps: Iterator[None]) -> bool:
-    """Take a step; false: there was none left."""
+    """Take a step; return False if there was none left."""
     try:
         return next(steps, steps) is None
     except Exception as error:
@@ -286,7 +287,7 @@ _TOOLS: LRUCache[bytes, tuple[DeclaredTool, ...]] = LRUCache(64)
 _MOST_TOOLS = 400
 _BYTES_A_TOKEN = 4
 _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
-"""Formats in which the client says what is to be cached."""
+"""Formats in which the client marks the prefix to be cached."""
 
 
 def _sent(
@@ -299,8 +300,8 @@ def _sent(
     changed: bool,
     most: int | None = None,
 ) -> SentRequest:
-    """The entry of a request that is sent on, with at most so many of its `new` results. `host`: as it is
-    shown."""
+    """Return the journal's entry of a request that is sent on, with at most `most` of its `new` results;
+    `host` is the shown name."""
     request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
@@ -334,13 +335,13 @@ def _sent(
 
 
 def agent(user_agent: str) -> str:
-    """The program that a request comes from, by what it says first of itself."""
+    """Return the first name in a user agent; empty if there is none."""
     found = _AGENT.match(user_agent)
     return found[0] if found else ""
 
 
 def _new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
-    """Results that got their form in this request, as the journal counts them."""
+    """Return results that got their form in this request, as the journal counts them."""
     return [_new(request, entry) for entry in shown]
 
 
@@ -370,7 +371,7 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
 
 
 def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[DeclaredTool, ...]:
-    """Return the client's tools; requests of a conversation declare the same ones, which are read once."""
+    """Return the client's tools; the same tools in later requests are not read again."""
     arrays = tuple(FORMATS[incoming.api.format].prompt(request.document).tools)
     source = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -413,8 +414,7 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
 
 
 def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) -> float | None:
-    """Return what the request costs less by what its results are smaller; None: the model's price is not
-    known."""
+    """Return the dollars that smaller results save in a request; None if the model's price is not known."""
     if incoming.api.kind != "messages":
         return 0.0
     if not rates.input:
@@ -437,7 +437,7 @@ SECONDS = 5.0
 
 
 class HistoryWriter:
-    """Writes what the journal has counted into the store from time to time. State: when it writes next."""
+    """Writes the journal's figures into the store from time to time."""
 
     def __init__(
         self, journal: Journal, handle: Callable[[], EngineHandle], written: Callable[[], None]
@@ -454,7 +454,7 @@ class HistoryWriter:
             self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
 
     def _write_if_it_answers(self) -> None:
-        """While the disk hangs, what is counted is added up here."""
+        """Write the figures, or let them add up while the disk hangs."""
         self._due = None
         with self._handle() as handle:
             hangs = handle.engine.database.hangs
@@ -464,7 +464,7 @@ class HistoryWriter:
             self.write()
 
     def write(self) -> None:
-        """Write it now; the database does so after what it has to do already."""
+        """Hand the figures to the database, which writes them after its earlier work."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -492,32 +492,32 @@ def _report(written: Future[None]) -> None:
 
 
 _MOST = 32
-"""Requests that are worked out at once; those beyond are not."""
+"""Requests that are observed at once; further ones are not observed."""
 
 _MEMORY_BYTES = 64_000_000
-"""Most bytes of decisions and originals, which are in memory here."""
+"""Most bytes of decisions and originals in an observation's database."""
 
 
 class Observation:
-    """Works out what would have become of requests that go through as they come, beside them.
+    """Rewrites copies of requests that go through as they come, to report the changes that would be made.
 
-    No request waits for it, and nothing of it outlives the process: a form that was never sent must not be
-    taken for the first one of its result. State: an engine whose database is in memory, and the requests that
-    it works on.
+    No request waits for an observation. The database of its engine is in memory and ends with the process: a
+    form that was never sent must not be taken for the first form of its result.
     """
 
     def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
-        """`made_with`: what the engine that changes requests is made with now."""
+        """`made_with` returns the settings of the engine that changes requests."""
         self._engines = engines
         self._made_with = made_with
         self._reports = reports
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, flow: Flow, incoming: Incoming, settings: Settings) -> None:
-        """Work it out. The request may be on its way meanwhile."""
+        """Begin to rewrite a copy of a request, which may be on its way meanwhile."""
         if len(self._tasks) >= _MOST:
             return
-        # Asking others would send them what the provider alone is to see, and cost money for nothing.
+        # An external compressor would cost money for nothing, and would get texts meant for the provider
+        # alone.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
         room = min(made_with.database_max_bytes, _MEMORY_BYTES)
@@ -538,11 +538,11 @@ class Observation:
                 )
 
     def forget(self) -> None:
-        """Forget all that was worked out."""
+        """Forget all observations."""
         self._engines.forget()
 
     def close(self, *, at_once: bool) -> None:
-        """End the work; there will be no more requests."""
+        """Cancel the observations under way, and close the engine."""
         for task in self._tasks:
             task.cancel()
         self._engines.close(at_once=at_once)

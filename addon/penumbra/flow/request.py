@@ -1,4 +1,4 @@
-"""A request's way to the provider, downwards from mitmproxy's hook to the bytes that are sent.
+"""A request's way to the provider, from mitmproxy's hook down to the bytes that are sent.
 
 `request` undoes the changes of a way that fails. `_decide` asks step by step: is the request ours, is its
 head unambiguous, what does its own switch say, does it open a WebSocket, is it a call of an LLM? `_call`
@@ -49,12 +49,12 @@ from penumbra.wire import content_encoding, request_path, sigv4
 from penumbra.wire.request_path import normal
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
-"""Says what is ambiguous in some headers; empty: nothing."""
+"""Returns the reason why some headers are ambiguous; empty if they are not."""
 _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """Decides about requests. All that is known of a flow is in its `FlowState`."""
+    """Leads requests to the provider. All that is known of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class RequestWay:
         self.others = OtherRequests(handle, self._signing, journal)
 
     def begins(self, flow: Flow) -> None:
-        """Have a body thrown away as it arrives once its request is sure to be refused for its size."""
+        """Bound the body of a request that must be searched: a larger one is thrown away as it arrives."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
@@ -97,7 +97,7 @@ class RequestWay:
     async def request(self, flow: Flow) -> None:
         """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
-            # A strategy's own call, come back to us over some proxy.
+            # The call of an external compressor comes back over some proxy.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
@@ -108,13 +108,13 @@ class RequestWay:
         try:
             await self._decide(flow, state)
         except BaseException:
-            # Nothing half done goes on.
+            # A half-changed request must not go on.
             flow.request.data = before
             states.forget(flow)
             raise
 
     async def _decide(self, flow: Flow, state: FlowState) -> None:
-        """Send a request on its way by its destination, its head and its path."""
+        """Choose a request's way by its destination, its head and its path."""
         if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
@@ -178,7 +178,7 @@ class RequestWay:
                 if socket is not None:
                     state.put(socket)
             return False
-        # Values are put back into responses over HTTP only.
+        # Secrets are restored in responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
         # A header of an upgrade applies to one request, and a WebSocket has many.
         may_change = websocket_streams.can_change() and not is_switched
@@ -226,7 +226,7 @@ class RequestWay:
         return described(flow, api, body)
 
     async def _send(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Put the body and headers in that the engine decided on, and report the request."""
+        """Put the engine's body and headers into a request, and report it."""
         request, body = flow.request, accepted.rewritten.body
         changed = body is not incoming.body
         fields = request.headers.fields
@@ -237,14 +237,14 @@ class RequestWay:
             await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
-            # After everything that may change a header, for headers are signed too.
+            # Last, for the signature covers headers too.
             sign(request, state.handle.settings)
         self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
     # Requests that go on byte for byte
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
-        """Leave a request as it is, and have its changes worked out beside it."""
+        """Leave a request as it is, and observe the changes that would be made."""
         settings = state.handle.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
         state.is_untouched = api is not None
@@ -261,7 +261,7 @@ class RequestWay:
     async def frame(
         self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
     ) -> Accepted | Refused | None:
-        """Return what becomes of a request that is a frame of a WebSocket; None: it is left alone."""
+        """Return the outcome for a request that is a frame of a WebSocket; None: the frame is left alone."""
         settings = handle.settings
         outcome: Accepted | Refused | None
         try:
@@ -269,7 +269,7 @@ class RequestWay:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
             incoming = described(flow, api, frame, socket=True)
             outcome = await handle.engine.process(incoming, settings)
-            # On a socket no event says that its response begins.
+            # No hook announces the beginning of a response on a socket.
             await handle.engine.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
                 self._reports.accepted(flow, state, handle, incoming, outcome)
@@ -282,10 +282,9 @@ class RequestWay:
         return outcome
 
     async def other_frame(self, flow: Flow, frame: bytes) -> bytes:
-        """Return what goes on of a frame of such a WebSocket that asks for nothing. Raises RedactionError."""
+        """Return a frame of such a WebSocket that is no request, without its secrets. Raises
+        RedactionError."""
         return await self.others.frame(flow, frame, "", known=True, strict=True)
-
-    # Requests that must be searched
 
     def must_search(self, flow: Flow) -> bool:
         """Return whether a request may go on only if it was searched for secrets."""
@@ -312,7 +311,7 @@ class RequestWay:
         if not meant and not self.must_search(flow):
             refusal.leave(flow, error)
             return True
-        # Any failure below refuses this request.
+        # The request stays refused if the code below fails, too.
         guarded.stop(flow)
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
@@ -340,10 +339,8 @@ _MOST_WARNINGS = 1_000
 
 
 class OtherRequests:
-    """Takes secrets out of requests that are no LLM calls, or do not look like one, where some can stand
-    there. The setting `unknown_paths` decides about an unknown path, which the log names once.
-
-    State: which paths have been warned of."""
+    """Takes secrets out of requests to LLM hosts that are no LLM calls, or do not look like one. The setting
+    `unknown_paths` decides about an unknown path, which the log names once."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns the rules that search a frame that comes now."""
@@ -456,7 +453,8 @@ class OtherRequests:
         )
 
     def _warn(self, flow: Flow, policy: str) -> None:
-        """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
+        """Warn of an unknown path once for each host and kind of path: names that are long or hold digits are
+        taken for ids."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )
@@ -477,9 +475,7 @@ _MOST_HOSTS = 1_000
 
 
 class Signing:
-    """Tells requests to Amazon that are signed, and can't be changed, from all others.
-
-    State: which hosts were warned of."""
+    """Finds requests to Amazon that can't be changed because they are signed."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -508,8 +504,8 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys that the client has signed its own with. `date`: empty for that
-    of the client's signature."""
+    """Sign a changed request with the keys of the client's signature. `date`: empty for the date of that
+    signature."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 

@@ -1,7 +1,7 @@
 """A response's way to the client: the steps, each in its place for a reason.
 
-A stream's first events are held (`splice.py`) until the first step has said that they are no refusal. Steps
-read a response that can be read as it arrives from `headers` on; `complete` comes when all has arrived.
+The splice delays a stream's first events until the first step knows that they are no refusal. Steps read a
+response that can be read as it arrives from `headers` on; `complete` comes when all has arrived.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponseWay:
-    """State: none but the steps' own; what is known of a flow stands in its state."""
+    """Leads responses through the steps. All that is known of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ResponseWay:
         blank_flows: Callable[[], str],
         tracing: Tracing,
     ) -> None:
-        """`write` takes an event; `blank_flows` is the setting in force."""
+        """`write` takes an event; `blank_flows` returns the setting in force."""
         self.turns = Turns(journal, write)
         self.tracing = tracing
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
@@ -67,13 +67,13 @@ class ResponseWay:
             # After the tool loop, which sums usage up; in hidden turns, which the provider gets back, no
             # secret may stand.
             edits,
-            # After the tool loop, which counts the turns that it reads.
+            # After the tool loop, which counts the turns that it has read.
             ResponseUsage(journal),
-            # After what counts.
+            # After the steps that count.
             tracing,
             # After restoration: a placeholder that has got its value is not warned of.
             PlaceholderWarning(),
-            # After all that read what the flow holds of its bodies: it may be emptied here.
+            # After all steps that read the flow's bodies, which may be emptied here.
             self.privacy,
         )
 
@@ -84,8 +84,8 @@ class ResponseWay:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: Flow) -> None:
-        """A response begins. The decisions about the request are final once the client has any of the
-        response."""
+        """Take the head of a response. The decisions about the request must be on disk before the client has
+        any of the response, which makes them final."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.handle.engine.written()
@@ -102,13 +102,13 @@ class ResponseWay:
         if (state := states.of(flow)) is None:
             return
         if state.broken:
-            # Where it could not break off sooner.
+            # A document could not break off sooner.
             flow.kill()
         for step in self._steps:
             if flow.response is not None:
                 with _contained():
                     await step.complete(flow, state, flow.response)
-        # No step of bodies, and the last one, since it may put a response of ours into the flow.
+        # This may put a response of ours into the flow, which no step is to see.
         websocket_streams.opening_answered(flow, state)
         bodies.let_go(flow)
         if flow.websocket is None:
@@ -133,7 +133,7 @@ class ResponseWay:
             states.forget(flow)
 
     def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """A stream that the tool loop reads, with what the steps after it change."""
+        """Return a stream that the tool loop reads, with the edits of the steps after it."""
         for step in self._steps:
             response = step.filtered(flow, state, response)
         return response
@@ -141,7 +141,7 @@ class ResponseWay:
 
 @contextlib.contextmanager
 def _contained() -> Iterator[None]:
-    """Log what a step raises. The response stays as it is, and the other steps do their work."""
+    """Log an exception of a step, after which the other steps go on."""
     try:
         yield
     except Exception as error:
@@ -149,7 +149,7 @@ def _contained() -> Iterator[None]:
 
 
 class ResponseUsage(Step):
-    """Tells the journal the provider's figures: what was billed, and what its cache had."""
+    """Reports the provider's token figures to the journal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -160,7 +160,7 @@ class ResponseUsage(Step):
         state.conversation = accepted.conversation if asks else b""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete. Usage that the tool loop has read is counted already."""
+        """Report the figures of a complete response, unless the tool loop has reported them."""
         if state.conversation:
             await state.handle.engine.answered(state.conversation)
         turn = state.turn
@@ -178,8 +178,8 @@ class ResponseUsage(Step):
 
 
 def _read(flow: Flow, state: FlowState) -> Turn:
-    """A whole response, with its figures; what its client is told differently counts as the provider said
-    it."""
+    """Return the turn that a whole response is, with the provider's own figures where the client gets scaled
+    ones."""
     try:
         body = bodies.content(flow)
         if len(body) > _MOST_BYTES:
@@ -197,10 +197,10 @@ def _read(flow: Flow, state: FlowState) -> Turn:
 
 
 class PlaceholderWarning(Step):
-    """Warns of calls with placeholders in them, which only a model that sees some can write. State: none."""
+    """Warns of calls with placeholders in them, which only a model that sees some can write."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete; of a stream, the client has got it already."""
+        """Count the calls with placeholders in a complete response."""
         wire = FORMATS.get(state.format) if state.has_placeholders else None
         if wire is None or response.status_code != 200:
             return
@@ -213,7 +213,7 @@ class PlaceholderWarning(Step):
 
 
 def look_at_message(flow: Flow, message: bytes | None) -> None:
-    """A response of several on one connection is complete, as the model wrote it."""
+    """Warn of calls with placeholders in a message that came over a WebSocket."""
     try:
         _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
     except Exception as error:
@@ -231,17 +231,18 @@ def _warn(flow: Flow, count: int) -> None:
 
 
 class FlowPrivacy(Step):
-    """Keeps out of flows what is not to be seen there: of values put back, placeholders stay. A body
-    that is yet to be sent is handed to the splice; without the splice such bodies stay in the flow.
+    """Keeps bodies and secrets out of flows: blanks bodies as the setting says, and shows placeholders
+    instead of values that were put back. A body that is yet to be sent is handed to the splice; without the
+    splice it stays in the flow.
 
-    State: none. The setting is the one in force when a flow ends, not when it began: it is about what
-    is kept from now on."""
+    The setting in force when a flow ends counts, since it is about flows that are kept from now on.
+    """
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:
         self._blank_flows = blank_flows
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """A response is complete; a stream was sent, a document will be."""
+        """Blank the bodies of a flow whose response is complete; a document is yet to be sent."""
         self._hide(flow, state)
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
@@ -290,7 +291,7 @@ def _may_show(flow: Flow, state: FlowState, response: HttpResponse, body: bytes)
     if state.spliced:
         state.body_to_send = body
         return True
-    # Streamed bodies are gone; but hidden responses are read from their flows, except those of the splice.
+    # A stream has been sent. Hidden responses are read from their flows, except by the splice.
     hidden = "continues" in flow.metadata.get("penumbra", {})
     return (bool(response.stream) or flow.error is not None) and not hidden
 

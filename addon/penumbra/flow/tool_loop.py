@@ -1,8 +1,8 @@
-"""Responses in which the model may call `expand_context`: its calls are answered here, by hidden requests.
+"""Responses in which the model may call `expand_context`: hidden requests answer the calls.
 
-`LoopedResponse` is what is known of one, and `Turns` what is done between two turns, over HTTP as over
-WebSocket. `ToolLoopStep` is the step of a response's way: streams and documents that mitmproxy lets us splice
-are continued in place (`splice.py`); all others when they are complete (`hidden_requests.py`).
+A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, over HTTP as over
+WebSocket. `ToolLoopStep` is the step of a response's way: responses are continued in place where mitmproxy
+can be spliced (`splice.py`), and else when they are complete (`hidden_requests.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """One response in which the injected tool may be called. The splice's session."""
+    """A response in which the injected tool may be called: the splice's session."""
 
     handle: EngineHandle
     prepared: Prepared
@@ -66,7 +66,8 @@ class LoopedResponse:
 
     @classmethod
     def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
-        """Make one for a request that is sent; None: the model can't ask for originals in its response."""
+        """Return the state of the response to an accepted request; None if the model can't ask for
+        originals."""
         if accepted.prepared is None or accepted.find is None:
             return None
         body, portions = accepted.rewritten.body, Portions(accepted.room)
@@ -99,13 +100,13 @@ _log = logging.getLogger(__name__)
 
 
 async def beside(work: Callable[[], T], size: int) -> T:
-    """Return what `work` returns, which is done beside the event loop if it reads or writes many bytes. The
-    splice does nothing about a response meanwhile."""
+    """Do `work` and return its result; in a thread if it reads or writes many bytes. The splice leaves the
+    response alone meanwhile."""
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
 class Turns:
-    """State: the figures, and what is done after ended responses."""
+    """Goes from one turn of a response to the next, and reports the ended response."""
 
     def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
@@ -114,7 +115,7 @@ class Turns:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def advance(self, looped: LoopedResponse, loop: ToolLoop) -> Broken | Continue | Done:
-        """The turn has been read: answer its calls."""
+        """End a turn that was read, and answer its calls."""
         size = len(loop.request) + len(looped.plain or b"")
         step: Ask | Broken | Continue | Done = await beside(loop.end_turn, size)
         if isinstance(step, Ask):
@@ -131,7 +132,7 @@ class Turns:
     async def smaller(
         self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
-        """The request with less of what was asked for, if a continuation was refused as too large."""
+        """Return the request with smaller texts, if a continuation was refused as too large; else None."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
         if refusal is None:
@@ -149,8 +150,8 @@ class Turns:
         return step.request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
-        """Keep a response. The client gets its end when the next request can be understood, after a restart
-        too."""
+        """Store a response. The end of one with hidden turns waits for the disk: the client's next request
+        must be understood, also after a restart."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
             await looped.handle.engine.written()
@@ -158,7 +159,8 @@ class Turns:
             self.later(_remember(looped, done), looped.handle)
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
-        """A continuation can't be had: the client hears of an error, and the log what the provider said."""
+        """End a response that can't be continued with an error for the client, and log the provider's
+        words."""
         said = upstream_error.words(failure)
         try:
             said = await looped.expansions.cleaned(said)
@@ -171,13 +173,13 @@ class Turns:
         return loop.failed(failure)
 
     def interrupted(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
-        """The client of a response has gone away: it keeps what it has got."""
+        """Store the part of a response that its client got before it went away."""
         if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
             self.later(_remember(looped, looped.loop.interrupted()), looped.handle)
         self.report(flow, looped, turn)
 
     def report(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
-        """The bill of a response; figures, event and comment where the model asked for originals in it."""
+        """Report the bill of a response, and the originals that the model asked for in it."""
         loop = looped.loop
         if turn is not None and loop is not None:
             self.bill(turn, loop)
@@ -207,15 +209,16 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Note that a part of a response has come without a status."""
+        """Count a request as taken: a part of its response has come, which has no status."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
+        """Report the provider's figures of all turns."""
         if loop.turns:
             self._journal.responded(turn, 200, loop.turns)
 
     def recovered(self, flow: Flow, rule: str, level: int) -> None:
-        """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""
+        """Report a request that was refused and then taken in its `level`-th form."""
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None, rule, level)
         host = destination.shown(flow)
@@ -223,7 +226,7 @@ class Turns:
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], handle: EngineHandle) -> None:
-        """Run work in the background."""
+        """Run work in the background, with a handle of its own."""
         own = handle.share()
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -245,7 +248,7 @@ async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[st
 
 
 def _asked(answered: Answered) -> str:
-    """A call of the injected tool, and what came of it."""
+    """Describe a call of the injected tool and its result."""
     name = answered.ref or "something that is no reference"
     return f"{name}, {answered.sent:,} bytes" if answered.found else f"{name}, which was not found"
 
@@ -260,7 +263,7 @@ async def _remember(looped: LoopedResponse, done: Done) -> None:
 
 
 Filtered = Callable[[Flow, FlowState, Response], Response]
-"""A stream as it is to go to the client."""
+"""Attaches the edits of later steps to a stream."""
 
 
 def looped_by(state: FlowState) -> LoopedResponse | None:
@@ -269,7 +272,7 @@ def looped_by(state: FlowState) -> LoopedResponse | None:
 
 
 class ToolLoopStep(Step):
-    """Makes one response of as many turns as it takes. State: how responses can be spliced."""
+    """Makes one response of as many turns as it takes."""
 
     def __init__(self, turns: Turns, filtered: Filtered) -> None:
         self._turns = turns
@@ -279,7 +282,7 @@ class ToolLoopStep(Step):
     # Work before there are flows
 
     def running(self) -> None:
-        """Look whether this version of mitmproxy can be spliced."""
+        """Check whether this version of mitmproxy can be spliced, and warn if it can't."""
         try:
             splice = importlib.import_module("penumbra.flow.splice")
             reason = splice.incompatible()
@@ -294,7 +297,7 @@ class ToolLoopStep(Step):
             self._splice = splice
 
     def next_layer(self, data: NextLayer) -> None:
-        """Make HTTP layers able to splice. Scripts run before mitmproxy's own choice of the layer."""
+        """Make HTTP layers able to splice. Scripts run before mitmproxy chooses the layer."""
         if self._splice is None:
             return
         if data.layer is None:
@@ -363,7 +366,7 @@ class ToolLoopStep(Step):
     # Turns
 
     async def turn_end(self, turn: TurnEnd) -> None:
-        """An upstream response has ended: go on, or end the client's."""
+        """Continue a response whose upstream turn has ended, or end it."""
         state = states.of(turn.flow)
         looped = looped_by(state) if state is not None else None
         if state is None or looped is None or looped.loop is None:
@@ -393,7 +396,7 @@ class ToolLoopStep(Step):
     async def _step(
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> Continue | Done | Flow:
-        """Return what follows; a flow: the same request once more."""
+        """Return the next step of the loop, or the flow of the same request once more."""
         if turn.continuation is None:
             if not looped.live:
                 plain = looped.plain = bodies.plain_body(turn.flow, turn.body)
@@ -402,7 +405,6 @@ class ToolLoopStep(Step):
                 await beside(partial(loop.feed, plain), len(plain))
             step = await self._turns.advance(looped, loop)
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
-        # The flow may show another form.
         answered = turn.continuation.response is not None
         body = bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
         failure, pause = bodies.failure(turn.continuation, turn.error, looped.live, body)

@@ -1,9 +1,9 @@
 """The Responses API over WebSocket.
 
-The client's frames are rewritten one by one, as bodies are; the injected tool's part of the provider's frames
-stays here. When the model asks for originals, they go to the provider in a frame of ours on the same socket,
-and the client sees one response. Frames of the client that are not this API's are searched for secrets, and
-otherwise go on as they came; what can't be searched does not.
+The client's frames are rewritten one by one, as bodies are; the injected tool is taken out of the provider's
+frames. When the model asks for originals, they go to the provider in a frame of ours on the same socket, and
+the client sees one response. Frames of the client that are not this API's are searched for secrets, and else
+go on as they came; a frame that can't be searched is refused.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ _log = logging.getLogger(__name__)
 
 class WebSockets:
     """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
-    secrets, and nothing else is done. State: none; what is known of a connection stands in its flow's
-    state."""
+    secrets, and nothing else is done. All that is known of a connection is in its flow's `FlowState`."""
 
     def __init__(
         self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay
@@ -84,7 +83,8 @@ class WebSockets:
                 websocket_streams.put(message, frame)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a client's frame whose hook raised, if it had to be searched. Return if that is logged."""
+        """Refuse a client's frame whose hook raised, if it had to be searched; return whether the error is
+        logged."""
         assert flow.websocket is not None
         message = flow.websocket.messages[-1]
         if not message.from_client or message.injected:
@@ -93,22 +93,22 @@ class WebSockets:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # Any failure below stops this message.
+        # The frame stays here if the code below fails, too.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)
             envelope = responses_socket.envelope(frame) or Envelope()
-            told = responses_socket.refusal(refused.status, refused.body, envelope.stream)
+            answer = responses_socket.refusal(refused.status, refused.body, envelope.stream)
         else:
             refused = refusal.of_failure(flow, None, error)
             searched = state.get(SearchedSocket) if state is not None else None
-            told = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
+            answer = (searched.kind if searched is not None else UNKNOWN_SOCKET).refusal(refused.reason)
         refusal.count(flow, refused, self._requests.journal)
-        inject(flow, told, to_client=True)
+        inject(flow, answer, to_client=True)
         return True
 
     def end(self, flow: Flow) -> None:
-        """A WebSocket is closed: what the client has got of a response, it keeps."""
+        """Store the responses that a closed WebSocket interrupted, and forget the flow."""
         if (state := states.of(flow)) is None:
             return
         self._privacy.websocket_end(flow, state)
@@ -142,7 +142,7 @@ class WebSockets:
     async def _sent(
         self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
-        """Return what goes to the provider; empty: nothing."""
+        """Return the frame for the provider; empty if none goes on."""
         stream = socket.streams.setdefault(envelope.stream, SocketStream())
         if envelope.type == CREATE and stream.is_busy:
             stream.delayed.append((frame, is_text))
@@ -152,8 +152,7 @@ class WebSockets:
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return what goes to the provider of a frame that is none of its requests; empty if it is
-        refused."""
+        """Return a frame that is no request, without its secrets; empty if it is refused."""
         try:
             return await self._requests.other_frame(flow, frame)
         except RedactionError as error:
@@ -164,7 +163,7 @@ class WebSockets:
     async def _request(
         self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """Return what goes to the provider for words of the client; empty if they are refused."""
+        """Return the frame for the provider in place of a client's request; empty if it is refused."""
         said = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
@@ -209,7 +208,7 @@ class WebSockets:
     # From the provider
 
     async def received(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return what goes to the client; empty: nothing."""
+        """Return the frame for the client in place of one of the provider; empty if none goes on."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
         if stream is None or waiting is None:
@@ -242,20 +241,21 @@ class WebSockets:
         return shown or rest
 
     def _answered(self, stream: SocketStream, envelope: Envelope) -> Waiting | None:
-        """The request that a frame belongs to."""
+        """Return the request that a frame of the provider answers; None if none waits."""
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
-                # The response before it had an end that is not known.
+                # The frame that ended the response before this one was of an unknown type.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider goes on by itself, with what the client has said meanwhile.
+                # The provider goes on by itself, with the client's words put into the last response.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
         return stream.waiting[0] if stream.waiting else None
 
     async def _ended(self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting) -> bytes:
-        """A turn has ended: go on, or let the client go on. The bytes still to be sent to the client."""
+        """End a turn: go on with the next, or end the response. Return the bytes that the client still
+        gets."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""
@@ -293,7 +293,7 @@ class WebSockets:
     async def _step(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> Continue | Done | None:
-        """Return what follows; None: the same request once more, a moment later."""
+        """Return the next step of the loop; None if the same request is sent once more, a moment later."""
         loop, looped = waiting.loop, waiting.looped
         sent, turns = loop.request, len(loop.turns)
         step: Ask | Broken | Continue | Done
@@ -323,7 +323,8 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """Go on with less of what the model asked for, if a continuation was refused as too large."""
+        """Send smaller texts instead of a continuation that was refused as too large; return whether there
+        are some."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -335,7 +336,8 @@ class WebSockets:
     async def _resent(
         self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
-        """Send something smaller instead of a request that was refused before anything was said."""
+        """Send a smaller request instead of one that was refused before its response began; return whether
+        there is one."""
         if sending.says or waiting.loop.rounds:
             return False
         if not await self._retry.smaller(flow, socket.api, sending, refusal):
@@ -354,7 +356,7 @@ class WebSockets:
     def _again(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
-        """Ask for a continuation once more, if that may help."""
+        """Send a continuation once more, if that may help; return whether it does."""
         pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
@@ -363,12 +365,12 @@ class WebSockets:
             return False
         waiting.retries += 1
         waiting.loop.again(request)
-        # Other streams go on meanwhile.
+        # Other streams of the socket go on meanwhile.
         self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.handle)
         return True
 
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
-        """Remember what later frames do not say again."""
+        """Store the calls of a response, which later frames do not repeat."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.request.caller
         if turn is None or caller is None or not turn.finished:
@@ -384,7 +386,7 @@ class WebSockets:
 
 
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
-    """A response, or the next turn of one, begins: the client goes on to know it by the first id."""
+    """Note the id of a response, or of its next turn: the client knows all turns by the first id."""
     said = waiting.sending.said if waiting.sending is not None else None
     if waiting.loop.rounds:
         first = waiting.loop.turns[0].response_id
@@ -398,7 +400,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return how words are read that are put into a response under way: they ask for none."""
+    """Return the API by which words for a response under way are read: they ask for no response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

@@ -40,34 +40,37 @@ from penumbra.wire.content_encoding import MOST_BYTES
 from penumbra.wire.document import Document
 
 Describe = Callable[[Flow, Api, bytes], Incoming]
-"""A frame as a request."""
+"""Returns a frame as a request."""
 _BAD_REQUEST = 400
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Sending:
-    """One request of the client's, and what was sent instead of it."""
+    """A request of the client's, and the requests that were sent instead of it."""
 
     said: Said
     accepted: Accepted
     handle: EngineHandle
     first: bytes = b""
-    """The provider's first refusal, once something else was sent."""
+    """The provider's first refusal, once another request was sent."""
     count: int = 0
+    """Number of other requests."""
     refusal: Refusal | None = None
     """Refusal for which the last of these was sent."""
     says: bool = False
     """A part of the response has come."""
     settled: bool = False
+    """The forms of its results are final."""
 
     @property
     def asked_from(self) -> str:
-        """Return what the client wanted to go on from where all of it was sent instead; else empty."""
+        """The id of the response that the client goes on from, where the whole history was sent instead; else
+        empty."""
         return self.said.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
-        """A frame of the response: `shown` is what the client gets of it."""
+        """Take a frame of the response; `shown` is the client's frame."""
         self.says |= outside.says
         if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
             self.said.got.append(item)
@@ -75,14 +78,15 @@ class Sending:
 
 class WebSocketRetry:
     def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
-        """`recovered` takes a request that was refused and then taken: its flow, the rule and the form."""
+        """`recovered` takes a request that was refused and then taken: its flow, the rule, and the number of
+        the form."""
         self._describe = describe
         self._recovered = recovered
 
     async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
         """Return whether another request is to be sent instead, which is then `sending.accepted`.
 
-        `refusal`: the frame that ended the response before it said anything.
+        `refusal` is the frame that ended the response before its first content.
         """
         try:
             made = await self._made(flow, api, sending, refusal)
@@ -116,7 +120,7 @@ class WebSocketRetry:
         engine, settings = sending.handle.engine, sending.handle.settings
         sent = sending.accepted
         if not sending.count and frame is not sending.said.frame:
-            # As it would have come on a new socket; every result has its form already.
+            # The whole conversation, as on a new socket; every result has its form already.
             outcome = await engine.process(incoming, settings)
             if not isinstance(outcome, Accepted):
                 return None
@@ -124,7 +128,7 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """The provider has answered what was sent: the form of its results is the one that they keep."""
+        """Make the forms of results final: the provider has answered the request."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
@@ -134,12 +138,12 @@ class WebSocketRetry:
 
 
 def _tool(accepted: Accepted) -> str:
-    """The name under which the model may ask for originals."""
+    """Return the name of the injected tool; empty without one."""
     return accepted.prepared.tool if accepted.prepared is not None else ""
 
 
 def _status(frame: bytes) -> int:
-    """The HTTP status that an error would have had."""
+    """Return the HTTP status that an error frame stands for."""
     document = Document(frame)
     status = document.plain(document.top.get("status"))
     return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST
@@ -147,7 +151,7 @@ def _status(frame: bytes) -> int:
 
 @dataclass
 class Waiting:
-    """A request that the provider has not answered to the end."""
+    """A request whose response is not complete."""
 
     accepted: Accepted
     handle: EngineHandle
@@ -156,7 +160,7 @@ class Waiting:
     looped: LoopedResponse | None
     """The response of a tool loop; None if the model can't ask for originals, and frames are only read."""
     sending: Sending | None = None
-    """The request that is answered; None if the provider sends unasked."""
+    """The client's request; None if the provider goes on by itself."""
     begun: bool = False
     shown: bool = False
     """The client has got something of the turn that is under way."""
@@ -171,7 +175,7 @@ class SocketStream:
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """Frames of the client, and whether they are text, that come before the end of hidden turns."""
+    """Frames of the client that wait for the end of hidden turns; True for text."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)
@@ -197,11 +201,11 @@ class Socket:
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """The id that the client knows a response by, and the one of its latest turn."""
+    """Ids of the latest turns, by the ids under which the client knows the responses."""
     names: dict[str, str] = field(default_factory=dict)
-    """From the id of the latest turn to the one that the client knows."""
+    """Ids under which the client knows responses, by the ids of their latest turns."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """The id that the client has got of a response that was refused, and that of the one in its place."""
+    """Ids of responses that took the place of refused ones, by the ids that the client has got."""
     is_open: bool = False
 
 
@@ -215,7 +219,7 @@ class SearchedSocket:
 
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
-        """Make one for a WebSocket at a host of LLM APIs, or at one that may be; None: it is left alone."""
+        """Return how a WebSocket at an LLM host, or at one that may be, is searched; None: not at all."""
         kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None
@@ -271,7 +275,7 @@ class _Bounded:
         return plain
 
     def flush(self) -> bytes:
-        # Nothing is left behind: what did not fit was an error.
+        # No byte is left: a message that did not fit was an error.
         return b""
 
 
@@ -311,8 +315,8 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
-    """Return whether mitmproxy would pass on what follows a response without a hook that reads it. Responses
-    decide that, whatever their requests have asked for."""
+    """Return whether mitmproxy would pass on all that follows a response without a hook for it. The response
+    decides that, whatever its request has asked for."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")
