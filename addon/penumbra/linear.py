@@ -31,6 +31,17 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def latin1(memory: int = 0) -> Any:
+    """Return options of RE2 for patterns over bytes. `memory`: bytes of the automaton; 0: the engine's
+    limit."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    if memory:
+        options.max_mem = memory
+    return options
+
+
 class LinearText:
     """A pattern over text, which treats an unpaired surrogate as a question mark. Raises re2.error."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import ahocorasick_rs
+from cachetools import LRUCache
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import placeholder
@@ -42,7 +43,7 @@ class _Known:
     """The values of one caller, each with its first placeholder, the least recently found first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
-    made: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
     """All placeholders that were made for the caller, the least recently made first."""
     size: int = 0
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
@@ -54,8 +55,8 @@ class CallerValues:
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
         """`callers`, and for each of them `values` and their `size` in bytes: at most."""
-        self._callers, self._values, self._size = callers, values, size
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._values, self._size = values, size
+        self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
@@ -70,9 +71,6 @@ class CallerValues:
             return
         with self._lock:
             known = self._known.setdefault(caller, _Known())
-            self._known.move_to_end(caller)
-            while len(self._known) > self._callers:
-                self._known.popitem(last=False)
             for value, mark in fitting.items():
                 if value in known.marks:
                     known.marks.move_to_end(value)
@@ -80,11 +78,7 @@ class CallerValues:
                 known.marks[value] = mark
                 known.size += len(value)
                 known.automaton = None
-            for one in made:
-                known.made[one] = None
-                known.made.move_to_end(one)
-            while len(known.made) > _MADE:
-                known.made.popitem(last=False)
+            known.made.update(dict.fromkeys(made, True))
             while len(known.marks) > self._values or known.size > self._size:
                 value, _ = known.marks.popitem(last=False)
                 known.size -= len(value)
@@ -103,7 +97,6 @@ class CallerValues:
             known = self._known.get(caller)
             if known is None or not known.marks:
                 return Redacted(text, dict(counts))
-            self._known.move_to_end(caller)
             automaton, marks = known.automaton = known.automaton or _automaton(known.marks)
         data = text.encode("utf-8", "surrogatepass")
         taken = placeholder.spans(data)

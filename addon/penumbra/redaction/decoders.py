@@ -21,7 +21,7 @@ from typing import Any
 
 import re2
 
-from penumbra.linear import Linear
+from penumbra.linear import Linear, latin1
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.view import (
@@ -38,8 +38,7 @@ from penumbra.redaction.view import (
     unquoted,
 )
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS = latin1()
 _LONGEST_ROW = 300
 _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
@@ -402,9 +401,7 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
             yield start, over
 
 
-_SET_OPTIONS = re2.Options()
-_SET_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_SET_OPTIONS.max_mem = 64 << 20
+_SET_OPTIONS = latin1(64 << 20)
 """Many times what the automaton needs: where memory runs out, a set says that nothing matches."""
 
 

@@ -10,13 +10,14 @@ import hashlib
 import json
 import re
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from typing import Any
 from urllib.parse import unquote_plus
 
+from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra.apis import result_blocks
@@ -107,9 +108,7 @@ class Anywhere:
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """`memory`: bytes of edits that are remembered."""
-        self._most = memory
-        self._known: OrderedDict[bytes, _Outcome] = OrderedDict()
-        self._bytes = 0
+        self._known: LRUCache[bytes, _Outcome] = LRUCache(memory, _weight)
         self._lock = threading.Lock()
 
     def redact(
@@ -127,31 +126,18 @@ class Anywhere:
             start, end = document.place(value)
             about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
             key = hashlib.blake2b(about + document.data[start:end], key=own, digest_size=16).digest()
-            outcome = self._remembered(key)
+            with self._lock:
+                outcome = self._known.get(key)
             if outcome is None:
                 item = _Item(document, search, said, result.counts)
                 edits = [_moved(edit, -start) for edit in item.edits(value, zone)]
                 outcome = tuple(edits), item.results
-                self._remember(key, outcome)
+                if _weight(outcome) <= self._known.maxsize:
+                    with self._lock:
+                        self._known[key] = outcome
             document.edits += [_moved(edit, start) for edit in outcome[0]]
             result.results |= outcome[1]
         return result
-
-    def _remembered(self, key: bytes) -> _Outcome | None:
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
-
-    def _remember(self, key: bytes, outcome: _Outcome) -> None:
-        with self._lock:
-            if key in self._known:
-                return
-            self._known[key] = outcome
-            self._bytes += _weight(outcome)
-            while self._bytes > self._most and len(self._known) > 1:
-                _, oldest = self._known.popitem(last=False)
-                self._bytes -= _weight(oldest)
 
 
 def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:

@@ -14,15 +14,13 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.linear import Linear
+from penumbra.linear import Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.span import Rank, Span
 from penumbra.rule_schemas.schema import RuleError, entries, reason
 from penumbra.rule_schemas.secret_rules import SecretRule
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.log_errors = False
+_OPTIONS = latin1()
 _TELLING = (
     r"key|token|secret|pass(?:w|phrase|code|\b|_)|credential|bearer|authorization|(?:api|auth|pat)(?:\b|_)"
 )

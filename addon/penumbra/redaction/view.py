@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-import re2
+from penumbra.linear import Found, Linear, latin1
 
-from penumbra.linear import Found, Linear
-
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS = latin1()
 _ESCAPED_ESC = rb"\\+(?:u001[bB]|x1[bB]|033|e)"
 _NO_WIDTH = (
     rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e"

@@ -74,12 +74,15 @@ def test_two_values_of_one_fingerprint_are_never_written() -> None:
 
 
 def test_vault_is_bounded() -> None:
-    vault = Vault(scopes=2, reads=3, characters=10)
+    """Each result counts as 500 characters, and those of its values."""
+    vault = Vault(scopes=2, characters=1_510)
     for number in range(5):
         vault.keep(b"a", b"%d" % number, "/f", {MARK: "v" * 3})
     assert [vault.has(b"a", b"%d" % number) for number in range(5)] == [False, False, True, True, True]
-    vault.keep(b"a", b"9", "/f", {MARK: "w" * 9})
-    assert vault.values(b"a", [b"2", b"3", b"4", b"9"]).of("/f") == {MARK: "w" * 9}
+    vault.keep(b"a", b"9", "/f", {MARK: "w" * 1_000})
+    assert vault.values(b"a", [b"2", b"3", b"4", b"9"]).of("/f") == {MARK: "w" * 1_000}
+    vault.keep(b"a", b"large", "/f", {MARK: "w" * 1_011})
+    assert not vault.has(b"a", b"large")
     vault.keep(b"b", b"1", "/f", {MARK: "x"})
     vault.keep(b"c", b"1", "/f", {MARK: "x"})
     assert not vault.has(b"a", b"9")

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-import re2
-
 from penumbra.compress import time_budget
-from penumbra.linear import Linear
+from penumbra.linear import Linear, latin1
 from penumbra.redaction import placeholder
 from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
-from penumbra.redaction.finders.value_reading import LOOK, Value, read
-from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.finders.value_reading import LOOK, Value, read, secret
+from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.names import Name, Names, Strength, is_program_word
 from penumbra.redaction.shared_patterns import BREAK, LEAD, QUOTE, late
 from penumbra.redaction.span import Rank, Span
@@ -172,9 +170,7 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[Value]:
         at = value.end + (len(line[1]) if line[1] else 0)
 
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.max_mem = 64 << 20
+_OPTIONS = latin1(64 << 20)
 
 _NAMES_SAID = Names()
 _OTHER_SCRIPTS = "|".join(_NAMES_SAID.spelt_in_other_letters())
@@ -349,16 +345,15 @@ class Assignments:
                 yield from secrets
             name = self._in_context(data, start) if said.bare_key else None
             name = name or said.name
-            strength = name.strength
-            if strength is Strength.WEAK and (loud or quiet):
-                strength = Strength.STRONG if loud else Strength.NONE
-            if secrets or strength is Strength.NONE or (strength is Strength.HINT and quiet):
+            if name.strength is Strength.WEAK and (loud or quiet):
+                name = Name(Strength.STRONG if loud else Strength.NONE, name.label)
+            if secrets or name.strength is Strength.NONE or (name.strength is Strength.HINT and quiet):
                 continue
             if data.startswith(b"=", end) and _REPLACED.match(data, end):
                 continue
-            if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
+            if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
-            yield from _values(data, start, end, said.written, name, strength, rests)
+            yield from _values(data, start, end, said.written, name, rests)
         if flags:
             yield from self._flagged(data, low, rests)
         if tags:
@@ -378,7 +373,7 @@ class Assignments:
                     continue
                 name = self._names.judge(data[start:end].decode("utf-8", "replace"))
                 value = tagged_value(data, start, end) if name.strength > Strength.HINT else None
-                span = value and _judged(data, value, name, name.strength, rests)
+                span = value and _judged(data, value, name, rests)
                 if span:
                     yield span
                     break
@@ -394,17 +389,15 @@ class Assignments:
             name = self._names.judge(flag[0].decode("latin-1"))
             value = flag_value(data, flag.end())
             if value and data[value.start : value.start + 1] != b"-":
-                span = _judged(data, value, name, name.strength, rests)
+                span = _judged(data, value, name, rests)
                 if span:
                     yield span
 
 
-def _values(
-    data: bytes, start: int, end: int, written: str, name: Name, strength: Strength, rests: _Rests
-) -> Iterator[Span]:
+def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: _Rests) -> Iterator[Span]:
     """Yield what is secret of the value that belongs to the name at `start` to `end`."""
     for value in chain(values_after(data, start, end), typed(data, start, end)):
-        span = _judged(data, value, name, strength, rests)
+        span = _judged(data, value, name, rests)
         if span and (
             _says_passed(data, start, end, value)
             or _repeats(data, value, written)
@@ -417,7 +410,7 @@ def _values(
         if span:
             yield span
         changed = changed_value(data, value)
-        if changed and (later := _judged(data, changed, name, strength, rests)):
+        if changed and (later := _judged(data, changed, name, rests)):
             yield later
         if span:
             break
@@ -516,17 +509,12 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
 
-def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
-    if strength is Strength.NONE or (value.style not in _BETWEEN_QUOTES and _is_named_again(data, value)):
+def _judged(data: bytes, value: Value, name: Name, rests: _Rests) -> Span | None:
+    """Return a value as the secret of its name, to the end of a long one."""
+    if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
-    text = data[value.start : value.end].decode("utf-8", "replace")
-    if not is_secret(text[:256], strength, value.style):
-        return None
-    end = value.end
-    if end - value.start >= LOOK:
-        end = rests.end(end)
-    sure = strength > Strength.WEAK and is_unmistakable(text, strength)
-    return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
+    span = secret(data, value, name, "name", Strength.HINT)
+    return span._replace(end=rests.end(span.end)) if span and span.end - span.start >= LOOK else span
 
 
 def _is_named_again(data: bytes, value: Value) -> bool:

@@ -13,7 +13,8 @@ A name may also stand apart in one statement, tag or reply: a default for a valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from penumbra import rules
 from penumbra.linear import Linear
@@ -131,11 +132,13 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             continue
         if match[3] and not match[4] and _JSON_NUMBER.fullmatch(data, value.start, value.end):
             value = value._replace(bare=match[3])
-        for name in _names(data, match, value):
-            span = secret(data, value, name, "record")
-            if span is not None:
-                yield span
-                break
+        yield from _first(data, value, _names(data, match, value))
+
+
+def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
+    """Yield the value as the secret of the first name that makes it one."""
+    spans = (secret(data, value, name, "record") for name in names)
+    yield from islice(filter(None, spans), 1)
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
@@ -247,7 +250,7 @@ _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
 """Text that stands after a text that is one side of a comparison, and takes the place of nothing."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
-_NAMES_IN_FRONT = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
+_NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
 _QUOTE_SIGNS = ('"', "'", "`", "\\")
 
 
@@ -264,7 +267,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             # An argument or member of its own, but for the commas of calls in it.
             commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
-        yield from _first(data, value, (_judge(name[1]) for name in _NAMES_IN_FRONT.finditer(before)))
+        yield from _first(data, value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)))
 
 
 _ATTRIBUTE = late(rb"[ \t\r\n]value=({QUOTE})", re.IGNORECASE)
@@ -314,7 +317,7 @@ def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 break
             at = reply.end()
             if group := next((group for group in ("text", "bare") if reply[group]), None):
-                yield from _first(data, Value(*reply.span(group), Style.QUOTED), iter((_judge(name),)))
+                yield from _first(data, Value(*reply.span(group), Style.QUOTED), (_judge(name),))
 
 
 def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
@@ -346,16 +349,7 @@ def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         member = _IS.match(data, key + len(listed[2]) + 1, place) if key >= 0 else None
         value = read(data, member.end(), member[1], Style.QUOTED) if member else None
         if value is not None:
-            yield from _first(data, value, iter((_ANY,)))
-
-
-def _first(data: bytes, value: Value, names: Iterator[Name]) -> Iterator[Span]:
-    """The value as the secret of the first name that makes it one."""
-    for name in names:
-        span = secret(data, value, name, "record")
-        if span is not None:
-            yield span
-            return
+            yield from _first(data, value, (_ANY,))
 
 
 def _ends(word: str, *joints: str) -> tuple[bytes, ...]:

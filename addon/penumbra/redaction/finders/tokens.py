@@ -16,10 +16,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import re2
-
 from penumbra import rules
-from penumbra.linear import Found, Linear
+from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
 from penumbra.redaction.judgement import is_favourite, is_secret
@@ -38,8 +36,7 @@ from penumbra.redaction.values import (
 )
 from penumbra.redaction.view import flat
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS = latin1()
 TAIL = Linear(
     rb"[_-][A-Za-z0-9]{28,}|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
     rb"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}",
@@ -279,10 +276,8 @@ class Glance:
             return cls(tuple(rules), None, reach)
         if any(map(_may_be_wrapped, rules)):
             looks.append(_WRAPS_SIMPLY)
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        options.max_mem = _MEMORY * len(looks)
-        return cls(tuple(rules), Linear(b"|".join(b"(?:%b)" % look for look in looks), options), reach)
+        any_look = b"|".join(b"(?:%b)" % look for look in looks)
+        return cls(tuple(rules), Linear(any_look, latin1(_MEMORY * len(looks))), reach)
 
     def wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a token at an anchor may be broken by the end of its line."""

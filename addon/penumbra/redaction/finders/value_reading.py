@@ -209,11 +209,14 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
     return Value(at, end, style) if end > at else None
 
 
-def secret(data: bytes, value: Value, name: Name, place: str) -> Span | None:
-    """Return a value as a secret, if it is one beside a name; it counts as found at that kind of place."""
-    if name.strength <= Strength.WEAK or not may_be_secret(data, value, name.strength):
+def secret(
+    data: bytes, value: Value, name: Name, place: str, least: Strength = Strength.STRONG
+) -> Span | None:
+    """Return the span of a value that is a secret beside a name of at least this strength. `place`: the kind
+    of place where both stand; the id of the rule begins with it."""
+    if name.strength < least or not may_be_secret(data, value, name.strength):
         return None
-    sure = is_unmistakable(_text(data, value), name.strength)
+    sure = name.strength > Strength.WEAK and is_unmistakable(_text(data, value), name.strength)
     return Span(value.start, value.end, name.label, f"{place}-{name.label}", Rank.GENERIC, sure, value.bare)
 
 

@@ -15,11 +15,12 @@ import json
 import logging
 import re
 import sys
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra.apis import parts
@@ -291,13 +292,15 @@ class Restoration:
         """Return how many calls got values."""
         return len(self._sent)
 
-    def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
+    def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
         """See `wire.call_arguments.Open`."""
         opened = restorer_of(tool, self._values, self._folder, self._declared, freeform=freeform)
-        if opened is None and not restorer.settled(tool):
+        if opened is not None:
+            opened.note = self._note
+        elif not restorer.settled(tool):
             # The effect of this call is not read here: later calls may find another folder.
             self._folder = replace(self._folder, moved=True)
-        return None if opened is None else _Watched(opened, self._note)
+        return opened
 
     def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
         self._sent.add(sent)
@@ -318,29 +321,6 @@ class Restoration:
         return swept(content, self.used)
 
 
-@dataclass(slots=True)
-class _Watched:
-    """The arguments of one call, and what the model wrote and the client got of them."""
-
-    restorer: Restorer
-    note: Callable[[str, str, Mapping[str, str]], None]
-    written: list[str] = field(default_factory=list)
-    sent: list[str] = field(default_factory=list)
-
-    def feed(self, fragment: str) -> str:
-        self.written.append(fragment)
-        out = self.restorer.feed(fragment)
-        self.sent.append(out)
-        return out
-
-    def finish(self) -> str:
-        out = self.restorer.finish()
-        self.sent.append(out)
-        if self.restorer.used:
-            self.note("".join(self.written), "".join(self.sent), self.restorer.used)
-        return out
-
-
 class Restoring:
     """State: the vault, and what was put back."""
 
@@ -348,7 +328,7 @@ class Restoring:
         self._past = past
         self._decisions = decisions
         self._vault = Vault()
-        self._edits: OrderedDict[bytes, tuple[Edit, ...]] = OrderedDict()
+        self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
         """Edits that put placeholders into arguments, by conversation and arguments; places are relative."""
 
     # Requests
@@ -369,11 +349,7 @@ class Restoring:
         new = {key: call for key, call in calls if key not in past_edits}
         if new:
             past_edits |= await self._read(request, conversation, new, scan)
-        for key, edits in past_edits.items():
-            self._edits[key] = edits
-            self._edits.move_to_end(key)
-        while len(self._edits) > _MEMORY:
-            self._edits.popitem(last=False)
+        self._edits.update(past_edits)
         concealed = [(call.arguments, past_edits[key]) for key, call in calls if past_edits[key]]
         for given, edits in concealed:
             document.amend(given, edited(document.source(given), edits))

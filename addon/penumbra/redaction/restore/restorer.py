@@ -14,11 +14,12 @@ import json
 import posixpath
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
+
+from cachetools import FIFOCache, LRUCache
 
 from penumbra import rules
 from penumbra.apis.parts import argument_strings
@@ -202,10 +203,10 @@ def stated_folder(opening: str, data: bytes) -> str:
 
 
 MAX_SCOPES = 256
-MAX_READS = 2_000
-"""Results of one scope."""
 MAX_CHARACTERS = 1_000_000
-"""Characters of all values of one scope."""
+"""Size of the results of one scope."""
+_OF_EACH = 500
+"""Size of a result without values: 2,000 of them fill a scope."""
 _LONGEST_LINE = 1_000
 """Characters: agents cut longer lines, and a value that was cut is another value."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
@@ -219,15 +220,9 @@ class Read:
     values: Mapping[str, str]
     """Placeholder -> value. Secret."""
 
-    @property
-    def characters(self) -> int:
-        return sum(map(len, self.values.values()))
-
-
-@dataclass(slots=True)
-class _Scope:
-    reads: OrderedDict[bytes, Read] = field(default_factory=OrderedDict)
-    characters: int = 0
+    def size(self) -> int:
+        """Return how many characters it takes, with those of a key and a path for each result."""
+        return _OF_EACH + sum(map(len, self.values.values()))
 
 
 class Values:
@@ -271,48 +266,35 @@ class Values:
 class Vault:
     """Values that were read in each conversation. Safe between threads.
 
-    The oldest scopes, and the oldest results of a scope, are forgotten first. Nothing of it is ever
+    The oldest scopes, and the oldest results of a scope, are forgotten first. Nothing of them is ever
     written anywhere; `repr` tells sizes only.
     """
 
-    def __init__(
-        self, *, scopes: int = MAX_SCOPES, reads: int = MAX_READS, characters: int = MAX_CHARACTERS
-    ) -> None:
-        self._scopes: OrderedDict[bytes, _Scope] = OrderedDict()
-        self._most_scopes = scopes
-        self._most_reads = reads
-        self._most_characters = characters
+    def __init__(self, *, scopes: int = MAX_SCOPES, characters: int = MAX_CHARACTERS) -> None:
+        self._scopes: LRUCache[bytes, FIFOCache[bytes, Read]] = LRUCache(scopes)
+        self._characters = characters
         self._lock = threading.Lock()
 
     def has(self, scope: bytes, key: bytes) -> bool:
         """Return whether the result of this key was kept."""
         with self._lock:
-            room = self._scopes.get(scope)
-            return room is not None and key in room.reads
+            return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Keeps what a scan took out of a result that shows the file `path` (empty: no file)."""
+        """Keep what a scan took out of a result that shows the file `path` (empty: no file)."""
         with self._lock:
-            room = self._scopes.setdefault(scope, _Scope())
-            self._scopes.move_to_end(scope)
-            if key in room.reads:
-                return
-            read = room.reads[key] = Read(path, dict(values))
-            room.characters += read.characters
-            while room.reads and (
-                len(room.reads) > self._most_reads or room.characters > self._most_characters
-            ):
-                _, oldest = room.reads.popitem(last=False)
-                room.characters -= oldest.characters
-            while len(self._scopes) > self._most_scopes:
-                self._scopes.popitem(last=False)
+            reads = self._scopes.get(scope)
+            if reads is None:
+                reads = self._scopes[scope] = FIFOCache(self._characters, Read.size)
+            read = Read(path, dict(values))
+            if key not in reads and read.size() <= self._characters:
+                reads[key] = read
 
     def values(self, scope: bytes, keys: Iterable[bytes]) -> Values:
         """Return what was read in the results of these keys."""
         with self._lock:
-            room = self._scopes.get(scope)
-            reads = [room.reads[key] for key in keys if key in room.reads] if room else []
-        return Values(reads)
+            reads: Mapping[bytes, Read] = self._scopes.get(scope, {})
+            return Values([reads[key] for key in keys if key in reads])
 
     def __repr__(self) -> str:
         return f"<Vault of {len(self._scopes)} scopes>"
@@ -380,6 +362,9 @@ class Restorer:
     freeform: bool = False
     used: dict[str, str] = field(default_factory=dict)
     """Placeholder -> value, of what was put back."""
+    note: Callable[[str, str, Mapping[str, str]], None] | None = None
+    """Called at the end of a call that got values: with its arguments as written and as sent, and the
+    values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
     """Characters that were passed on."""
@@ -413,10 +398,11 @@ class Restorer:
             spelt = value if self.freeform else json.dumps(value, ensure_ascii=False)[1:-1]
             out += (text[at : match.start()], spelt)
             at = match.end()
-        out.append(text[at:])
-        self._pieces, self._tail, self._waits = [], "", False
-        self._passed = 0
-        return "".join(out)
+        rest = "".join((*out, text[at:]))
+        if self.used and self.note is not None:
+            self.note(text, text[: self._passed] + rest, self.used)
+        self._pieces, self._passed, self._tail, self._waits = [], 0, "", False
+        return rest
 
     def _certain(self, text: str) -> int:
         """Characters up to the first placeholder that may get its value, or may become one."""
