@@ -1,150 +1,127 @@
 """The command family of a command: the `match` part of the rules in rules/commands.
 
 A match is written as a command line is: `git diff`, `docker|podman compose logs`,
-`cargo build --message-format`. The first word is the program (a glob is allowed), further words
-are the first operands in that order, words that begin with `-` are options that must be there.
-The most specific match of all families wins; between equals the one that comes first in `families`.
+`cargo build --message-format`. The first word is the program (a glob is allowed), further words are the first
+operands in that order, words that begin with `-` are options that must be there. The most specific match of
+all families wins; between equals the one that comes first in `families`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 from penumbra import rules
 from penumbra.compress.calls.family_rules import families
-from penumbra.compress.calls.programs import has_option
-
-
-@dataclass(frozen=True, slots=True)
-class _Allowed:
-    """The operands that a position allows."""
-
-    words: frozenset[str]
-    globs: tuple[str, ...]
-
-    @classmethod
-    def of(cls, alternatives: Sequence[str]) -> _Allowed:
-        """Return the operands that words and globs stand for."""
-        globs = tuple(word for word in alternatives if _is_glob(word))
-        return cls(frozenset(alternatives).difference(globs), globs)
-
-    def fits(self, word: str) -> bool:
-        """True if an operand is one of the alternatives."""
-        return word in self.words or any(fnmatchcase(word, glob) for glob in self.globs)
-
-
-def _is_glob(word: str) -> bool:
-    return any(char in word for char in "*?[")
+from penumbra.compress.calls.programs import options_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    family: str
+    """One match of a rule."""
+
+    name: str
+    """The family; of a command that belongs to none, the match itself."""
     programs: tuple[str, ...]
-    operands: tuple[_Allowed, ...]
-    options: tuple[str, ...]
-    unless: tuple[str, ...]
+    operands: tuple[tuple[str, ...], ...]
+    """The words and globs that each operand may be."""
+    patterns: tuple[re.Pattern[str], ...]
+    """The same as one pattern for each operand."""
+    options: frozenset[str]
+    unless: frozenset[str]
+
+    @classmethod
+    def of(cls, line: str, name: str, unless: Sequence[str]) -> _Match:
+        """Return the match that a rule writes as a line. `unless`: options of which none may be there."""
+        words = line.split()
+        operands = tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-"))
+        options = frozenset(word for word in words[1:] if word.startswith("-"))
+        return cls(
+            name, tuple(words[0].split("|")), operands, tuple(map(_any, operands)), options, frozenset(unless)
+        )
 
     @property
     def weight(self) -> int:
-        named = sum(1 for allowed in self.operands if "*" not in allowed.globs)
+        """Return a number that is the larger, the more a match says."""
+        named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 
-    def is_program(self, name: str) -> bool:
-        """True if one of the programs' globs fits a name."""
-        return any(fnmatchcase(name, program) for program in self.programs)
-
-    def fits(self, argv: Sequence[str], operands: Sequence[str]) -> bool:
-        """True if options and operands of a command fit; the caller compares the program.
-
-        `operands`: the command's words that are no options.
-        """
-        if len(operands) < len(self.operands):
+    def fits(self, operands: Sequence[str], options: frozenset[str]) -> bool:
+        """True if operands and options of a command fit; the caller compares the program."""
+        if len(operands) < len(self.patterns) or not self.options <= options:
             return False
-        if not all(allowed.fits(word) for allowed, word in zip(self.operands, operands, strict=False)):
+        if not self.unless.isdisjoint(options):
             return False
-        if any(has_option(argv, option) for option in self.unless):
-            return False
-        return all(has_option(argv, option) for option in self.options)
+        fitting = [pattern.match(word) for pattern, word in zip(self.patterns, operands, strict=False)]
+        return None not in fitting
 
 
-@rules.cached
-def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
-    """Matches by program name and first operand, and matches whose program is a glob; most specific first."""
-    named: dict[str, list[_Match]] = {}
-    globs: list[_Match] = []
-    for rule, _ in families().values():
-        for line in rule.match:
-            match = _read(line, rule.name, rule.unless)
-            for program in match.programs:
-                if _is_glob(program):
-                    globs.append(match)
-                else:
-                    named.setdefault(program, []).append(match)
-    ordered = {
-        program: _by_operand(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()
-    }
-    return ordered, tuple(sorted(globs, key=lambda m: -m.weight))
+def _any(words: Iterable[str]) -> re.Pattern[str]:
+    """Return one pattern for words and globs."""
+    return re.compile("|".join(map(translate, words)))
 
 
-def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
-    """Matches by each possible first operand, in order; those for any other operand under `""`."""
-    words = {word for match in matches for allowed in match.operands[:1] for word in allowed.words}
-    return {
-        word: [
-            match
-            for match in matches
-            if not match.operands or match.operands[0].globs or word in match.operands[0].words
-        ]
-        for word in (*words, "")
-    }
-
-
-def _read(line: str, family: str, unless: Sequence[str]) -> _Match:
-    words = line.split()
-    return _Match(
-        family=family,
-        programs=tuple(words[0].split("|")),
-        operands=tuple(_Allowed.of(word.split("|")) for word in words[1:] if not word.startswith("-")),
-        options=tuple(word for word in words[1:] if word.startswith("-")),
-        unless=tuple(unless),
-    )
+def _is_glob(word: str) -> bool:
+    return not {*"*?["}.isdisjoint(word)
 
 
 class Commands:
     """A set of commands, written as in the rules of families."""
 
-    def __init__(self, lines: Sequence[str], unless: Sequence[str] = ()) -> None:
-        self._matches: dict[str, list[_Match]] = {}
-        self._globs: list[_Match] = []
-        for line in lines:
-            match = _read(line, line, unless)
+    def __init__(self, matches: Iterable[_Match]) -> None:
+        named: dict[str, list[_Match]] = {}
+        self._globs: list[tuple[re.Pattern[str], _Match]] = []
+        for match in sorted(matches, key=lambda match: -match.weight):
+            globs = [program for program in match.programs if _is_glob(program)]
+            if globs:
+                self._globs.append((_any(globs), match))
             for program in match.programs:
-                (self._globs if _is_glob(program) else self._matches.setdefault(program, [])).append(match)
+                named.setdefault(program, []).append(match)
+        self._named = {program: _by_operand(listed) for program, listed in named.items()}
 
-    def hold(self, argv: Sequence[str]) -> bool:
-        """True if a command (without wrappers) fits one of the lines."""
+    @classmethod
+    def of(cls, lines: Iterable[str], unless: Sequence[str] = ()) -> Commands:
+        """Return the commands that these lines are."""
+        return cls(_Match.of(line, line, unless) for line in lines)
+
+    def name_of(self, argv: Sequence[str]) -> str:
+        """Return the name of the match that fits a command (without wrappers) best; empty if none fits."""
         if not argv:
-            return False
+            return ""
         operands = [word for word in argv[1:] if not word.startswith("-")]
-        globs = (match for match in self._globs if match.is_program(argv[0]))
-        return any(match.fits(argv, operands) for match in (*self._matches.get(argv[0], ()), *globs))
+        options = options_of(argv)
+        by_operand = self._named.get(argv[0], {})
+        first = operands[0] if operands and operands[0] in by_operand else ""
+        for match in by_operand.get(first, ()):
+            if match.fits(operands, options):
+                return match.name
+        for pattern, match in self._globs:
+            if pattern.match(argv[0]) and match.fits(operands, options):
+                return match.name
+        return ""
+
+
+def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
+    """Return the matches for each possible first operand, in order; those for any other under `""`."""
+    words = {word for match in matches for allowed in match.operands[:1] for word in allowed}
+    by_operand = {
+        word: [match for match in matches if not match.operands or match.patterns[0].match(word)]
+        for word in words
+        if not _is_glob(word)
+    }
+    others = [match for match in matches if not match.operands or any(map(_is_glob, match.operands[0]))]
+    return {**by_operand, "": others}
+
+
+@rules.cached
+def _families() -> Commands:
+    return Commands(
+        _Match.of(line, rule.name, rule.unless) for rule, _ in families().values() for line in rule.match
+    )
 
 
 def family_of(argv: Sequence[str]) -> str:
-    """The family of a command (without wrappers, see `shell.Part.argv`); empty if it has none."""
-    if not argv:
-        return ""
-    named, globs = _index()
-    operands = [word for word in argv[1:] if not word.startswith("-")]
-    by_operand = named.get(argv[0], {})
-    first = operands[0] if operands and operands[0] in by_operand else ""
-    for match in by_operand.get(first, ()):
-        if match.fits(argv, operands):
-            return match.family
-    for match in globs:
-        if match.is_program(argv[0]) and match.fits(argv, operands):
-            return match.family
-    return ""
+    """Return the family of a command (without wrappers, see `shell.Part.argv`); empty if it has none."""
+    return _families().name_of(argv)

@@ -76,44 +76,43 @@ def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
 
 def effect(argv: tuple[str, ...]) -> str:
     """The effect of a filter on its lines: `through`, `cut` or `select`; empty for all other programs."""
-    for rule in _filters().get(argv[0], ()) if argv else ():
-        if _options_fit(argv, rule):
+    listed = _filters().get(argv[0], ()) if argv else ()
+    options = options_of(argv) if listed else frozenset[str]()
+    for rule in listed:
+        if _options_fit(options, rule):
             if rule.bare and any(not word.startswith("-") for word in argv[1:]):
                 continue
             return rule.does
     return ""
 
 
-def _options_fit(argv: Sequence[str], rule: FilterRule | ReadRule) -> bool:
-    if rule.only and not any(has_option(argv, option) for option in rule.only):
-        return False
-    return not any(has_option(argv, option) for option in rule.unless)
+def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
+    return options.isdisjoint(rule.unless) and not (rule.only and options.isdisjoint(rule.only))
 
 
-def has_option(argv: Sequence[str], option: str) -> bool:
-    """True if `option` stands among the arguments before `--`: exactly, with `=value`, or in a
-    cluster of one-letter options (`-l` in `-la`). `--name=value` also stands there as two words, and
-    `-n=value` as `-nvalue`."""
-    name, _, value = option.partition("=")
-    if value:
-        words = pairwise([*argv[1:], ""])
-        return any(word in (option, name + value) or (word, after) == (name, value) for word, after in words)
-    letter = option[1] if len(option) == 2 and option[0] == "-" and option[1].isalpha() else ""
-    for word in argv[1:]:
-        if word == "--":
-            return False
-        if word.startswith(option) and word[len(option) : len(option) + 1] in ("", "="):
-            return True
-        if letter and letter in word and word[0] == "-" and word[1:].isalnum():
-            return True
-    return False
+def options_of(argv: Sequence[str]) -> frozenset[str]:
+    """Return every spelling in which a rule may name an argument before `--`: `--name=value` is `--name`,
+    too, `--name value` is `--name=value`, `-nvalue` is `-n=value`, and `-la` is `-l` and `-a`."""
+    words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
+    spelled = {*words}
+    for word, value in pairwise([*words, ""]):
+        if word[:1] != "-":
+            continue
+        spelled.update((word.partition("=")[0], f"{word}={value}"))
+        if len(word) > 2 and word[1] != "-":
+            spelled.add(f"{word[:2]}={word[2:]}")
+            if word[1:].isalnum():
+                spelled.update([f"-{letter}" for letter in word[1:] if letter.isalpha()])
+    return frozenset(spelled)
 
 
 def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
     """The rule of a command that prints files as they are; None for other commands."""
-    for rule in _reads().get(argv[0], ()) if argv else ():
+    listed = _reads().get(argv[0], ()) if argv else ()
+    options = options_of(argv) if listed else frozenset[str]()
+    for rule in listed:
         program = tuple(rule.program.split())
-        if argv[: len(program)] == program and _options_fit(argv, rule) and _operand_fits(argv, rule):
+        if argv[: len(program)] == program and _options_fit(options, rule) and _operand_fits(argv, rule):
             return rule
     return None
 

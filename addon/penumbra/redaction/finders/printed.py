@@ -65,9 +65,8 @@ def _knowledge() -> dict[str, Any]:
 @cache
 def _commands() -> tuple[Commands, Commands]:
     printers = _knowledge()
-    return Commands(printers["commands"], printers["unless"]), Commands(
-        printers["naming"], printers["unless"]
-    )
+    always, naming = (Commands.of(printers[key], printers["unless"]) for key in ("commands", "naming"))
+    return always, naming
 
 
 @cache
@@ -110,10 +109,10 @@ def _of_part(part: Part, depth: int) -> Name | None:
 def _of_command(argv: Sequence[str], depth: int) -> Name | None:
     """The name of the secret that a command prints; None if it prints none that is known."""
     always, naming = _commands()
-    if always.hold(argv):
+    if always.name_of(argv):
         return _ANYTHING
     words = argv[1:]
-    if naming.hold(argv):
+    if naming.name_of(argv):
         return _strongest(match[0] for word in words for match in _IDENTIFIER.finditer(word[:2_000]))
     if argv[0] in shell_rules().echoes or argv[0].startswith("$"):
         return _echoed(argv, depth)
