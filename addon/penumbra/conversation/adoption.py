@@ -76,16 +76,6 @@ _LEAST = 400
 """Bytes; the form of a smaller result never changes again."""
 
 
-def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -> bool:
-    """Return whether an answered result of message `turn` without a decision must keep its form.
-
-    `adopt` is auto, raw or compress; `cached` is the result of `may_be_cached` for the request.
-    """
-    if adopt == "auto":
-        return cached or turn < conversation.last_thinking
-    return adopt == "raw"
-
-
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
     """Return whether a result without a decision that keeps its form keeps its secrets, too.
 

@@ -60,27 +60,15 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 def says_twice(request: Request) -> bool:
     """Return whether a member stands twice on the way to a text of the request that has to be searched."""
-    settings = request.settings
-    return settings.must_search and on_the_way(
-        request.document, request.conversation.messages, said=settings.redact_scope == "all"
-    )
-
-
-def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
-    count = sum(header.lower() == name for header, _ in headers)
-    return f"it has more than one {name} header" if count > 1 else ""
-
-
-def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> bool:
-    """Return whether a member stands twice on the way to a result, or with `said` to any text.
-
-    `conversation` is the value that holds all messages.
-    """
-    names = _TEXT_WAY if said else _WAY
+    document, conversation = request.document, request.conversation.messages
+    if not request.settings.must_search:
+        return False
+    is_all = request.settings.redact_scope == "all"
+    names, within = (_TEXT_WAY, _within_texts) if is_all else (_WAY, _within_results)
     outer = [document.root, *_wrappers(document)]
     if any(_repeats_one(document, value, names) for value in outer):
         return True
-    within, messages = _within_said if said else _within, document.listed(conversation)
+    messages = document.listed(conversation)
 
     def step(found: list[bool], index: int) -> None:
         if document.about(messages[index], within):
@@ -89,11 +77,16 @@ def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> b
     return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))
 
 
-def _within(document: Document, message: Raw) -> bool:
+def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
+    count = sum(header.lower() == name for header, _ in headers)
+    return f"it has more than one {name} header" if count > 1 else ""
+
+
+def _within_results(document: Document, message: Raw) -> bool:
     return _repeats_within(document, message, _WAY)
 
 
-def _within_said(document: Document, message: Raw) -> bool:
+def _within_texts(document: Document, message: Raw) -> bool:
     return _repeats_within(document, message, _TEXT_WAY)
 
 

@@ -228,7 +228,10 @@ class Decider:
         # not seen the new one.
         if turn < self.last_decided:
             return False
-        return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
+        adopt = self.inputs.request.settings.adopt
+        if adopt == "auto":
+            return self._cached or turn < conversation.last_thinking
+        return adopt == "raw"
 
     def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
         """Return the text as the provider has seen it, without the secrets that may be new to the
@@ -396,26 +399,17 @@ def _saves(text: str, than: str) -> bool:
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 
-def _token_mark(text: str) -> int:
-    """Return the token count that a result states of its original, or 0."""
-    if text.find(" token count: ", 0, _HEAD) < 0:
-        return 0
-    mark = _TOKEN_MARK.search(text, 0, _HEAD)
-    return int(mark[1]) if mark else 0
-
-
 def measured(how: str, before: str, after: str, **more: Any) -> Facts:
     """Return the facts of a text whose form is `after`, with the sizes of both."""
-    tokens_before = token_estimate.estimate(before)
-    same = after == before
-    bytes_before = size(before)
+    tokens_before, bytes_before, same = token_estimate.estimate(before), size(before), after == before
+    mark = _TOKEN_MARK.search(before, 0, _HEAD) if before.find(" token count: ", 0, _HEAD) >= 0 else None
     return Facts(
         how=how,
         bytes_before=bytes_before,
         bytes_after=bytes_before if same else size(after),
         characters_before=len(before),
         lines_before=line_count(before),
-        token_mark=_token_mark(before),
+        token_mark=int(mark[1]) if mark else 0,
         tokens_before=tokens_before,
         tokens_after=tokens_before if same else token_estimate.estimate(after),
         **more,

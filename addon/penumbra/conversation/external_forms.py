@@ -25,7 +25,6 @@ from penumbra.store.stores import Stores
 if TYPE_CHECKING:
     from penumbra.external.compressors import ExternalCompressors, OpenResult
     from penumbra.external.dispatch import Reader, Work
-    from penumbra.external.strategies import Credential
 
 
 _log = logging.getLogger(__name__)
@@ -66,6 +65,7 @@ class AskedCompressors:
 
     async def _forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
         from penumbra.external.compressors import Asking, OpenResult, question
+        from penumbra.external.strategies import Credential
 
         request, redact, settings = inputs.request, inputs.redact, inputs.request.settings
 
@@ -78,20 +78,15 @@ class AskedCompressors:
                 output = result_text.tool_output(request, item)
                 yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
 
-        credential, reader = self._credential(incoming, request), _reader(request)
+        credential: Credential | None = None
+        headers = identity.credential_headers(incoming.headers)
+        if settings.allow_captured_credentials and headers:
+            credential = Credential(incoming.host, headers, request.scope)
+        reader = _reader(request)
         asking = Asking(
             settings, request.scope, asked, reader, inputs.references, credential, work, inputs.show
         )
         return await self._compressors().forms(asking, results)
-
-    def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
-        """Return the request's credential if an external compressor may use it."""
-        from penumbra.external.strategies import Credential
-
-        if not request.settings.allow_captured_credentials:
-            return None
-        headers = identity.credential_headers(incoming.headers)
-        return Credential(incoming.host, headers, request.scope) if headers else None
 
     def _compressors(self) -> ExternalCompressors:
         if self._made is None:

@@ -201,8 +201,10 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
         is_bound if inputs.is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )
+    # The prefix that the provider has cached begins with the tool, also while Penumbra is paused.
+    stays = settings.pause and bool(state.tool) and conversation.last_response >= 0
     return Conditions(
-        wanted=may_have or shows or _is_cached(request, state),
+        wanted=may_have or shows or stays,
         at_stake=not inputs.waits and (settings.adopt == "raw" or at_stake),
         hint=settings.include_expand_hint,
         betas=incoming.headers.get("anthropic-beta", ""),
@@ -212,8 +214,3 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
         last_tool=state.tool,
         begins=shows or (inputs.is_cold and not is_bound),
     )
-
-
-def _is_cached(request: Request, state: ConversationState) -> bool:
-    """Return whether the tool stays while Penumbra is paused, since the cached prefix begins with it."""
-    return request.settings.pause and bool(state.tool) and request.conversation.last_response >= 0

@@ -87,13 +87,6 @@ def _with_results(request: Request, content: _Read) -> Request:
     )
 
 
-def with_model(request: Request, model: str) -> Request:
-    """Return the request with this model, unless its body names one."""
-    if request.conversation.model or not model:
-        return request
-    return replace(request, conversation=replace(request.conversation, model=model))
-
-
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     """Return the request with calls that its results answer and its body lacks."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
@@ -160,7 +153,9 @@ class _SoFar:
         texts = [text for message in messages for text in self.results.add(message)]
         said = items.with_user_text(document, passages, texts)
         self.texts += said
-        self.uncalled += (text.call_id for text in said if not _shows_call(text))
+        for text in said:
+            if (call := text.call) is None or (call.arguments is None and call.cached is None):
+                self.uncalled.append(text.call_id)
         for item in filter(None, map(make, said)):
             (self.for_programs if item.result.by_program else self.items).append(item)
         self.passages += (passage for passage in passages if not passage.certain)
@@ -213,8 +208,3 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
             texts = [text.value for text in read.add(document, value, 0, prompt.messages, make)]
             read.blocks += ((0, block) for block in result_blocks.find(document, value, texts))
     return _Read(read.results.conversation(prompt, opening, read.texts), read, chain)
-
-
-def _shows_call(text: ResultText) -> bool:
-    call = text.call
-    return call is not None and (call.arguments is not None or call.cached is not None)

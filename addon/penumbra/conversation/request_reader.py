@@ -179,7 +179,9 @@ class RequestReader:
         whole, outside = request, Outside()
         if texts:
             whole, outside = await self._without_secrets(request, texts, stored, caller, turn)
-        whole = await self._with_calls(whole)
+        if whole.uncalled:
+            calls = await self._tool_calls.of_ids(whole.scope, whole.uncalled)
+            whole = read.with_calls(whole, calls) if calls else whole
         if whole is not request:
             stored = await self._look(incoming, whole)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
@@ -198,11 +200,11 @@ class RequestReader:
             request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
             if request and ambiguity.says_twice(request):
                 raise Unreadable("its body says something twice on the way to a tool's result")
-            return request and replace(
-                read.with_model(request, model_in(incoming.path)),
-                path=incoming.path,
-                headers=incoming.headers,
-            )
+            if request is None:
+                return None
+            model = request.conversation.model or model_in(incoming.path)
+            conversation = replace(request.conversation, model=model)
+            return replace(request, conversation=conversation, path=incoming.path, headers=incoming.headers)
         except NotJson:
             # A body without a content type may be JSON all the same.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
@@ -248,13 +250,6 @@ class RequestReader:
         search = partial(outside_results.search, request, texts, stored.decisions, by_rules, by_values)
         size = outside_results.undecided(texts, stored.decisions)
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
-
-    async def _with_calls(self, request: Request) -> Request:
-        """Return the request with the calls of results that only the provider has."""
-        if not request.uncalled:
-            return request
-        calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
-        return read.with_calls(request, calls) if calls else request
 
     async def _with_past(
         self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool

@@ -68,7 +68,7 @@ class Forms:
             self.items.copy(),
             self.keys.copy(),
             self.decisions.copy(),
-            self._shown_again(),
+            [*self.shown[: self.settled], *(replace(one, new=False) for one in self.shown[self.settled :])],
             self.edits.copy(),
             self.turns.copy(),
             self.starts.copy(),
@@ -76,11 +76,6 @@ class Forms:
             len(self.edits),
             len(self.shown),
         )
-
-    def _shown_again(self) -> list[Shown]:
-        last = self.shown[self.settled :]
-        again = [replace(shown, new=False) if shown.new else shown for shown in last]
-        return [*self.shown[: self.settled], *again]
 
     def weigh(self) -> int:
         """Rough size in bytes."""
@@ -135,7 +130,10 @@ def rewrite(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
     )
     decider = Decider(inputs, earlier)
-    shown = _remembered(inputs, decider) if _may_remember(inputs, earlier) else []
+    # A form is remembered where it depends on the result's past decision and on earlier messages alone.
+    is_bound = inputs.references is not None or inputs.stays_bound
+    may_remember = is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
+    shown = _remembered(inputs, decider) if may_remember else []
     for item in request.items[len(shown) :]:
         shown.append(_put(inputs, decider, item)[1])
     for other in request.searched:
@@ -153,12 +151,6 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
         _replace(inputs.request, item.result, text)
     decider.earlier.note(item, text, decision.facts, new=new)
     return decision, Shown(item, decision.facts, new, inputs.show)
-
-
-def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
-    """Return whether the form of a result depends on its past decision and on earlier messages alone."""
-    is_bound = inputs.references is not None or inputs.stays_bound
-    return is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:

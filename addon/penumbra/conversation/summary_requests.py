@@ -76,17 +76,12 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            own = _begins(_system(document, prompt), rule.get("system", ())) or _lacks_tools(document, prompt)
+            # A prompt of its own, or calls without a declared tool, show that the prefix is another one.
+            own = _begins(_system(document, prompt), rule.get("system", ()))
+            declares = any(document.items(array) for array in prompt.tools)
+            own = own or not (declares or not any(message.of(Kind.CALL) for message in prompt.messages))
             return Compaction(rule["id"], shares_cache=prompted and not own, prompted=prompted)
     return None
-
-
-def _lacks_tools(document: Document, prompt: Prompt) -> bool:
-    """Return whether the history has tool calls but the request, unlike the conversation's, declares no
-    tool."""
-    if any(document.items(array) for array in prompt.tools):
-        return False
-    return any(message.of(Kind.CALL) for message in prompt.messages)
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
@@ -181,7 +176,9 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     groups = _groups(messages)
     final = groups.pop() if prompted else range(len(messages), len(messages))
     ends = [messages[n].source for n in final]
-    if not _needs_reasoning(wire, document):
+    thinking = document.members(wire.thinking(document))
+    if document.string(thinking.get("type")) != "enabled":
+        # With thinking, the API wants reasoning before the last message's calls.
         ends[:-1] = [form for source in ends[:-1] if (form := _without_reasoning(wire, source))]
     leads = [messages[n].source for n in range(first)]
     room = budget - sum(map(len, [*leads, *ends])) - _NOTE
@@ -203,12 +200,6 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     document.edits.append(Edit(place[0], place[1], made))
     result = document.render()
     return result if len(result) < len(body) else None
-
-
-def _needs_reasoning(wire: ApiFormat, document: Document) -> bool:
-    """Return whether the API wants reasoning before the last message's calls."""
-    thinking = document.members(wire.thinking(document))
-    return document.string(thinking.get("type")) == "enabled"
 
 
 def size_of(document: Document, format_name: str) -> int:

@@ -90,7 +90,9 @@ class Expansions:
         owner, any_orphan = _owner(format_name, caller), orphan_key(caller.owner, "")
         reasoning = wire.reasoning(document)
         history, named = await self._history(wire, document, caller, owner, before)
-        past = await self._exchanges.get([*history.all_keys(), *([any_orphan] if reasoning else ())])
+        past = await self._exchanges.get(
+            [*history.keys, *filter(None, history.signed), *([any_orphan] if reasoning else ())]
+        )
         if named is not None:
             past[history.keys[0]] = named
         prepared = await self._prepare(
@@ -144,7 +146,8 @@ class Expansions:
             # This response can't have calls, but the provider's history has hidden ones.
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
-        latest = _latest(history, past)
+        known = (past[key] for key in reversed(history.keys) if key in past)
+        latest = next((response for response in known if not response.undecided), None)
         begins = latest is not None and not latest.tool and conditions.begins
         latest = None if begins else latest
         if latest is None and conditions.last_tool and conditions.last_tool not in tools.names:
@@ -410,12 +413,6 @@ def _from_now_on(
     lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
-
-
-def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:
-    """Return the last known response that tells whether the injected tool is there."""
-    latest_first = map(past.__getitem__, filter(past.__contains__, reversed(history.keys)))
-    return next((response for response in latest_first if not response.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:

@@ -21,7 +21,7 @@ from penumbra.expand import query
 from penumbra.expand.reference import References
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store import exchanges
-from penumbra.store.exchanges import PastResponse, ProviderResult
+from penumbra.store.exchanges import PastResponse, ProviderResult, text_hash
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
 from penumbra.wire.prefix_memory import Computation
@@ -55,9 +55,6 @@ class History:
     def is_elsewhere(self) -> bool:
         """Return whether the provider keeps the history, and the request names its last response."""
         return bool(self.visible and self.visible[0].response_id)
-
-    def all_keys(self) -> list[bytes]:
-        return [*self.keys, *filter(None, self.signed)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,8 @@ def put_back(
             response is not None
             and response.hidden is not None
             and key not in keys
-            and _unchanged(visible, response)
+            # Clients may leave out text beside calls.
+            and (not visible.text.strip() or text_hash(visible.text) == response.text)
             and wire.put_back(document, visible, response.hidden)
         ):
             keys.append(key)
@@ -160,11 +158,6 @@ def put_back(
             unbound = visible.index
     dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
     return Replayed(tuple(keys), tuple(exchanges), dropped)
-
-
-def _unchanged(visible: Visible, response: PastResponse) -> bool:
-    """Return whether a response is unedited, but for text that clients leave out beside calls."""
-    return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,6 @@ def brief(reference: str) -> str:
     return f"shadow_{int(match[1], 16) % _MANY:0{_DIGITS}}" if match and match[1] else reference
 
 
-def _none(_ref: str) -> str | None:
-    return None
-
-
 def is_ref(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
@@ -84,7 +80,7 @@ class References:
     hint: bool
     is_brief: bool = True
     """The request carries all texts of its conversation, so that equal brief references are noticed."""
-    carried: Callable[[str], str | None] = _none
+    carried: Callable[[str], str | None] = lambda ref: None
     """The function that returns the redacted original of an earlier reference, if the request carries it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
     """Whole references by their brief forms."""

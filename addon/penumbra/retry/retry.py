@@ -65,20 +65,16 @@ async def instead(
     if refusal is None or refusal.leave:
         return None
     accepted = await engine.retry(incoming, settings, sent, partial(_change, refusal, count, incoming, sent))
-    if accepted is None or not _helps(refusal, body, accepted.rewritten.body):
+    if accepted is None:
         return None
-    return Retry(refusal, accepted)
+    other, is_size = accepted.rewritten.body, refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
+    helps = len(other) < len(body) if is_size else other != body
+    return Retry(refusal, accepted) if helps else None
 
 
 def _declares_late(sent: Accepted) -> bool:
     """Return whether the injected tool is declared after a message."""
     return sent.prepared is not None and bool(sent.prepared.declared_at)
-
-
-def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
-    """Return whether a new body is smaller than the refused one, or differs where size is not the reason."""
-    is_size = refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
-    return len(after) < len(before) if is_size else after != before
 
 
 def _change(
