@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
@@ -186,7 +186,9 @@ class ResultSums:
     """Results that were sent unchanged, by reason."""
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the sums for JSON."""
+        # `asdict` would count the pairs of a counter.
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Groups:

@@ -127,6 +127,12 @@ def test_sums_by_project(journal: Journal) -> None:
     assert journal.take().projects == {"01010101": "shop (3f2a)", "02020202": "(unknown)"}
 
 
+def test_overview_with_unchanged_results_is_json(journal: Journal) -> None:
+    journal.sent(request(replace(result(how="kept"), kept="small")))
+    tools = orjson.loads(orjson.dumps(overview.overview(journal)))["tools"]
+    assert [(each["name"], each["kept"]) for each in tools] == [("Bash", {"small": 1})]
+
+
 def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
     turn = journal.sent(request(result(), dollars_saved=None, rates=Rates()))
     assert journal.amounts.unpriced == 0
