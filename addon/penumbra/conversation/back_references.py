@@ -36,7 +36,7 @@ from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
 from penumbra.conversation.call_names import Name
-from penumbra.conversation.line_index import EarlierText, LineIndex, TextLines, is_telling
+from penumbra.conversation.line_index import LEAST_CHARACTERS, EarlierText, LineIndex, TextLines, is_telling
 from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
 
 STAGE = "back_references"
@@ -53,8 +53,6 @@ _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
 )
-_LEAST_CHARACTERS = 12
-"""Characters that the first and the last of counted lines must have."""
 _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
@@ -203,10 +201,8 @@ class _Search:
 
     def references(self) -> Iterator[_Reference]:
         """The repeated lines that become references, without the lines around them that stay, in order."""
-        covered, index = 0, self.index
-        for position in [
-            n for n, bare in enumerate(self._bare) if len(bare) >= _LEAST_CHARACTERS and index.has(bare)
-        ]:
+        covered = 0
+        for position in self.index.found(self._bare):
             if position >= covered and (longest := self._longest(position, covered)) is not None:
                 covered = longest.end
                 for part in [longest] if self._is_whole(longest) else self._within(longest):
@@ -318,7 +314,7 @@ class _Search:
         for position in range(start, end + 1):
             bare = self._bare[position] if position < end else ""
             is_shown = position < end and (not bare or self._is_shown(bare, key))
-            if is_shown and len(bare) >= _LEAST_CHARACTERS:
+            if is_shown and len(bare) >= LEAST_CHARACTERS:
                 after = position + 1
             elif not is_shown:
                 if after > first + 1:
@@ -329,7 +325,7 @@ class _Search:
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
         """True if a line was shown. Short ones with a digit are values: 12 is no other 12."""
-        if (len(bare) < _LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
+        if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)
         # In a result of an unknown kind, the times may be the point.

@@ -50,10 +50,8 @@ def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
     """The lines of a text. `original`: the output that the text was made of, if that has other lines;
     `is_numbered`: numbers before the lines are those that a reader of a file writes."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
-    output: list[str | None]
-    if original is None:
-        output = [*lines]
-    else:
+    output: Sequence[str | None] = lines
+    if original is not None:
         there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
@@ -97,13 +95,13 @@ def _numbers_from(first: int, text: str, count: int) -> list[int]:
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
 
 
-_LEAST_CHARACTERS = 12
+LEAST_CHARACTERS = 12
 """Characters that a line must have (blanks aside) to be looked up by itself."""
 
 
 def is_telling(line: str) -> bool:
     """True if a line is worth looking up by itself."""
-    return len(line) >= _LEAST_CHARACTERS and len(line.strip()) >= _LEAST_CHARACTERS
+    return len(line) >= LEAST_CHARACTERS and len(line.strip()) >= LEAST_CHARACTERS
 
 
 _LONGEST_TIMED = 1_000
@@ -135,7 +133,7 @@ def _without_times(line: str) -> str:
     if _TIME_SIGN.search(line) is None or _MEASURED.search(line) is not None:
         return line
     timeless = _TIME.sub("·", line)
-    return timeless if len(timeless) >= _LEAST_CHARACTERS else line
+    return timeless if len(timeless) >= LEAST_CHARACTERS else line
 
 
 def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
@@ -253,9 +251,10 @@ class LineIndex:
         """True if no line can be found."""
         return not self._latest
 
-    def has(self, bare: str) -> bool:
-        """True if a line without the blanks around it stood in a text."""
-        return bare in self._latest
+    def found(self, bare: Sequence[str]) -> list[int]:
+        """Positions of the telling lines, without the blanks around them, that stood in a text."""
+        latest = self._latest
+        return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
         """The latest places of a line, text and position in it, the latest one first."""
@@ -286,7 +285,7 @@ class LineIndex:
         for lines in self._unread:
             self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._unread = []
-        return Told(self._facts, lambda line: len(line) >= _LEAST_CHARACTERS and self.shown(line) is not None)
+        return Told(self._facts, lambda line: len(line) >= LEAST_CHARACTERS and self.shown(line) is not None)
 
 
 class LineIndexes:

@@ -42,7 +42,7 @@ def test_latest_places_of_a_line_are_found(texts: list[list[str]]) -> None:
 def test_the_same_line_with_other_blanks_is_passed_over() -> None:
     index = indexed(["  a line of code()"], ["    a line of code()"])
     assert [(text.key, place) for text, place in index.places("  a line of code()")] == [(b"0", 0)]
-    assert index.has("a line of code()")
+    assert index.found(["a line of code()", "another one()", "short"]) == [0]
 
 
 def test_only_the_latest_of_many_places_are_looked_at() -> None:

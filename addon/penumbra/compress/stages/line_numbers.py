@@ -52,8 +52,6 @@ _SHORT_HEAD = 16_000
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
 """Numbers as most lines spell them: comparing is less work than reading."""
-_NONE = -9
-"""The number of a line that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,29 +154,6 @@ def _read(spelled: list[str]) -> Sequence[int]:
     return counted if numbers == list(counted) else numbers
 
 
-def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
-    """(numbers, contents) of the lines; a line without a number has `_NONE`."""
-    numbers, contents = [_NONE] * len(lines), lines.copy()
-    match_in = _PREFIXES[separator].match
-    # In a thinned text, few lines have the mark after a number.
-    sign = _sign(separator)
-    for position in [n for n, line in enumerate(lines) if sign in line]:
-        if (match := match_in(lines[position])) is not None:
-            numbers[position], contents[position] = int(match[1]), match.string[match.end() :]
-    return numbers, contents
-
-
-def restore(text: str) -> str:
-    """The original of a text from `thin`, without the padding of its numbers; any other text as it is."""
-    lines = text.split("\n")
-    separator = separator_of(lines) if LEGEND in lines[:_HEADER] else ""
-    if not separator:
-        return text
-    restored = _restored(lines, separator)
-    restored.remove(LEGEND)
-    return "\n".join(restored)
-
-
 def first_number(text: str) -> int | None:
     """The number of the first numbered line; None if the lines are not numbered."""
     lines = text.split("\n", _HEADER)[:_HEADER]
@@ -219,14 +194,22 @@ def split(text: str) -> tuple[list[int], list[str]]:
     separator = separator_of(lines)
     if not separator:
         return [0] * len(lines), lines
-    every = _Numbers.of(text, separator)
-    if len(every.contents) == len(lines):
-        return [*every.numbers], every.contents
-    numbers, contents = _numbered(lines, separator)
-    if LEGEND in lines[:_HEADER]:
-        for left, right in _counted(numbers):
+    is_thinned = LEGEND in lines[:_HEADER]
+    if not is_thinned:
+        every = _Numbers.of(text, separator)
+        if len(every.contents) == len(lines):
+            return [*every.numbers], every.contents
+    numbers, places = [0] * len(lines), list[int]()
+    above, position, place = "\n" + text, 0, 0
+    for match in _STARTS[separator].finditer(above):
+        position, place = position + above.count("\n", place, match.start()), match.start()
+        numbers[position], lines[position] = int(match[1]), lines[position][match.end() - place - 1 :]
+        places.append(position)
+    for left, right in pairwise(places if is_thinned else ()):
+        # Lines between two with a number count up if the numbers are as far apart as the lines.
+        if 1 < right - left == numbers[right] - numbers[left]:
             numbers[left:right] = range(numbers[left], numbers[right])
-    return [max(0, number) for number in numbers], contents
+    return numbers, lines
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
@@ -302,29 +285,6 @@ def _is_indented(lines: list[str]) -> bool:
 
 _remembered = lru_cache(maxsize=16)(_separator)
 """Each numbered text is asked about more than once, and so is what is made of it."""
-
-
-def _restored(lines: list[str], separator: str) -> list[str]:
-    """The lines with every number written out."""
-    numbers, contents = _numbered(lines, separator)
-    restored = [
-        line if number == _NONE else prefix(number, separator) + content
-        for line, number, content in zip(lines, numbers, contents, strict=True)
-    ]
-    for left, right in _counted(numbers):
-        for position in range(left + 1, right):
-            restored[position] = prefix(numbers[left] + position - left, separator) + lines[position]
-    return restored
-
-
-def _counted(numbers: list[int]) -> list[tuple[int, int]]:
-    """Positions of the neighbours with a number that are as far apart as the lines are."""
-    places = [position for position, number in enumerate(numbers) if number != _NONE]
-    return [
-        (left, right)
-        for left, right in pairwise(places)
-        if 1 < right - left == numbers[right] - numbers[left]
-    ]
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
