@@ -1,7 +1,7 @@
 """Anthropic Messages: requests with the injected tool and hidden exchanges in them, and responses.
 
 A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
-which only `text` blocks are ours. Results of server tools stand in assistant messages and are never touched.
+which `text` blocks alone may change. Results of server tools stand in assistant messages and never change.
 Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 """
 
@@ -37,8 +37,8 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
-# Types of tools that the client runs; other tools with a version in their type run at the provider.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+"""Types of tools that the client runs; other tools with a version in their type run at the provider."""
 _ELSEWHERE = -1
 """Index of a response that is not in the request."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
@@ -170,11 +170,11 @@ class AnthropicFormat(ApiFormat):
         document = Document(request)
         top = document.top
         if "thread" in top:
-            # The provider has all earlier messages, this response included.
+            # The provider has all earlier messages, and this response.
             marked = [
                 message for message in _messages(document) if _cache_mark(document, message) is not None
             ]
-            # Marked blocks of the client are not sent again, so the mark moves to the new blocks.
+            # Earlier blocks are not sent again, so the cache breakpoint moves to the new ones.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
@@ -202,14 +202,14 @@ class AnthropicFormat(ApiFormat):
         message = items[visible.index]
         if request.is_edited(*request.place(message)):
             return False
-        behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
-        blocks = None if behind is None else request.members(behind)
+        after = items[visible.index + 1] if visible.index + 1 < len(items) else None
+        blocks = None if after is None else request.members(after)
         if hidden.results and (blocks is None or not _put_results(request, blocks, hidden)):
             return False
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
             texts = [text for text in map(self._without_thinking, texts) if text]
-        texts = self.joined(texts, request, behind)
+        texts = self.joined(texts, request, after)
         texts[-1] = self.marked(texts[-1], request, message)
         start, end = request.place(message)
         request.edits.append(Edit(start, end, b",".join(texts)))
@@ -229,12 +229,13 @@ class AnthropicFormat(ApiFormat):
             return False
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
-    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
-        """Messages inserted before another one. The API itself joins neighbours of one role."""
+    def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
+        """Return messages as they are inserted before another one. The API itself joins neighbours of one
+        role."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        """A message with the mark up to which the client wants its prompt cached, if `message` has it."""
+        """Return a message with the cache breakpoint of `message`, if that has one."""
         mark = _cache_mark(request, message)
         document = Document(text)
         blocks = document.items(document.top.get("content"))
@@ -246,13 +247,13 @@ class AnthropicFormat(ApiFormat):
         return document.render()
 
     def _without_thinking(self, message: bytes) -> bytes:
-        """A message without its thinking; empty if nothing else is in it."""
+        """Return a message without its thinking; empty if it has no other content."""
         document = Document(message)
         self._remove_thinking(document, document.root)
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Take the thinking out of a message that has other content too."""
+        """Remove the thinking of a message that has other content too; return whether there is some."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -261,13 +262,13 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """The id of the response that a request continues whose history the provider keeps."""
+    """Return the id of the response that a request continues, where the provider keeps the history."""
     thread = request.members(request.top.get("thread"))
     return request.text_of(thread.get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """Insert hidden results beside those of real calls; all else that was hidden is at the provider."""
+    """Insert hidden results beside those of real calls; the provider has the other hidden messages."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))
@@ -317,7 +318,7 @@ def _ask_to_drop(request: Document, thinking: Raw) -> bool:
 
 
 def _cache_mark(request: Document, message: Raw) -> bytes | None:
-    """The mark up to which the client wants its prompt cached, if it stands on this message."""
+    """Return the cache breakpoint of a message; None if it has none."""
     for block in reversed(request.items(request.members(message).get("content"))):
         mark = request.members(block).get("cache_control")
         if mark is not None:

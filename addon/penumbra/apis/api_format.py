@@ -1,8 +1,8 @@
-"""One API: the facts that each format states, and the conversation that is derived from them.
+"""The base of the formats: the facts that each format states, and all that is derived from them.
 
-A format says where the parts of a prompt stand (`message` and a few facts beside it). The results of a
-conversation and the calls that they answer, texts outside of results, and the marks by which a hidden
-exchange is recognised are derived here, once for all formats.
+A format states where the parts of a prompt stand (`message` and a few facts beside it). From that, this
+module derives the results of a conversation with the calls that they answer, the texts outside of results,
+and the marks by which a hidden exchange is recognised.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Pairing:
 
 @dataclass(slots=True)
 class Results:
-    """Calls and results after some of the messages."""
+    """The calls and results of the messages read so far."""
 
     pairing: Pairing
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Results:
     _last_thinking: int = -1
 
     def __len__(self) -> int:
-        """Calls that are known."""
+        """Return the number of calls with an id."""
         return len(self._by_id)
 
     def copy(self) -> Results:
@@ -61,7 +61,7 @@ class Results:
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)
 
     def add(self, message: Message) -> list[ResultText]:
-        """The next message; the texts of its results."""
+        """Take the next message; return the texts of its results."""
         if not message.by_model:
             texts: list[ResultText] = []
             for part in message.parts:
@@ -87,7 +87,7 @@ class Results:
         return []
 
     def conversation(self, prompt: Prompt, opening: str, texts: Iterable[ResultText]) -> Conversation:
-        """The conversation of all messages that were added."""
+        """Return the conversation of all messages that were added."""
         calls = self._by_id.copy()
         calls.pop("", None)
         before, last = self._responses
@@ -115,14 +115,14 @@ class ApiFormat(ABC):
     messages = "messages"
     """The member that holds the messages."""
     opens_with_first = True
-    """The first words of a conversation are its first message of the user; False: all before a response."""
+    """The opening of a conversation is the user's first message; False: all messages before a response."""
     calls_wait = False
-    """A result may answer a call of any message; False: of the last one that the model wrote."""
+    """A result may answer a call of any message; False: of the model's last message only."""
     names_calls = True
     """Every result names the call that it answers."""
     breaks_off = True
-    """A response that can't be completed breaks off; False: it ends in an error, since others share its
-    connection."""
+    """A response that can't be completed breaks off; False: the response ends in an error, since others share
+    its connection."""
     joins_messages = False
     """Messages of the model that stand side by side are one response."""
 
@@ -130,62 +130,62 @@ class ApiFormat(ABC):
     """The member that forbids calls, and its value, JSON."""
 
     def __init__(self, responses: Responses | None = None) -> None:
-        """`responses`: what reads them; None: nothing does, here."""
+        """`responses` are the readers of responses; None: they can't be read here."""
         self._responses = responses
 
     # Facts about an API
 
     @abstractmethod
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
-        """One message, with its parts."""
+        """Return one message with its parts."""
 
     @abstractmethod
     def error(self, status: int, message: str) -> bytes:
-        """An error body in the API's own shape."""
+        """Return an error body in the API's own shape."""
 
     def members(self, document: Document) -> Mapping[str, Raw]:
-        """The members of the request itself."""
+        """Return the members of the request itself."""
         return document.top
 
     def model(self, document: Document) -> str:
-        """The model that the body names; empty if it names none."""
+        """Return the model that the body names; empty if there is none."""
         return document.text_of(document.top.get("model"))
 
     def system(self, document: Document) -> Iterable[Part]:
-        """Instructions to the model beside the messages."""
+        """Return the instructions that stand beside the messages."""
         return ()
 
     def tool_arrays(self, document: Document) -> Iterable[Raw | None]:
-        """Arrays that may declare tools."""
+        """Return the arrays that may declare tools."""
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """The call that a result answers, out of those before it that have an id, and those without a result
-        yet."""
+        """Return the call that a result answers: one of the earlier calls with an id, or of those that wait
+        for a result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        """Tokens that recognise a response's calls where clients may drop ids: see `Visible.tokens`."""
+        """Return the tokens of a response's calls, where clients may drop ids: see `Visible.tokens`."""
         return ()
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
-        """The array that a message's blocks stand in."""
+        """Return the array of a message's blocks."""
         return document.members(message).get("content")
 
     def schema_arrays(self, document: Document) -> Iterable[Raw]:
-        """Arrays with the schemas of tools' arguments."""
+        """Return the arrays with the schemas of tools' arguments."""
         return self.prompt(document).tools
 
     @abstractmethod
     def tools(self, request: Document) -> Tools:
-        """The tools of a request."""
+        """Return the tools of a request."""
 
     @abstractmethod
     def declare(self, request: Document, tool: Tool) -> None:
-        """Put a tool after the last of a request that has some."""
+        """Declare a tool after the last one of a request."""
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
-        """Declare a tool after the first `count` messages, where the API can. False: it can't stand there."""
+        """Declare a tool after the first `count` messages; return whether that is possible."""
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
@@ -193,64 +193,68 @@ class ApiFormat(ABC):
         return False
 
     def may_declare_after(self, request: Document) -> bool:
-        """True if a tool can be declared after the last message, and the cache of all before it stays."""
+        """Return whether a tool can be declared after the last message so that the cache of the prefix
+        stays."""
         return False
 
     @abstractmethod
     def result(self, call: InjectedCall, text: str) -> bytes:
-        """One result, JSON: an item for `Hidden.results`."""
+        """Return one result, JSON, as an item for `Hidden.results`."""
 
     def without_calls(self, request: bytes) -> bytes:
-        """The request, in which no tool may be called although all stay declared."""
+        """Return the request with all calls forbidden, although the tools stay declared."""
         document = Document(request)
         document.set_member(document.root, *self.no_calls)
         return document.render()
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Put a hidden exchange before and into a message. False if it can't stand there."""
+        """Put a hidden exchange before and into a message; return whether that is possible."""
 
     def user_message(self, text: str) -> bytes:
-        """A message of the user, JSON."""
+        """Return a message of the user, JSON."""
         return encode({"role": "user", "content": text})
 
     def pair(self, part: Part) -> str:
-        """The id that a call shares with its results."""
+        """Return the id that a call shares with its results."""
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """The thinking settings of a request, where the API binds reasoning to its prefix."""
+        """Return the thinking settings of a request, where the API binds reasoning to its prefix."""
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The messages that continue a conversation after a turn: the turn itself and its results."""
+        """Return the messages that continue a conversation after a turn: the turn itself and its results."""
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """The request with these messages after its last one.
+        """Return the request with these messages after its last one.
 
-        `response_id`: of the response that they continue, for requests whose history the provider keeps.
+        `response_id` names the response that they continue, for requests whose history the provider keeps.
         """
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """The reasoning in a request, where the API refuses what is without the things that it led to."""
+        """Return the reasoning in a request, where the API refuses reasoning without its continuation."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
+        """Remove messages by their index."""
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """The id of a response that is named only so that the provider compares the prompts of both."""
+        """Return the id of a response with whose prompt the provider is asked to compare this one; None: it
+        is not asked."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Reasoning from message `first` on belongs to another conversation: keep the request valid.
+        """Keep a request valid whose reasoning from message `first` on belongs to another conversation;
+        return whether the request has changed.
 
-        `offered`: the request may ask the provider to drop it; otherwise it is left out where the
-        API allows that. Returns true if anything changed.
+        `offered`: the request may ask the provider to drop the reasoning; else the reasoning is removed where
+        the API allows that.
         """
         return False
 
@@ -258,7 +262,7 @@ class ApiFormat(ABC):
 
     @property
     def reads_responses(self) -> bool:
-        """True if responses can be read, too."""
+        """Responses can be read, too."""
         return self._responses is not None
 
     @property
@@ -267,11 +271,11 @@ class ApiFormat(ABC):
         return self._responses
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """A response that arrives as a stream: see `Responses.stream`."""
+        """Return a reader of a response that arrives as a stream: see `Responses.stream`."""
         return self.responses.stream(injected_tool, before)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
-        """A response that arrives as one JSON document."""
+        """Return a reader of a response that arrives as one JSON document."""
         return self.responses.body(injected_tool, before)
 
     def prompt(self, document: Document) -> Prompt:
@@ -297,23 +301,23 @@ class ApiFormat(ABC):
         return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
 
     def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
-        """Blocks in the results of a message beside their texts."""
+        """Return the blocks in the results of a message beside their texts."""
         message = document.about(value, self.message)
         texts = () if message.by_model else [text for part in message.of(Kind.RESULT) for text in part.texts]
         return tuple(result_blocks.find(document, value, texts))
 
     def read(self, document: Document) -> Conversation:
-        """The conversation of a request body. Unknown parts are left out, never an error."""
+        """Return the conversation of a request body. Unknown parts are left out and are no error."""
         prompt, results = self.prompt(document), self.results()
         texts = [text for message in prompt.messages for text in results.add(message)]
         return results.conversation(prompt, self.opening(document), texts)
 
     def results(self) -> Results:
-        """A reader of a conversation's results, message by message."""
+        """Return a reader of a conversation's results, message by message."""
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """The first words of a conversation."""
+        """Return the opening of a conversation, by which conversations without ids are told apart."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:
@@ -325,9 +329,9 @@ class ApiFormat(ABC):
         return "\n".join(document.text_of(text) for text in texts)
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
-        """Values outside of tool results: the strings of system, user and model, and the arguments of
-        calls, which may be a string or a container. Nothing else: no ids, names, schemas, reasoning,
-        signatures, images or documents."""
+        """Yield the values outside of tool results: the strings of system, user and model, and the arguments
+        of calls, which may be a string or a container. Ids, names, schemas, reasoning, signatures, images and
+        documents are left out."""
         prompt = self.prompt(document)
         for parts in (prompt.system, *(message.of(Kind.TEXT, Kind.CALL) for message in prompt.messages)):
             for part in parts:
@@ -336,14 +340,14 @@ class ApiFormat(ABC):
                     yield part.arguments
 
     def past_calls(self, document: Document) -> Iterator[PastCall]:
-        """The calls of the client's tools, with or without a result, in order."""
+        """Yield the calls of the client's tools, with or without a result, in order."""
         for message in self.prompt(document).messages:
             for part in message.of(Kind.CALL):
                 if part.arguments is not None:
                     yield PastCall(message.turn, part.name, part.arguments)
 
     def assistant_runs(self, document: Document) -> list[list[Message]]:
-        """The messages of the model, those together that stand for one response."""
+        """Return the messages of the model, grouped by the response that they stand for."""
         messages = self.prompt(document).messages
         if not self.joins_messages:
             return [[message] for message in messages if message.by_model]
@@ -352,7 +356,8 @@ class ApiFormat(ABC):
         ]
 
     def visible(self, document: Document) -> list[Visible]:
-        """The responses of a request, in order, as far as hidden exchanges are recognised by them."""
+        """Return the responses of a request, in order, with the marks by which hidden exchanges are
+        recognised."""
         if self.joins_messages:
             found: list[Visible] = []
             for run in self.assistant_runs(document):
@@ -398,7 +403,7 @@ class ApiFormat(ABC):
         )
 
     def without_reasoning(self, document: Document, message: Raw) -> list[bytes] | None:
-        """A message's blocks but for its reasoning; None if it has none."""
+        """Return a message's blocks but for its reasoning; None if the message has no reasoning."""
         reasoning = {id(part.block) for part in self.message(document, message).of(Kind.REASONING)}
         blocks = document.items(self.blocks(document, message))
         left = [document.source(block) for block in blocks if id(block) not in reasoning]

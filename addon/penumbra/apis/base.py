@@ -1,11 +1,8 @@
-"""The interface of an API, as the loop, the splice and hidden exchanges use it.
+"""Values that pass between the formats of APIs and their callers: the loop, the splice, hidden exchanges.
 
-A *response* is what the client sees as one message. After it stand one or more upstream *turns*: each
-turn that ends in nothing but calls of the injected tool is continued without the client. A `Response`
-takes the bytes of turn after turn and gives the bytes of one message; an `ApiFormat` knows how its
-API writes responses, and how a conversation in a request is continued and mended.
-
-Documents and streams share the interface: a document gives no bytes before `finish`.
+The client gets one *response*, made of one or more upstream *turns*: a turn that ends in nothing but calls of
+the injected tool is continued without the client. A `Response` takes the bytes of turn after turn and returns
+the bytes of one message; an `ApiFormat` reads the conversation of a request, and continues and mends it.
 """
 
 from __future__ import annotations
@@ -25,13 +22,13 @@ from penumbra.wire.json_values import NotJson, encode
 
 @dataclass(slots=True)
 class Event:
-    """A piece of a stream with its JSON, and the edits made to it so far."""
+    """An event of a stream with its JSON, and the edits made to it so far."""
 
     piece: Piece
     document: Document | None
     """The event's JSON; None for comments, blanks, and all else that is no JSON."""
     is_changed: bool = False
-    """The document is no longer what the piece says."""
+    """The document differs from the JSON of the piece."""
 
     @classmethod
     def read(cls, piece: Piece) -> Event:
@@ -48,7 +45,7 @@ class Event:
         return self.document.top if self.document is not None else {}
 
     def settle(self) -> None:
-        """Renders the edits into the document, which can then be read and edited again."""
+        """Render the edits into the document, which can then be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.is_changed = True
@@ -58,7 +55,7 @@ class Event:
         return Event(self.piece, document, self.is_changed)
 
     def data(self) -> bytes:
-        """The JSON with its edits; empty if there is none."""
+        """Return the JSON with its edits; empty if there is none."""
         return self.document.render() if self.document is not None else b""
 
     def bytes(self) -> bytes:
@@ -68,14 +65,14 @@ class Event:
 
 
 class Filter(Protocol):
-    """A change to one response, beside hiding the injected tool."""
+    """An edit of one response, beside hiding the injected tool."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """One event of a stream: what the client gets for it."""
+        """Take one event of a stream; return the events that the client gets in its place."""
         ...
 
     def close(self) -> Iterable[Event]:
-        """The stream has ended: what was held back."""
+        """End the stream; return the events that were delayed."""
         ...
 
     def document(self, document: Document) -> None:
@@ -85,9 +82,11 @@ class Filter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InjectedCall:
+    """A call of the injected tool."""
+
     id: str
     arguments: str
-    """JSON text as the model wrote it; may be cut off or no JSON at all."""
+    """JSON text as the model wrote it, which may be cut off or no JSON at all."""
     aliases: tuple[str, ...] = ()
     """Other ids by which parts of a response may name it."""
 
@@ -99,28 +98,30 @@ class InjectedCall:
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
+    """A call of a response that the client answers."""
+
     id: str
     name: str
     arguments: str
     """The arguments as the model wrote them: JSON, or free text."""
     by_program: bool = False
-    """A program made it and reads its result."""
+    """A program made the call and reads its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a continuation failed."""
+    """The reason why a continuation failed."""
 
     status: int | None
     """HTTP status, if there was a response."""
     body: bytes
     """Body of that response, decoded, or the event that was the error: for the log."""
     message: str
-    """Plain words of ours, which the client gets."""
+    """The message for the client, in plain words of ours."""
     retry_after: float | None = None
-    """Seconds that the provider wants to be left alone."""
+    """Seconds that the provider asks clients to wait."""
     reported: bool = False
-    """The provider reported it within a stream, as an event; so the client gets an event, too."""
+    """The provider reported the error as an event of a stream, so the client gets an event, too."""
 
 
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
@@ -138,17 +139,17 @@ class CacheDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One upstream turn, complete, as the model wrote it."""
+    """One upstream turn, as the model wrote it."""
 
     message: bytes | None = None
-    """The assistant message as a request would carry it, JSON, calls of the injected tool included.
-    None if there is nothing in it that the API would take back. The part of a broken-off turn that the API
-    takes back although the remainder is missing, so without calls of the injected tool."""
+    """The assistant message as a request would carry it, JSON, with calls of the injected tool. Of a turn
+    that broke off, the part that the API takes back alone, so without these calls. None if the API would take
+    nothing back."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
-    """Ids of the calls that the client will answer, in order; empty ones if they have none."""
+    """Ids of the calls that the client answers, in order; empty for calls without one."""
     tokens: tuple[str, ...] = ()
-    """Tokens that recognise each call where ids are missing or not unique: see `Visible.tokens`."""
+    """Tokens that identify each call where ids are missing or not unique: see `Visible.tokens`."""
     made: tuple[MadeCall, ...] = ()
     """Calls that a later request may give results for without repeating the call."""
     text: str = ""
@@ -156,35 +157,35 @@ class Turn:
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures of reasoning that nothing visible follows, where the API refuses that."""
+    """Signatures of reasoning that nothing visible follows, where the API refuses such reasoning."""
     finished: bool = False
-    """The provider said that the turn is over; False for a stream that just ended."""
+    """The provider declared the turn complete; False for a stream that just ended."""
     failed: bool = False
     """The provider reported an error within the turn."""
     failure: Failure | None = None
-    """The error, if the client has not got it because it is not about the client's request."""
+    """An error that the client has not got, since it is not about the client's request."""
     continuable: bool = True
     """Results can be put after this turn; False for a refusal, or for several choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
-    """The id of the last item that the client sees, where requests may refer to items by their ids."""
+    """Id of the last item that the client sees, where requests may refer to items by their ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
     ending: Ending = field(default_factory=Ending)
-    """The model that wrote it, and the reason for its end."""
+    """The model, and the reason for the end."""
     diagnosis: CacheDiagnosis | None = None
     """The provider's comparison of prompts; None if there is none, or it has not finished."""
 
     @property
     def is_refusal(self) -> bool:
-        """The provider has reported an error, and said nothing before it."""
+        """The provider has reported an error before any content."""
         return self.failed and self.message is None and not self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """The declaration of a tool, in no API's words."""
+    """The declaration of a tool, independent of the API."""
 
     name: str
     description: str
@@ -199,66 +200,52 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
+    """The tools of a request."""
+
     names: tuple[str, ...]
     """Names of all tools."""
     own: int
-    """The number of calls that the client runs itself."""
+    """The number of tools that the client runs itself."""
     forced: bool
-    """The model has to call one."""
+    """The model has to call a tool."""
     continuable: bool
-    """Results can be put after a response to this request, for instance because it has only one."""
+    """Results can be put after the response to this request, which is a single one."""
     threaded: bool = False
-    """The provider keeps the history, and knows it by the id of its last response."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One content block of an assistant message, where messages are made of blocks."""
-
-    call: str | None = None
-    """Id of a call that the client answers."""
-    name: str = ""
-    arguments: str = ""
-    """JSON text."""
-    text: str = ""
-    signature: str | None = None
-    """Signature of reasoning, empty if it has none; None: the block is no reasoning."""
-    by_program: bool = False
-    """A program made the call and reads its result."""
+    """The provider keeps the history under the id of its last response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """An assistant message of a request, as far as a hidden exchange is recognised by it."""
+    """The parts of an assistant message in a request by which a hidden exchange is recognised."""
 
     index: int
     """Index in the array of messages."""
     ordinal: int
     """The number of assistant messages before it."""
     calls: tuple[str, ...]
-    """Ids of its tool calls, in order; empty ones if they have none."""
+    """Ids of the message's tool calls, in order; empty for calls without one."""
     text: str
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
     """The number of assistant messages between that call and this message."""
     signed: bool = False
-    """The message has reasoning that the provider would recognise."""
+    """The message has reasoning with a signature."""
     signature: str = ""
-    """Signature of the last block of reasoning, by which the provider recognises it."""
+    """Signature of the last block of reasoning."""
     response_id: str = ""
     """Id of a response that the request only names; all other fields are empty then."""
     tokens: tuple[str, ...] = ()
     """A short hash of name and arguments of each call, where the API's clients may drop ids or the
     ids are those of many conversations."""
     item: str = ""
-    """The id of its last item, of which the request has no more than that."""
+    """Id of the message's last item, if the request has nothing but that id of it."""
     open: bool = False
-    """The request ends with it, and clients write what is said next into the same message."""
+    """The request ends with the message, which the next response continues."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """The hidden exchange between provider and proxy while the client waited for one response."""
+    """The exchange between provider and proxy while the client waited for one response."""
 
     before: tuple[bytes, ...]
     """Messages of the turns that were continued, with their results, each JSON."""
@@ -267,11 +254,11 @@ class Hidden(msgspec.Struct, frozen=True):
     results: tuple[bytes, ...] = ()
     """Results of injected calls that stand beside real calls in `last`; JSON, in the API's form."""
     signed: bool = False
-    """The client got to see reasoning that the provider would recognise."""
+    """The client got reasoning with a signature."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """The id of the last turn's response, where the client knows another one. Stored under its first name."""
+    """Id of the last turn's response, where the client knows another one. Its name in the store is older."""
     broken: bool = False
-    """The response was never completed: nothing was said after the last message."""
+    """The response was never completed: no message follows the last one."""
 
 
 @dataclass(frozen=True, slots=True)

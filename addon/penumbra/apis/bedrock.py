@@ -1,8 +1,8 @@
 """Requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's models.
 
 Converse builds messages as Anthropic does, of other blocks. A tool result is a `toolResult` block of a user
-message; its content is a list of blocks, each with one member that says what it is. Texts, and the strings
-within `json`, are ours; images, documents, videos and search results are not. InvokeModel takes Anthropic's
+message; its content is a list of blocks, each with one member that names its kind. Texts, and the strings
+within `json`, may change; images, documents, videos and search results may not. InvokeModel takes Anthropic's
 own requests; its errors are Bedrock's.
 """
 
@@ -111,12 +111,12 @@ class ConverseFormat(AnthropicFormat):
     def thinking(self, request: Document) -> Raw | None:
         return request.members(_more(request)).get("thinking")
 
-    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+    def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
         # Roles have to alternate: results that no response follows go into the message after them.
         last = Document(texts[-1])
         said = last.top
-        content = request.members(behind).get("content")
-        roles = last.string(said.get("role")), request.string(request.members(behind).get("role"))
+        content = request.members(after).get("content")
+        roles = last.string(said.get("role")), request.string(request.members(after).get("role"))
         if roles != ("user", "user") or content is None or len(texts) == 1:
             return texts
         blocks = [last.source(block) for block in last.items(said.get("content"))]
@@ -124,7 +124,7 @@ class ConverseFormat(AnthropicFormat):
         return texts[:-1]
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        # A mark is a block of its own here.
+        # A cache breakpoint is a block of its own here.
         blocks = request.items(request.members(message).get("content"))
         marks = [request.source(block) for block in blocks if "cachePoint" in request.members(block)]
         document = Document(text)
@@ -139,7 +139,7 @@ class ConverseFormat(AnthropicFormat):
 
 
 def error(status: int, message: str) -> bytes:
-    """An error body as the API writes it."""
+    """Return an error body as the API writes it."""
     other = "ValidationException" if status < 500 else "InternalServerException"
     return encode({"__type": _ERRORS.get(status, other), "message": message})
 
@@ -149,18 +149,18 @@ def _config(request: Document) -> dict[str, Raw]:
 
 
 def _more(request: Document) -> Raw | None:
-    """The part of a Converse request that is in the model's own format."""
+    """Return the part of a Converse request that is in the model's own format."""
     return request.top.get("additionalModelRequestFields")
 
 
 def may_drop(request: Document, where: Raw) -> bool:
-    """True if Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
+    """Return whether Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
     betas = request.members(where).get("anthropic_beta")
     return betas is not None and _DROP_BETA in request.source(betas)
 
 
 def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Iterator[Part]:
-    """One for each of its texts and values."""
+    """Yield a part for each text and value of a result."""
     call_id = document.text_of(result.get("toolUseId"))
     is_error = document.string(result.get("status")) == "error"
     items = document.items(result.get("content"))
@@ -168,8 +168,8 @@ def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Itera
         yield Part(Kind.RESULT, value, call_id, is_error=is_error)
     for item in items:
         block = document.members(item)
-        held = (block.get("text"), block.get("json"))
-        texts = tuple(text for one in held for text in string_values(document, one))
+        values = (block.get("text"), block.get("json"))
+        texts = tuple(text for one in values for text in string_values(document, one))
         container = block.get("json")
         yield Part(Kind.RESULT, value, call_id, texts=texts, container=container, is_error=is_error)
 
@@ -191,7 +191,7 @@ class InvokeFormat(AnthropicFormat):
 
 
 def token_headers(body: bytes) -> dict[str, str]:
-    """The headers in which Bedrock repeats the figures of a response that is one document."""
+    """Return the headers in which Bedrock repeats the figures of a response that is one document."""
     try:
         document = Document(body)
     except NotJson:

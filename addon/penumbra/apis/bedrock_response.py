@@ -35,10 +35,10 @@ from penumbra.wire.json_values import NotJson, decode, encode
 
 @dataclass(slots=True)
 class ConverseBlock(Block):
-    """A block as far as it has arrived."""
+    """A block of a stream of Converse."""
 
     known: bool = True
-    """False: it has something that this module can't put together."""
+    """False: the block has content that this module can't put together."""
     _start: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _lists: dict[str, list[Any]] = field(default_factory=dict)
@@ -195,16 +195,16 @@ def _content(document: Document) -> Raw | None:
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """An error object as the API writes it, in words of ours.
+    """Return an error object as the API writes it, in words of ours.
 
-    The API names the error in a header, which is not at hand; its clients look into the object too.
+    The API names the error in a header, which is not at hand here; its clients read the object too.
     """
     problem = described(failure, injected_tool)
     return error(problem.status or 502, problem.message)
 
 
 def exception(failure: Failure, injected_tool: str) -> StreamMessage:
-    """An error as an exception within a stream."""
+    """Return an error as an exception within a stream."""
     problem = described(failure, injected_tool)
     type_ = problem.type if problem.type.endswith("Exception") else ""
     kind = type_ or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
@@ -214,7 +214,7 @@ def exception(failure: Failure, injected_tool: str) -> StreamMessage:
 
 
 def raised(message: StreamMessage) -> Failure:
-    """The failure that an exception within a stream is."""
+    """Return the failure that an exception within a stream reports."""
     try:
         said = decode(message.data or b"")
     except NotJson:
@@ -235,7 +235,7 @@ _ERROR = b'{"type":"error"}'
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One message, read as the event within it."""
+    """A message with one of Anthropic's events in it."""
 
     message: StreamMessage
     data: bytes | None
@@ -245,7 +245,7 @@ class Chunk:
         return self.message.raw
 
     def with_data(self, data: bytes) -> bytes:
-        """The message's bytes with another event in it; its padding stays."""
+        """Return the message's bytes with another event in it; the padding stays."""
         assert self.message.data is not None
         document = Document(self.message.data)
         document.replace(document.top["bytes"], b64encode(data).decode())
@@ -262,7 +262,7 @@ class ChunkReader:
         return [Chunk(message, _event(message)) for message in self._messages.feed(data)]
 
     def close(self) -> list[Chunk]:
-        """Chunks that are left at the end of the stream."""
+        """Return the chunks that are left at the end of the stream."""
         return [Chunk(message, None) for message in self._messages.close()]
 
 
@@ -282,7 +282,7 @@ class InvokeTurns(AnthropicTurns):
 
 
 def _event(message: StreamMessage) -> bytes | None:
-    """The event that a message carries; None if it carries none."""
+    """Return the event in a message; None if there is none."""
     if message.is_exception:
         return _ERROR
     if message.data is None:

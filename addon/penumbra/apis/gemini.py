@@ -1,11 +1,11 @@
 """Google Gemini, as AI Studio, Vertex and Code Assist speak it: requests with the injected tool and hidden
 exchanges in them, and responses.
 
-A tool result is a `functionResponse` part; its response is an object of any shape, of which every string may
-be replaced where it stands. Ids are optional: a result without one answers the first call of its name that
-has none yet. The API takes names of members in camel and in snake case. An assistant message is a run of the
-model's contents, since some clients keep a response that came in pieces as several. Results of parallel calls
-have to stand together in one content.
+A tool result is a `functionResponse` part; its response is an object of any shape, in which every string may
+change. Ids are optional: a result without one answers the first call of its name that has no result. The API
+takes names of members in camel and in snake case. An assistant message is a run of the model's contents,
+since some clients keep a response that came in pieces as several. Results of parallel calls have to stand
+together in one content.
 
 A response is a list of parts; a stream (server-sent events or one JSON array) is a list of responses with
 some of the parts each (`message_pieces.py`). Code Assist wraps requests and responses in another object. The
@@ -141,11 +141,11 @@ class GeminiFormat(ApiFormat):
             return False
         last, results = hidden.last, hidden.results
         if not all(visible.calls):
-            # The client will answer these calls without ids.
+            # The client answers these calls without ids.
             last, results = last and _without_ids(last), tuple(map(_without_ids, results))
         if results:
-            behind = self.prompt(request).messages[run[-1].turn + 1 :][:1]
-            blocks = self.blocks(request, behind[0].value) if behind else None
+            after = self.prompt(request).messages[run[-1].turn + 1 :][:1]
+            blocks = self.blocks(request, after[0].value) if after else None
             if blocks is None or not request.items(blocks):
                 return False
             request.insert(blocks, 0, b",".join(results))
@@ -179,7 +179,7 @@ def _parts_of(document: Document, value: Raw) -> Iterator[Part]:
 
 
 def inner(document: Document) -> dict[str, Raw]:
-    """The members of the request itself, without the object that some services wrap around it."""
+    """Return the members of the request itself, without the object that some services wrap around it."""
     return document.members(inner_root(document))
 
 
@@ -192,20 +192,20 @@ def inner_root(document: Document) -> Raw:
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
-    """A member by its camel case name, which may be spelled in snake case in the request."""
+    """Return a member by its name in camel case, which may be spelled in snake case."""
     if name in members:
         return members[name]
     return members.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
 
 
 def call_token(document: Document, call: Raw) -> str:
-    """Token of a call: a short hash of its name and arguments. Many clients drop its id."""
+    """Return the token of a call, a short hash of its name and arguments: many clients drop the id."""
     members = document.members(call)
     return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
 
 def _without_ids(source: bytes) -> bytes:
-    """A content, or a part of one, whose calls and responses have no ids."""
+    """Return a content, or a part of one, without the ids of its calls and responses."""
     document = Document(source)
     for value in document.items(document.top.get("parts")) or [document.root]:
         part = document.members(value)
@@ -216,7 +216,7 @@ def _without_ids(source: bytes) -> bytes:
 
 
 def _arrays(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
-    """Every list of functions that the request declares."""
+    """Yield every list of functions that the request declares."""
     for value in request.items(members.get("tools")):
         if (array := member(request.members(value), "functionDeclarations")) is not None:
             yield array
@@ -281,13 +281,13 @@ class GeminiFraming(Framing):
         return raw if fits else item.opening() if first else item.following()
 
     def _piece(self, name: str, data: bytes) -> Piece:
-        """A new event, in an array the last one."""
+        """Return a new event; in an array, it is the last one."""
         if not self.is_array:
             return SSE.piece(name, data)
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
-        """The end of an array, and its beginning if the client has not received that."""
+        """Return the end of an array, and its beginning if the client has not received that."""
         opens = raw.lstrip()[:1] == b"["
         if self.is_begun:
             return b"]" if opens else raw
@@ -314,14 +314,14 @@ class GeminiReader:
         return self._reader.feed(data)
 
     def close(self) -> Sequence[Piece]:
-        """Pieces that are left at the end of the stream."""
+        """Return the pieces that are left at the end of the stream."""
         if self._reader is not None:
             return self._reader.close()
         return [SseEvent(bytes(self._blank), "", None)] if self._blank else []
 
 
 def ends_array(piece: Piece) -> bool:
-    """True if a piece is the end of an array."""
+    """Return whether a piece is the end of an array."""
     return isinstance(piece, ArrayItem) and piece.data is None and not piece.is_part and b"]" in piece.raw
 
 
@@ -360,7 +360,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """True if this piece ends the turn."""
+        """Keep the reasons for the end of the turn; return whether this piece has one."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -384,11 +384,11 @@ class GeminiTurns(PieceTurns):
     ends = ENDS
 
     _id: bytes | None = None
-    """Id of the first turn."""
+    """Id of the first turn, JSON."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._shown: list[bytes] = []
-        """Parts that the client gets of documents whose turns were continued."""
+        """The visible parts of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)
 
     def new_reading(self) -> Reading:
@@ -419,7 +419,7 @@ class GeminiTurns(PieceTurns):
                 document.rewrite(array, b"[" + b",".join(kept) + b"]" if kept else _EMPTY)
 
     def join(self, document: Document) -> None:
-        """Pieces of a continuation carry the id of the first turn, and figures of all turns."""
+        """Give a piece the id of the first turn and the figures of all turns."""
         response, owner = members(document), _answer(document)
         self.note_usage(document, owner)
         self.usage.add(document, owner, self.hidden_usage, {})
@@ -446,7 +446,7 @@ class GeminiTurns(PieceTurns):
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
     def _visible(self, document: Document) -> list[bytes]:
-        """Parts for the client, in which text is separated from the text of earlier turns."""
+        """Return the parts for the client, in which text is separated from the text of earlier turns."""
         joined = Document(document.data)
         self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())
@@ -463,7 +463,7 @@ class GeminiArguments(CallArguments):
 
 
 def _answer(document: Document) -> Raw:
-    """The response itself, without the object that Code Assist wraps around it."""
+    """Return the response itself, without the object that Code Assist wraps around it."""
     top = document.top
     wrapped = top.get("response")
     return wrapped if wrapped and document.members(wrapped) and "candidates" not in top else document.root
@@ -500,7 +500,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Parts of a turn as a request carries them, with the pieces of a streamed text joined."""
+    """Return the parts of a turn as a request carries them, with the pieces of a streamed text joined."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:

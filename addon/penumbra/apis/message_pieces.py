@@ -1,7 +1,7 @@
-"""Responses whose stream is a list of messages with a piece each: Gemini's and Ollama's.
+"""Responses whose stream is a list of messages with a piece of the response each: Gemini's and Ollama's.
 
-Calls arrive whole, often together with the end of the turn, which is held back once a call of the injected
-tool was seen. Where the client sees the text of several turns as one text, an empty line stands between.
+Calls arrive whole, often together with the end of the turn. That end is delayed once a call of the injected
+tool was seen. An empty line separates the texts of turns that the client sees as one text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penumbra.wire.document import Document
 
 @dataclass(slots=True)
 class Seam:
-    """The place where the text of one turn meets that of the next: an empty line stands there."""
+    """The place where the text of one turn meets that of the next; an empty line separates them."""
 
     due: bool = False
     _last: str = ""
 
     def join(self, text: str) -> str:
-        """The next text that the client sees, with what stands before it."""
+        """Return the next text for the client, with the separator before it if one is due."""
         if not text:
             return text
         joined = gap(self._last, text) + text if self.due else text
@@ -40,7 +40,7 @@ class Seam:
 
 
 def gap(before: str, text: str) -> str:
-    """Separator between the texts of two turns that are shown as one."""
+    """Return the separator between the texts of two turns that are shown as one."""
     return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"
 
 
@@ -56,21 +56,21 @@ def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Calla
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Content of one piece."""
+    """The content of one piece."""
 
     texts: Sequence[Raw] = ()
     """The visible texts: strings."""
     hides: bool = False
     """The piece has a call of the injected tool."""
     shows: bool = False
-    """The piece has something else."""
+    """The piece has other content."""
     ends: bool = False
     """The turn is over."""
 
 
 @dataclass
 class Reading(ABC):
-    """Content of one turn so far."""
+    """The content of one turn so far."""
 
     injected_tool: str
     injected: list[InjectedCall] = field(default_factory=list)
@@ -83,20 +83,20 @@ class Reading(ABC):
 
     @abstractmethod
     def note(self, document: Document) -> Noted:
-        """Keep what a piece says."""
+        """Keep the content of a piece."""
 
     @abstractmethod
     def message(self) -> bytes | None:
-        """The message as a request would carry it."""
+        """Return the message as a request would carry it; None if it is empty."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Results can be put after the turn."""
+        """Return whether results can be put after the turn."""
 
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)
         return Turn(
-            # The model's output beside a call is not predictable.
+            # A turn that broke off after a call may lack a part of it.
             message=self.message() if self.finished or not calls else None,
             injected=tuple(self.injected),
             real_calls=tuple(self.real_calls),
@@ -109,13 +109,15 @@ class Reading(ABC):
 
 
 class PieceTurns(Turns):
+    """Pieces of messages, or one document."""
+
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self.seam = Seam()
         super().__init__(framing, injected_tool, before)
 
     @abstractmethod
     def new_reading(self) -> Reading:
-        """A reader for the next turn."""
+        """Return a reader for the next turn."""
 
     @abstractmethod
     def take_out(self, document: Document) -> None:
@@ -123,7 +125,7 @@ class PieceTurns(Turns):
 
     @abstractmethod
     def join(self, document: Document) -> None:
-        """Edit a piece, so that it belongs to the same message as those of other turns."""
+        """Edit a piece of a later turn, so that it belongs to the same message as those of the first."""
 
     def begin_turn(self) -> None:
         self.seen = self.new_reading()

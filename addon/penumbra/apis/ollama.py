@@ -60,7 +60,7 @@ class OllamaFormat(ChatFormat):
         return tuple(call_token(document, part.block) for part in calls)
 
     def error(self, status: int, message: str) -> bytes:
-        # The status stands in the response's head only.
+        # The body has no status.
         return encode({"error": message})
 
     def result(self, call: InjectedCall, text: str) -> bytes:
@@ -68,7 +68,7 @@ class OllamaFormat(ChatFormat):
 
 
 def call_token(document: Document, value: Raw) -> str:
-    """Token of a call: a short hash of its name and arguments. Many clients drop its id."""
+    """Return the token of a call, a short hash of its name and arguments: many clients drop the id."""
     function = document.members(document.members(value).get("function"))
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
@@ -88,7 +88,7 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
-"""Members of a last line that go on where the turn does not end with it."""
+"""Members of a last line that go on if the response is continued."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class OllamaReading(Reading):
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
 
     def _note_call(self, document: Document, call: Raw) -> bool:
-        """True if a call is one of the injected tool."""
+        """Keep a call; return whether it is one of the injected tool."""
         self.calls.append(document.source(call))
         members = document.members(call)
         function = document.members(members.get("function"))
@@ -208,7 +208,7 @@ def take_out(document: Document, injected_tool: str) -> None:
 
 
 def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:
-    """Name and id of a call, as its result repeats them; JSON."""
+    """Return name and id of a call, as its result repeats them; JSON."""
     named = {"tool_name": document.string(function.get("name"))}
     if call_id := document.string(call.get("id")):
         named["tool_call_id"] = call_id

@@ -2,19 +2,18 @@
 hidden exchanges in them, and responses.
 
 A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string or a list
-of parts, of which only `text` parts are ours. A result without an id answers the first call that has none
-yet.
+of parts, of which `text` parts alone may change. A result without an id answers the first call that has no
+result.
 
 A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an index; the
-injected tool's fragments are taken out and the other calls numbered anew. A call whose name is only a
-beginning of the injected tool's name is held back until its next fragment decides. Everything that ends a
-turn (finish reason, usage, `[DONE]`) is held back once a call of the injected tool was seen. Only a response
-with one choice can be continued. Where the client sees the text of several turns as one text, an empty line
-stands between them.
+injected tool's fragments are taken out and the other calls numbered anew. A call whose name so far is a
+beginning of the injected tool's name is delayed until its next fragment. All that ends a turn (finish reason,
+usage, `[DONE]`) is delayed once a call of the injected tool was seen. A response with several choices is not
+continued. An empty line separates the texts of turns that the client sees as one text.
 
 An assistant message is put together from its deltas so that a request can carry it. Compatible APIs add
 members of their own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and want
-them back, so everything that a delta says is kept, except for members that no request may have.
+them back, so all members of the deltas are kept, except for those that no request may have.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class ChatCall:
     """One tool call, put together from its fragments."""
 
     members: dict[str, Any] = field(default_factory=dict)
-    """All that the fragments say but for a function's arguments."""
+    """The members of all fragments but for a function's arguments."""
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
@@ -168,7 +167,7 @@ def call_token(name: str, arguments: str) -> str:
 
 
 def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
-    """Fragments of one call as one fragment."""
+    """Return fragments of one call as one fragment."""
     whole: dict[str, Any] = {}
     for fragment in fragments:
         for key, value in fragment.items():
@@ -177,7 +176,7 @@ def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge(target: dict[str, Any], key: str, value: Any) -> None:
-    """Put a piece of a member after what is there."""
+    """Add a piece of a member to the earlier pieces."""
     have = target.get(key)
     if isinstance(value, str) and isinstance(have, str):
         target[key] = have if key in _SET_ONCE else have + value
@@ -193,7 +192,7 @@ def _merge(target: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merge_item(items: list[Any], item: Any) -> None:
-    """Pieces of the same numbered item become one."""
+    """Add an item to a list; pieces of the same numbered item become one."""
     last = items[-1] if items else None
     if not isinstance(item, dict) or not isinstance(last, dict) or _number(item) != _number(last):
         items.append(item)
@@ -205,7 +204,7 @@ def _merge_item(items: list[Any], item: Any) -> None:
 
 
 def _number(item: dict[str, Any]) -> object:
-    """The key that pieces of one item share; a unique one without an index."""
+    """Return the key that pieces of one item share; a unique key for an item without an index."""
     return (item["index"], item.get("type")) if "index" in item else object()
 
 
@@ -215,12 +214,13 @@ def _part_text(part: Any) -> str:
 
 
 def _as_parts(content: list[Any]) -> list[Any]:
-    """Text pieces and parts as a list of parts."""
+    """Return text pieces and parts as a list of parts."""
     return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content if part]
 
 
 def _object_text(text: str) -> str:
-    """Arguments that aren't JSON break some providers' templates: an empty object stands for them."""
+    """Return arguments that are a JSON object, else an empty object: others break some providers'
+    templates."""
     try:
         return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
     except NotJson:
@@ -251,7 +251,7 @@ class ChatFormat(ApiFormat):
         return waiting.first_named(result.name) if result.name else waiting.first()
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        # Only where ids don't tell one conversation from another.
+        # Unique ids need no tokens.
         if all(is_telling(part.id) for part in calls):
             return ()
         return tuple(call_token(part.name, _said(document, part.arguments)) for part in calls)
@@ -308,7 +308,7 @@ def _call(document: Document, value: Raw) -> Part:
 
 
 def _said(document: Document, arguments: Raw | None) -> str:
-    """Arguments as a text: they are a string of JSON; some write the object itself."""
+    """Return a call's arguments as a text: a string of JSON, or the JSON of an object that some write."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
 
@@ -341,7 +341,7 @@ class ChatTurns(Turns):
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}
-        """Members that make all chunks one message, as the first chunk has them; JSON."""
+        """Members of the first chunk by which clients know all chunks as one message; JSON."""
         self._calls_shown = 0
         self._seam = Seam()
         self._shown = ""
@@ -409,7 +409,7 @@ class ChatTurns(Turns):
         return () if choices and not visible and not ends and document.edits else (event,)
 
     def _one_message(self, document: Document, members: dict[str, Raw]) -> None:
-        """Chunks of a continuation carry the id and time of the first turn."""
+        """Give chunks of a continuation the id and time of the first turn."""
         if not self._head:
             self._head = {name: document.source(members[name]) for name in _HEAD if name in members}
         for name in self._head.keys() & members.keys() if self.continued else ():
@@ -536,7 +536,7 @@ class ChatTurns(Turns):
                 self._put_text(document, choice, message)
 
     def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
-        """Put the text of earlier turns before the last one's."""
+        """Put the text of earlier turns before that of the last one."""
         content = message.get("content")
         whole = self._shown + self._seam.join(document.text_of(content))
         if content is not None:
@@ -556,7 +556,7 @@ def _call_items(document: Document) -> Iterator[Raw]:
 
 
 def _says(document: Document) -> bool:
-    """True if an event that ends a turn also carries something that the client is to see."""
+    """Return whether an event that ends a turn also carries content for the client."""
     choices = document.plain(document.top.get("choices")) or []
     deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
     said = [value for delta in deltas for key, value in delta.items() if key != "role"]
@@ -564,7 +564,7 @@ def _says(document: Document) -> bool:
 
 
 def _stop(document: Document, choice: dict[str, Raw]) -> None:
-    """The turn does not end in calls for the client, so its finish reason must not say so."""
+    """Change a finish reason that speaks of calls, for a turn that ends in no calls for the client."""
     reason = choice.get("finish_reason")
     if reason is not None and document.string(reason) == "tool_calls":
         document.replace(reason, "stop")
@@ -585,12 +585,12 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """True if all choices are one: some write text and calls of a message as two of the same number."""
+    """Return whether all choices have one number: some write text and calls of a message as two choices."""
     return len({document.plain(choice.get("index")) for choice in choices}) == 1
 
 
 def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
-    """The message of a response; one that is spread over several choices put together."""
+    """Return the message of a response; a message that is spread over several choices is put together."""
     message: dict[str, Raw] = {}
     for choice in choices if _is_one(document, choices) else choices[:1]:
         said = document.members(choice.get("message"))
@@ -603,7 +603,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """The message as a request would carry it; built anew where a call's arguments are no JSON object."""
+    """Return the message as a request would carry it; built anew where a call's arguments are no JSON
+    object."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {

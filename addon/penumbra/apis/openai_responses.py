@@ -1,14 +1,14 @@
 """OpenAI Responses: requests with the injected tool and hidden exchanges in them, and responses.
 
 The input is a string or a list of items. Results of the client's tools are items of their own; results of the
-provider's tools, reasoning, compaction and everything encrypted are never touched. With
-`previous_response_id` the provider has the history and only new items travel: the request names the last
-response by the id that the client has got, which may not be the provider's id.
+provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
+provider has the history and new items alone travel: the request names the last response by the id that the
+client has got, which may not be the provider's id.
 
 A response is a list of output items. Events of a stream name their item by its place; the injected tool's
 items are taken out, and the other items and the sequence of events are numbered anew. The last event repeats
-the whole response, and the first ones repeat the request's tools: both are changed to what the client knows.
-A stream keeps the id of its first turn, which the client has got, to its end.
+the whole response, and the first ones repeat the request's tools: the injected tool is taken out of both. A
+stream keeps the id of its first turn, which the client has got, to its end.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ _RESULTS = {
     "apply_patch_call_output",
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
-"""Items that answer others without a text that may be shortened, each with the member that names the other
+"""Items that answer others and have no text that may be shortened, each with the member that names the other
 item."""
-# The client's items other than messages and results.
 _FROM_CLIENT = {
     "additional_tools",
     "compaction_trigger",
@@ -73,6 +72,7 @@ _FROM_CLIENT = {
     "mcp_approval_response",
     "tool_search_output",
 }
+"""The client's items other than messages and results."""
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
@@ -81,7 +81,7 @@ TEXTS = ("input_text", "output_text", "text")
 
 
 class ResponsesFormat(ApiFormat):
-    """Bodies of `/responses`, and of its kin."""
+    """Bodies of `/responses`, and of paths that take the same."""
 
     messages = "input"
     opens_with_first = False
@@ -112,7 +112,7 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """The request's own tools, and those of items that declare tools, as Codex sends them."""
+        """Yield the request's own tools, and those of items that declare tools, as Codex sends them."""
         top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):
@@ -188,9 +188,9 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # A reference does not name the call that it stands for; the results after it do.
-            behind = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
-            calls = tuple(part.id for message in behind for part in message.of(Kind.RESULT)) or calls
+            # The results after a reference name the call that the reference stands for.
+            after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
+            calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
@@ -227,24 +227,24 @@ class ResponsesFormat(ApiFormat):
         kept = [place for place in range(len(bounds)) if place not in places]
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
-            behind = place + 1 < len(bounds)
+            is_last = place + 1 == len(bounds)
             # The comma before the item goes too, or for the first item the one after it.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
             else:
-                start, end = bounds[place][0], bounds[place + 1][0] if behind else bounds[place][1]
+                start, end = bounds[place][0], bounds[place][1] if is_last else bounds[place + 1][0]
             if not request.is_edited(start, end):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself leaves out reasoning that is bound to something else. The API refuses reasoning
-        # without a follower, as a missing exchange may leave it.
+        # The API itself drops reasoning that is bound to another prefix, and refuses reasoning that no item
+        # follows, as a missing exchange may leave it.
         items = self.prompt(request).messages
         dropped = False
-        for item, behind in pairwise(items[max(first, 0) :]):
-            if not _is_reasoning(item) or (behind.by_model and not _is_reasoning(behind)):
+        for item, after in pairwise(items[max(first, 0) :]):
+            if not _is_reasoning(item) or (after.by_model and not _is_reasoning(after)):
                 continue
-            start, end = request.place(item.value)[0], request.place(behind.value)[0]
+            start, end = request.place(item.value)[0], request.place(after.value)[0]
             if not request.is_edited(start, end):
                 request.edits.append(Edit(start, end, b""))
                 dropped = True
@@ -287,12 +287,12 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
 
 
 def kind(document: Document, item: Mapping[str, Raw]) -> str:
-    """The type of an item; messages may leave theirs out."""
+    """Return the type of an item; messages may leave theirs out."""
     return document.string(item.get("type")) or ("message" if "role" in item else "")
 
 
 def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
-    """The id by which the client answers a call of this type; empty if it is not the client's to answer."""
+    """Return the id by which the client answers a call of this type; empty if others answer it."""
     if name in CALLS or name == "computer_call" or _is_client_search(document, name, item):
         return _id(document, item)
     return document.text_of(item.get("id")) if name == "mcp_approval_request" else ""
@@ -303,13 +303,13 @@ def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) ->
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """The identity of a reasoning item, whatever else a client leaves out of it."""
+    """Return a name of a reasoning item that stays when a client leaves out other members."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 
 
 def is_of_model(name: str, role: str | None) -> bool:
-    """True if the model or the provider wrote an item of this type."""
+    """Return whether the model or the provider wrote an item of this type."""
     if name == "message":
         return role == "assistant"
     return bool(name) and name not in _FROM_CLIENT and not name.endswith("_call_output")
@@ -334,13 +334,13 @@ def _is_reasoning(item: Message) -> bool:
 
 
 def _reference(document: Document, item: Message) -> str:
-    """The id of an item that the request refers to without its content."""
+    """Return the id of an item that the request refers to without its content."""
     members = document.members(item.value)
     return document.text_of(members.get("id")) if kind(document, members) == "item_reference" else ""
 
 
 def _all_tools(request: Document, arrays: Sequence[Raw]) -> Iterator[Mapping[str, Raw]]:
-    """Every tool of a request, those in namespaces one by one."""
+    """Yield every tool of a request, also those in namespaces."""
     for value in (value for array in arrays for value in request.items(array)):
         tool = request.members(value)
         if request.string(tool.get("type")) == "namespace":
@@ -357,8 +357,8 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """The items that this request may send: an item that the provider did not store can't be referred to by
-    its id alone."""
+    """Return the items that this request may send: an id alone can't stand for an item that the provider did
+    not store."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -414,11 +414,11 @@ class ResponsesTurns(Turns):
         self._sequence = -1
         """Number of the last event that the client got."""
         self._shown: list[bytes] = []
-        """The items of turns that were continued, as far as the client got them."""
+        """The visible items of turns that were continued."""
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """True if the client has got the beginning of a turn that was requested again."""
+        """The client has got the beginning of a turn that was requested again."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -568,7 +568,7 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
-    """The ids of an item: its own, and that of its call."""
+    """Return the ids of an item: its own, and that of its call."""
     members = document.members(item)
     return tuple(filter(None, (document.string(members.get(key)) for key in ("id", "call_id"))))
 
@@ -586,14 +586,14 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """The turns of a response in events, or in one document."""
+    """Change the id of the previous response that a response repeats into the client's."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
 
 
 def show(document: Document, response: dict[str, Raw], injected_tool: str, shown: Sequence[bytes]) -> None:
-    """Edit a complete response: its tools and items as the client is to know them."""
+    """Edit a complete response: take the injected tool out, and put the items of earlier turns in."""
     scrub(document, response, injected_tool)
     items = document.items(response.get("output"))
     visible = visible_items(document, response, injected_tool)
@@ -611,7 +611,7 @@ def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
 
 
 def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -> Turn:
-    """A turn: `items` as the model wrote them, `end` the finished response."""
+    """Return a turn. `items` are as the model wrote them, `end` is the finished response."""
     injected: list[InjectedCall] = []
     real_calls: list[str] = []
     texts: list[str] = []
@@ -629,7 +629,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
             injected.append(InjectedCall(call_id(document, name, item), arguments, (alias,)))
             continue
         last = document.text_of(item.get("id"))
-        # Clients send it again whole, or refer to it by its id.
+        # Clients send reasoning again whole, or refer to it by its id.
         orphans = [*orphans, reasoning_name(document, item), last] if name == "reasoning" else []
         if id_ := call_id(document, name, item):
             real_calls.append(id_)
@@ -656,7 +656,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Items of a broken-off turn that can be sent: no unanswered call, and no reasoning at the end."""
+    """Return the items of a broken-off turn that can be sent: no unanswered call, and no reasoning at the
+    end."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
@@ -668,7 +669,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
-    """A call whose result the client will send, with the name and arguments that a request would show."""
+    """Return a call that the client answers, with the name and arguments that a request would have."""
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]
@@ -681,7 +682,7 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
 
 
 def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
-    """Code and message of a response that failed."""
+    """Return code and message of a response that failed."""
     error = described(failure, injected_tool)
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"

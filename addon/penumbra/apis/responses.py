@@ -1,10 +1,10 @@
-"""Responses of an API on their way to the client, and how they are read.
+"""Responses of an API on their way to the client.
 
     bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 
-Turns take the injected tool's calls out and make one response of several turns; filters edit what is left.
-Each reads the event as the one before it has edited it. `ScaledUsage` is a filter that changes the reported
-input tokens, those of the cache included, and totals by as much; output tokens stay to the byte.
+Turns take the injected tool's calls out and make one response of several turns; filters edit the remaining
+events, each after the one before it. `ScaledUsage` is a filter that changes the reported input tokens, also
+those of the cache, and totals by as much; output tokens stay to the byte.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 class Response:
     """One message for the client, streamed or whole, made of one or more upstream turns.
 
-    Each turn's bytes (no content encoding) go in, the client's come out; a document gives none before the
-    end. Without turns, nothing is hidden. Never raises on odd input.
+    `feed` takes each turn's bytes, without content coding, and returns the client's; a document gives none
+    before the end. Without turns, nothing is hidden. Never raises on odd input.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Response:
         self._turns = turns
         self._filters = list(filters)
         self.keep_alive = keep_alive
-        """Bytes that may be sent between two events while nothing else is; empty if the API has none."""
+        """Bytes that may be sent between two events; empty if the API has none."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
-        """Output of the last bytes of a turn, until it is clear what follows."""
+        """Events from the last bytes of a turn, until the next step is known."""
 
     def attach(self, filter: Filter) -> None:
-        """Edit the client's events, after all filters that are there."""
+        """Add a filter after the others."""
         self._filters.append(filter)
 
     @property
@@ -61,25 +61,25 @@ class Response:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
-        """The upstream's response has ended. Events that were kept back stay so."""
+        """End the upstream's response; return its turn. Delayed events stay delayed."""
         self._rest = self._read(self._reader.close())
         return self._turns.end_turn() if self._turns is not None else Turn()
 
     def go_on(self) -> bytes:
-        """A continuation follows: return what the client still gets of this turn."""
+        """Continue the response; return the bytes that the client still gets of this turn."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.go_on()] if self._turns is not None else rest
         self._reader = self._framing.reader()
         return self._write(events)
 
     def restart(self) -> None:
-        """The current turn is requested again; the client has got nothing of it."""
+        """Forget the current turn, which is requested again; the client has got nothing of it."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
 
     def finish(self) -> bytes:
-        """No continuation follows: return the end of the message, corrected for hidden turns."""
+        """End the response; return the end of the message, corrected for hidden turns."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.finish()] if self._turns is not None else rest
         return self._write(events) + self._close()
@@ -91,7 +91,7 @@ class Response:
         return self._write([event] if event is not None else []) + self._close()
 
     def close(self) -> bytes:
-        """The end of a response without a continuation."""
+        """End a response that has one turn; return its last bytes."""
         self.end_turn()
         return self.finish()
 
@@ -107,7 +107,7 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Events that filters hold back; those of one filter still go through later ones."""
+        """Return the events that filters have delayed; those of one filter still go through later ones."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -145,7 +145,7 @@ class ScaledUsage:
         self._table = table
         self._count = count
         self.real: dict[str, int] = {}
-        """The figures as they came, of the last event that had some."""
+        """The provider's figures in the last event that had some."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is not None:
@@ -181,7 +181,7 @@ class ScaledUsage:
 
 
 def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """The whole numbers in a value: itself, or those in its members and items."""
+    """Yield the whole numbers in a value: itself, or those in its members and items."""
     if value is None:
         return
     if document.source(value).isdigit():
@@ -205,14 +205,12 @@ class Responses:
         return self.arguments(open_)
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
-        """A filter that reports other figures of the input."""
+        """Return a filter that reports input tokens in another scale."""
         return ScaledUsage(self.turns.usage, count)
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """A response that arrives as a stream; `injected_tool` is the name of the injected tool.
-
-        `before`: the id by which the client named the response that it goes on from.
-        """
+        """Return a reader of a response that arrives as a stream; `injected_tool` is the name of the injected
+        tool, `before` the client's id of the response that this one goes on from."""
         framing = self.framing()
         return Response(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
 
@@ -220,5 +218,6 @@ class Responses:
         return Response(BODY, self.turns(BODY, injected_tool, before))
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
-        """A response in which nothing is hidden: `feed` takes its bytes, `close` its end."""
+        """Return a reader of a response in which nothing is hidden: `feed` takes its bytes, `close` ends
+        it."""
         return Response(self.framing() if stream else BODY, filters=filters)

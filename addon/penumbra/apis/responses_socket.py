@@ -1,12 +1,12 @@
 """OpenAI Responses over WebSocket: the same requests and events, one to a frame.
 
 The provider keeps the last response of a connection for as long as the connection lives, whatever `store`
-says, and forgets what came before: a hidden turn is continued from its own id, and nothing but results
-travel. Requests with the same `stream_id` are answered one after the other.
+says, and forgets earlier ones: a hidden turn is continued from its own id, and results alone travel. Requests
+with the same `stream_id` are answered one after the other.
 
-Frames carry new items only, so all that a client has said and got is kept here, as one request. A provider
-that refuses a request on a socket forgets the response that the request was to go on from, unless it has
-stored that response: the request that is sent instead carries the history itself, as on a new socket.
+Frames carry new items only, so the client's whole conversation is kept here, as one request. A provider that
+refuses a request on a socket forgets the response that the request goes on from, unless that is stored: the
+request that is sent instead carries the history itself, as on a new socket.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_BYTES = 64 << 20
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Members of a frame that are read before it is opened; missing ones are empty."""
+    """Members of a frame that are read without parsing all of it; missing ones are empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -47,7 +47,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """Frames of one stream are in order; of several, in none."""
+        """The name of the frame's stream; frames of one stream are in order."""
         return self.stream_id or ""
 
     @property
@@ -57,7 +57,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def says(self) -> bool:
-        """The frame holds something of a response; those before it only announce one."""
+        """The frame has a part of a response; earlier ones announce it."""
         return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
     @property
@@ -70,7 +70,7 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def envelope(frame: bytes) -> Envelope | None:
-    """The outside of a frame; None if it is none of this API's."""
+    """Return the envelope of a frame; None if it is no frame of this API."""
     try:
         envelope = _ENVELOPE.decode(frame)
         return envelope if envelope.type else None
@@ -86,14 +86,14 @@ def envelope(frame: bytes) -> Envelope | None:
 
 
 def response_id(frame: bytes) -> str:
-    """The id of the response that a frame begins; empty if it has none."""
+    """Return the id of the response that a frame begins; empty if it has none."""
     document = Document(frame)
     response = document.members(document.top.get("response"))
     return document.text_of(response.get("id"))
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """A frame that names responses by other ids; the very same object if it names none of them."""
+    """Return a frame with other ids of responses; the very same object if it names none of them."""
     try:
         document = Document(frame)
     except NotJson:
@@ -107,9 +107,9 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 
 
 def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
-    """A frame for the client, which knows responses by other ids than the provider.
+    """Return a frame for the client, which knows responses by other ids than the provider.
 
-    `asked_from`: what the client wanted to go on from where the provider got all of it instead.
+    `asked_from` is the id that the client goes on from, where the provider got the whole history instead.
     """
     try:
         document = Document(frame)
@@ -143,31 +143,31 @@ class History:
         return self._items if response_id == self._response_id else None
 
     def keep(self, response_id: str, items: list[bytes] | None) -> None:
-        """Take the end of a response: all items up to there."""
+        """Keep all items up to the end of a response."""
         is_short = items is not None and sum(map(len, items)) <= _MOST_BYTES
         self._response_id, self._items = response_id, items if is_short else None
 
     def lose(self) -> None:
-        """Forget the items: something is said that is not known here."""
+        """Forget the items, since some of the conversation's are not known here."""
         self._items = None
 
 
 class Transcript(History):
     """Items as the provider has got them.
 
-    A request that fails takes away from the connection what it wanted to go on from, so that it can only
-    be asked again with everything that came before it.
+    A connection on which a request fails forgets the response that the request goes on from, so the request
+    can only be sent again with the whole history.
     """
 
     def answered(self, frame: bytes, turn: Turn) -> None:
-        """Take a request that has been answered to the end."""
+        """Take a request whose response is complete."""
         document = Document(frame)
         before = self.before(_named(document))
         message = [turn.message] if turn.message else []
         self.keep(turn.response_id, None if before is None else [*before, *_input(document), *message])
 
     def whole(self, frame: bytes) -> bytes | None:
-        """Return a request that failed, so that it can be asked again; None if it can't."""
+        """Return a request that failed in a form that can be sent again; None if there is none."""
         document = Document(frame)
         top = document.top
         if not (named := _named(document)) or document.plain(top.get("store")) is not False:
@@ -198,7 +198,7 @@ def _input(document: Document) -> list[bytes]:
 
 
 def refusal(status: int, body: bytes, stream_id: str) -> bytes:
-    """The frame for what HTTP would answer with this status and this body of an error."""
+    """Return the frame that stands for an HTTP response with this status and this error body."""
     frame = {"type": "error", "status": status, "error": decode(body)["error"]}
     return encode({**frame, "stream_id": stream_id} if stream_id else frame)
 
@@ -239,8 +239,8 @@ class SocketFormat(ResponsesFormat):
 
 
 @dataclass(slots=True)
-class Said:
-    """One request of a client, and what it has got for it so far."""
+class SocketRequest:
+    """A request of the client, and the items of its response so far."""
 
     frame: bytes
     input: list[bytes] | None
@@ -264,7 +264,7 @@ class Said:
 
     @property
     def is_stored(self) -> bool:
-        """The provider finds what the request goes on from, whatever has become of its socket."""
+        """The provider has stored the response that the request goes on from."""
         document = Document(self.frame)
         return document.plain(document.top.get("store")) is not False
 
@@ -272,23 +272,24 @@ class Said:
 class SocketHistory(History):
     """Items as the client knows them."""
 
-    def asked(self, frame: bytes) -> Said:
+    def asked(self, frame: bytes) -> SocketRequest:
         """Take a request of the client."""
         try:
             document = Document(frame)
         except NotJson:
-            return Said(frame, None)
+            return SocketRequest(frame, None)
         before, given = self.before(named := _named(document)), document.top.get("input")
         if before is None or (named and given is None):
-            return Said(frame, None)
-        return Said(frame, [*before, *_input(document)])
+            return SocketRequest(frame, None)
+        return SocketRequest(frame, [*before, *_input(document)])
 
-    def answered(self, said: Said) -> None:
-        """Take a response that is complete."""
+    def answered(self, said: SocketRequest) -> None:
+        """Take a request whose response is complete."""
         self.keep(said.known_as, None if said.input is None else [*said.input, *said.got])
 
 
 def item_done(frame: bytes) -> bytes | None:
+    """Return the complete item of a frame; None if it has none."""
     document = Document(frame)
     item = document.top.get("item")
     return None if item is None else document.source(item)

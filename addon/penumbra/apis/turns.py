@@ -1,4 +1,4 @@
-"""Turns that the client does not see: several turns of the provider become one response, event by event.
+"""Several turns of the provider as one response for the client, event by event.
 
            ┌──── restart ◄─────┬──────────────┐
            ▼                   │              │
@@ -7,12 +7,12 @@
            └──────── finish ───┴────────────────┴───────────────► DONE
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
-READING and CONTINUED: the client's events go on as they come. HOLDING: the end of the turn is held back,
-since it may not be the end of the response. ASKING: the turn is over, and the tool loop fetches the results.
-FAILED: after an error that the client has not got, nothing more goes on.
+READING and CONTINUED: events go on as they come. HOLDING: the end of the turn is delayed, since it may not be
+the end of the response. ASKING: the turn is over, and the tool loop fetches the results. FAILED: no event
+goes on after an error that the client has not got.
 
 Subclasses know the events of their API and how to edit them. A response in one JSON document is a stream with
-one event, which is a whole turn and is held back like the end of one: `Framing.is_whole`.
+one event, which is a whole turn and is delayed like the end of one: `Framing.is_whole`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Framing:
         *,
         is_whole: bool = False,
     ) -> None:
-        """`piece` makes an event of its name and its JSON; `is_whole`: all of the response is one event."""
+        """`piece` makes an event of its name and its JSON; `is_whole`: the whole response is one event."""
         self._new_reader = reader
         self.piece = piece
         self.is_whole = is_whole
@@ -88,7 +88,7 @@ BODY = Framing(BodyReader, is_whole=True)
 
 
 class State(Enum):
-    """See the module."""
+    """The states of the diagram above."""
 
     READING = auto()
     HOLDING = auto()
@@ -99,18 +99,18 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""Characters. Shorter ids are those of servers that number calls, and may stand elsewhere by chance."""
+"""Characters of an id. Servers that number calls write shorter ids, which may stand elsewhere by chance."""
 
 
 class HiddenNames:
-    """The ids of hidden calls, and what is done about parts of a response that name them."""
+    """The ids of hidden calls, with which the parts of a response that name one are removed."""
 
     def __init__(self) -> None:
         self._names: dict[str, bytes] = {}
 
     def note(self, names: Iterable[str], *, hidden: bool) -> None:
-        """Keep the ids of a hidden call; forget those of one that the client sees, since servers that number
-        the calls of each turn give the same id again."""
+        """Keep the ids of a hidden call. Forget those of a call that the client sees: servers that number the
+        calls of each turn use the same id again."""
         for name in names:
             if hidden and len(name) >= _SHORTEST_NAME:
                 self._names[name] = name.encode("utf-8", "replace")
@@ -153,7 +153,7 @@ class HiddenNames:
 
 
 class Turns(ABC):
-    """One response for the client. Never raises on odd input."""
+    """The turns of one response. Never raises on odd input."""
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
@@ -161,12 +161,12 @@ class Turns(ABC):
     """True if documents have parts to hide even where nothing else is hidden."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """`before`: the id by which the client named the response that this one goes on from."""
+        """`before` is the client's id of the response that this one goes on from."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before
         self.continued = False
-        """At least one turn is hidden."""
+        """True once a turn was continued."""
         self.hidden_usage: Metrics = {}
         """Usage of the turns that were continued."""
         self.hidden_names = HiddenNames()
@@ -196,7 +196,7 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
-        """The provider's response has ended."""
+        """End the provider's response; return its turn."""
         if self.state is State.HOLDING:
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
@@ -208,7 +208,7 @@ class Turns(ABC):
         return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """A continuation follows: return the delayed events that the client still gets."""
+        """Continue the response; return the delayed events that the client still gets."""
         out: list[Event] = []
         for event in self.held:
             if self.framing.is_whole and event.document is not None:
@@ -222,23 +222,23 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def restart(self) -> None:
-        """The current turn begins, or begins once more."""
+        """Begin the current turn, perhaps once more."""
         self.state = self._reading()
         self.held: list[Event] = []
         self.metrics: Metrics = {}
         self.ending = EndingReader(self.ends)
         self.finished = False
-        """The provider said that the turn is over."""
+        """The provider declared the turn complete."""
         self.failed = False
         """The provider has reported an error."""
         self.failure: Failure | None = None
         """The error, if the client has not got it."""
         self._whole = Turn()
-        """The turn of a document."""
+        """The turn, where the response is a document."""
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """No continuation follows: return the delayed events, corrected for the hidden ones."""
+        """End the response; return the delayed events, corrected for the hidden turns."""
         held, self.held = self.held, []
         for event in held:
             if not self.framing.is_whole:
@@ -277,7 +277,7 @@ class Turns(ABC):
         return self.hold(event)
 
     def _unnamed(self, events: Iterable[Event]) -> list[Event]:
-        """Events for the client without the parts that name a hidden call."""
+        """Remove the parts of events that name a hidden call."""
         events = list(events)
         for event in events:
             if event.document is not None and self.hidden_names.are_in(event.document.data):
@@ -286,7 +286,7 @@ class Turns(ABC):
         return events
 
     def note_usage(self, document: Document, owner: Raw | None) -> None:
-        """Keep the figures that an object of an event has, and what it says of the response."""
+        """Keep the figures, the model and the stop reason that an object of an event has."""
         self.ending.note(document, owner)
         for holder, metrics in self.usage.read(document, owner).items():
             self.metrics.setdefault(holder, {}).update(metrics)
@@ -306,51 +306,51 @@ class Turns(ABC):
 
     @abstractmethod
     def begin_turn(self) -> None:
-        """Forget the turn before."""
+        """Forget the previous turn."""
 
     @abstractmethod
     def read(self, event: Event, document: Document) -> Iterable[Event]:
-        """Note what an event says, and edit, keep or drop it."""
+        """Read an event of a stream; edit, delay or drop it."""
 
     @abstractmethod
     def holds(self) -> bool:
-        """True if a part of the turn is hidden from the client, or may turn out to be."""
+        """Return whether a part of the turn is hidden from the client, or may turn out to be."""
 
     @abstractmethod
     def turn(self) -> Turn:
-        """The turn's content; the caller adds errors and usage."""
+        """Return the turn's content, to which the caller adds errors and usage."""
 
     @abstractmethod
     def is_error(self, event: Event) -> bool:
-        """The provider reports an error."""
+        """Return whether an event is an error of the provider."""
 
     @abstractmethod
     def error_body(self, failure: Failure) -> bytes:
-        """An error object as the API writes it, in words of ours."""
+        """Return an error object as the API writes it, in words of ours."""
 
     def error(self, failure: Failure) -> Piece:
-        """An event of a stream that is such an error."""
+        """Return an event of a stream that reports such an error."""
         return self.framing.piece("", self.error_body(failure))
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """An event that says nothing."""
+        """Return the events that go on in place of an event without JSON."""
         return (event,)
 
     def own_error(self, event: Event) -> Iterable[Event]:
-        """An error of the provider's in the first turn, for the client."""
+        """Return the events that go on in place of the provider's error in the first turn."""
         return (event,)
 
     def failed_by(self, event: Event) -> Failure:
-        """An error of the provider's that the client does not get."""
+        """Return the failure for an error of the provider that the client does not get."""
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """The part of a delayed event that counts when the response goes on."""
+        """Return the part of a delayed event that goes on when the response is continued; None: no part."""
         return None
 
     @abstractmethod
     def hide_turn(self) -> None:
-        """The turn that is over is continued: keep the parts of it that later turns need."""
+        """Keep the parts of a turn that is continued which later turns need."""
 
     def put_right(self, event: Event) -> None:
         """Edit an event at the end of the response."""
@@ -360,16 +360,16 @@ class Turns(ABC):
 
     @abstractmethod
     def read_whole(self, document: Document) -> Turn:
-        """The turn that a document is."""
+        """Return the turn of a document."""
 
     @abstractmethod
     def keep(self, document: Document) -> None:
-        """Keep what the client is to see of a document whose turn is continued."""
+        """Keep the visible parts of a document whose turn is continued."""
 
     @abstractmethod
     def put_together(self, document: Document) -> None:
         """Edit the last turn's document, so that it is the response of all turns."""
 
     def owner(self, document: Document) -> Raw:
-        """The object of a document that has its figures."""
+        """Return the object of a document that has its figures."""
         return document.root

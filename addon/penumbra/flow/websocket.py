@@ -17,7 +17,7 @@ from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, apis
-from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Said
+from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, SocketRequest
 from penumbra.conversation.incoming import Accepted, Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
@@ -195,7 +195,9 @@ class WebSockets:
     def _refuse(self, flow: Flow, status: int, body: bytes, envelope: Envelope) -> None:
         inject(flow, responses_socket.refusal(status, body, envelope.stream), to_client=True)
 
-    def _waiting(self, accepted: Accepted, handle: EngineHandle, said: Said | None = None) -> Waiting:
+    def _waiting(
+        self, accepted: Accepted, handle: EngineHandle, said: SocketRequest | None = None
+    ) -> Waiting:
         body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, handle)
         sending = None if said is None else Sending(said, accepted, handle)
         if looped is None:

@@ -23,7 +23,14 @@ from wsproto.frame_protocol import FrameDecoder, FrameProtocol, Opcode, RsvBits
 
 from penumbra.apis import recognise
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, SocketKind
-from penumbra.apis.responses_socket import ITEM_DONE, Envelope, Said, SocketHistory, Transcript, item_done
+from penumbra.apis.responses_socket import (
+    ITEM_DONE,
+    Envelope,
+    SocketHistory,
+    SocketRequest,
+    Transcript,
+    item_done,
+)
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.expand.loop import ToolLoop
@@ -49,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Sending:
     """A request of the client's, and the requests that were sent instead of it."""
 
-    said: Said
+    said: SocketRequest
     accepted: Accepted
     handle: EngineHandle
     first: bytes = b""

@@ -13,7 +13,7 @@ from mitmproxy.test import tflow, tutils
 
 from penumbra.apis import responses_socket
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.responses_socket import Said
+from penumbra.apis.responses_socket import SocketRequest
 from penumbra.apis.usage import NOT_READ
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import state as states
@@ -159,7 +159,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     async def go() -> None:
         sockets._retry.smaller = no_retry  # type: ignore[method-assign]
         made: Any = handle
-        sending = Sending(Said(b"{}", None), accepted, made)
+        sending = Sending(SocketRequest(b"{}", None), accepted, made)
         waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
         socket = Socket(given, {"": SocketStream(deque([waiting]))})
         for frame in frames:
