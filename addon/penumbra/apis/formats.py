@@ -1,4 +1,4 @@
-"""The APIs, by the name of their format: what reads the requests of each, and what its responses."""
+"""The formats of the APIs, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penumbra.apis.bedrock import ConverseFormat, InvokeFormat
 
 
 def _bedrock() -> dict[str, ApiFormat]:
-    """Streams of Bedrock are read by botocore: it is there with the extra `bedrock`."""
+    """Return Bedrock's formats. botocore reads their streams, and comes with the extra `bedrock`."""
     if find_spec("botocore") is None:
         return {"bedrock": ConverseFormat(), "bedrock_invoke": InvokeFormat()}
     from penumbra.apis.bedrock_response import CONVERSE, INVOKE
@@ -26,9 +26,9 @@ REQUESTS: dict[str, ApiFormat] = {
     "openai_chat": openai_chat.ChatFormat(openai_chat.RESPONSES),
     "openai_responses": openai_responses.ResponsesFormat(openai_responses.RESPONSES),
 }
-"""All whose requests can be read."""
+"""All formats: their requests can be read."""
 FORMATS: dict[str, ApiFormat] = {
     **{name: api for name, api in REQUESTS.items() if api.reads_responses},
     "openai_responses_socket": responses_socket.SocketFormat(responses_socket.RESPONSES),
 }
-"""Formats whose responses can be read, too."""
+"""The formats whose responses can be read, too."""

@@ -1,10 +1,10 @@
-"""Callers: known by the connected host and every credential of a request, and by nothing that it claims.
+"""The identity of a caller, by the connected host and every credential of a request, whatever it claims.
 
-The *scope* is a hash over all of them, names and kinds included: another value, another header or another
-host is another scope. A login's token is replaced every few hours while the conversation goes on. So
-requests with such a token have a second hash without its value, the *possession*: under it lies only what
-a request has to prove by the history that it carries. A claim (the account that a token or a body names)
-stands in it too; it can tell callers apart and never bring them together.
+The *scope* is a hash over all of them with their names and kinds: another value, another header or another
+host is another scope. A login's token is replaced every few hours while the conversation goes on. So requests
+with such a token have a second hash without its value, the *possession*: content under it needs the proof of
+the history that a request carries. A claim (the account that a token or a body names) is hashed, too; it can
+separate callers and never join them.
 
 The names of credentials are data: `rules/credentials.yaml`.
 """
@@ -29,8 +29,8 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""No client needs longer names, or more. A request beyond these limits is not read closely: all of it
-counts."""
+"""Characters of a name, and names of a request, beyond any client's need. All names beyond these limits count
+as credentials."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Caller:
 
     @property
     def owner(self) -> bytes:
-        """The scope in which a history must be proved, and the key of content that a request has to carry
-        itself to be recognised."""
+        """The scope of content that a request has to prove by its history, or to carry itself."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:
-        """The scope of a response that only the provider has: ids that are not unique prove nothing."""
+        """Return the scope of a response that the provider alone has: only unique ids prove its
+        possession."""
         return self.owner if is_telling(response_id) else self.scope
 
     @cached_property
@@ -67,12 +67,12 @@ class Caller:
 
     @cached_property
     def shared(self) -> bytes:
-        """The scope of shared originals; empty without any. A claimed name counts with a credential only."""
+        """The scope of shared originals, empty without any; a claimed name needs a credential."""
         return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
 
     @cached_property
     def possessed(self) -> bytes:
-        """The scope of what the request must prove."""
+        """The scope of a conversation that the request must prove."""
         return self._session(self.session_as_sent or self.session, self.owner)
 
     @staticmethod
@@ -83,26 +83,26 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a request, read once."""
+    """The credentials of a request."""
 
     host: str
-    """Name and port that the connection leads to."""
+    """Name and port of the connected host."""
     peer: str
-    """The client's address, which tells callers without credentials apart."""
+    """The client's address, which separates callers without credentials."""
     found: tuple[tuple[str, str, str], ...]
     """Kind, name and value of each."""
 
     @classmethod
     def of(cls, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Credentials:
-        """`headers` with names in lower case."""
+        """Read the credentials of a request; `headers` have names in lower case."""
         return cls(host, peer, tuple(_credentials(host, headers, query)))
 
     def scope(self, key: bytes) -> bytes:
-        """The scope of the caller. `key`: the installation's."""
+        """Return the caller's scope. `key` is the installation's."""
         return _hash(key, ("host", self.host), *(self.found or (("peer", self.peer),)))
 
     def caller(self, key: bytes, user: str = "") -> Caller:
-        """The caller. `user`: what the request itself says about its user."""
+        """Return the caller. `user` is the request's own claim about its user."""
         scope = self.scope(key)
         if not self.found:
             return Caller(scope, is_open=True)
@@ -112,7 +112,7 @@ class Credentials:
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that authorise a request, and what its API wants to know beside a login's token."""
+    """Return the headers that authorise a request, with the beta that a login's token needs."""
     credentials = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     login = ",".join(beta for beta in betas if beta.startswith("oauth-"))
@@ -122,7 +122,7 @@ def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _credentials(
     host: str, headers: Mapping[str, str], query: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Kind, name and value of each credential, in an order that does not depend on the request's."""
+    """Yield kind, name and value of each credential, sorted by name."""
     for name in sorted(headers):
         value = headers[name]
         if not value or not (len(headers) > _MOST_NAMES or _is_header(name)):
@@ -139,7 +139,7 @@ def _credentials(
 
 
 def _lasting(kind: str, name: str, value: str, user: str) -> tuple[str, ...]:
-    """The part of a credential that stays when a login is renewed."""
+    """Return the part of a credential that stays when a login is renewed."""
     login = _login(value) if kind == "header" else None
     if login is None:
         return kind, name, value
@@ -221,13 +221,13 @@ def _is_query(name: str) -> bool:
 
 def _says_credential(name: str) -> bool:
     if len(name) > _LONGEST_NAME:
-        return True  # No client uses such names: they separate callers, at once.
+        return True  # No client uses such names, which separate callers then.
     names = _credential_rules()
     return name not in names.unlike and not names.words.isdisjoint(_OTHERS.split(name))
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """The constant part of a signature; None if it is none, or that host would not check it."""
+    """Return the constant part of a signature; None if it is none, or the host does not check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)
@@ -237,7 +237,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """The account of a login whose tokens are renewed; None: the value is no such login."""
+    """Return the account of a login whose tokens are renewed; None: the value is no such login."""
     return next(
         (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
     )

@@ -1,8 +1,7 @@
 """Values derived from a prompt: the tool results of a conversation, their calls, and decoded arguments.
 
-Positions are message indexes in the request's own order, so "before" and "after" mean the same in
-every format. Values are decoded only on request: texts and arguments stay `Raw` views of the document until a
-stage needs them.
+Positions are message indexes in the request's own order, in every format. Texts and arguments stay `Raw`
+views of the document until a stage needs them.
 """
 
 from __future__ import annotations
@@ -26,19 +25,21 @@ _FILE_KEYS = {"mimeType", "mime_type"}
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
+    """A call of a tool that the client runs."""
+
     id: str
     name: str
     arguments: Raw | None = None
     """An object, or a string that holds JSON or free text, as the format has it."""
     cached: str | None = None
-    """Arguments of a call that is not in the request, out of the tool-call cache."""
+    """Arguments of a call that is not in the request, from the tool-call cache."""
     by_program: bool = False
-    """A program made it and reads its result."""
+    """A program made the call and reads its result."""
 
 
 class OpenCalls:
-    """Calls that no result has answered yet, in order. Everything here takes the same time for any number:
-    a request may hold as many calls as fit into it, and results in any order."""
+    """Calls that no result has answered yet, in order. Each method takes the same time for any number of
+    calls: a request may hold as many as fit into it, and results in any order."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
@@ -68,7 +69,7 @@ class OpenCalls:
         return next(iter(self._by_name.get(name, {}).values()), None)
 
     def close(self, call: ToolCall | None) -> None:
-        """A call is answered; one that is not open changes nothing."""
+        """Remove a call that is answered, if it is open."""
         if call is not None and self._all.pop(id(call), None) is not None:
             del self._by_id[call.id][id(call)]
             del self._by_name[call.name][id(call)]
@@ -86,9 +87,9 @@ class ResultText:
     turn: int
     """Index of the message that the result stands in."""
     container: Raw | None = None
-    """Where a result is no text but JSON: all of it, of which `value` is one string."""
+    """The whole result where it is JSON, of which `value` is one string; None: the result is a text."""
     part: tuple[int, int] | None = None
-    """Where it stands in the user's text: these characters of the string."""
+    """Offsets in the string where the result is a part of the user's text; None: the whole string."""
     says_program: bool = False
     """The result itself names a program as the caller."""
 
@@ -100,18 +101,18 @@ class ResultText:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A request's messages, as far as its tool results are concerned."""
+    """The tool results of a request, with the facts about its messages that concern them."""
 
     model: str
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
-    """Index of the last message that the model wrote; -1 if there is none. Results after it are
-    the unread tail. A closing assistant message that the client pre-filled is no response."""
+    """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
+    after it. A closing assistant message that the client pre-filled is no response."""
     last_thinking: int
-    """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
+    """Index of the last message with a thinking block that the API may bind to its prefix; -1: none."""
     opening: str
-    """Text of the first user message: what tells conversations apart where ids don't."""
+    """Text of the first user message, which tells conversations without ids apart."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
     """The calls that have an id."""
 
@@ -121,16 +122,16 @@ class PastCall:
     """One call of a request's history."""
 
     turn: int
-    """Index of its message."""
+    """Index of the call's message."""
     name: str
     arguments: Raw
     """A string that holds JSON or free text, or an object."""
 
 
 def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> Iterator[Raw]:
-    """The texts of a content that is a string or a list of typed blocks: the strings themselves.
+    """Yield the strings of a content that is a string or a list of typed blocks.
 
-    `kinds`: the types of block that hold text.
+    `kinds` are the types of block that hold text.
     """
     if content is None:
         return
@@ -146,12 +147,13 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
-    """All texts of such a content, a line break between them."""
+    """Return all texts of such a content, with a line break between them."""
     return "\n".join(document.text_of(value) for value in text_values(document, content, kinds))
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys are none. A value with a MIME type yields its text only."""
+    """Yield every string within a value, in order, but no keys; of an object with a MIME type, its text
+    only."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
@@ -167,26 +169,27 @@ def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
 
 
 def short_hash(name: str | None, arguments: object) -> str:
-    """A hash of a call that has no id: 12 hex digits, the same for the same arguments in any order."""
+    """Return a hash of a call without an id, 12 hex digits; the order of arguments does not count."""
     canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
 
-# Ids with at least this many letters and digits, in parts that are no mere words, are random enough to
-# tell conversations apart; others ("call_0", "functions.run_shell_command:0") count with their place.
 _TELLING_ID = 20
+"""Letters and digits, in parts that are no mere words, of an id that is random enough to tell conversations
+apart; others are "call_0" or "functions.run_shell_command:0"."""
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 
 @remembered(16_384)
 def is_telling(call_id: str) -> bool:
-    """True if a call's id alone identifies its conversation. Ids recur in every request."""
+    """Return whether a call's id alone identifies its conversation."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
 
 
 def is_elsewhere(request: Document) -> bool:
-    """The provider keeps the history, or a part of it: the request has only what is new."""
+    """Return whether the provider keeps a part of the history, so that the request has newer messages
+    only."""
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
@@ -194,8 +197,8 @@ def is_elsewhere(request: Document) -> bool:
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
-    """Return the arguments of a call; a text that is no JSON stays a text; None if unreadable. `came`: as the
-    client sent them, whatever was amended since."""
+    """Return the arguments of a call; a text that is no JSON stays a text; None if they can't be read.
+    `came`: as the client sent them, without later amendments."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:
@@ -212,7 +215,7 @@ def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool =
 
 
 def argument_strings(value: Any) -> Iterator[str]:
-    """Every string within decoded arguments, in order."""
+    """Yield every string within decoded arguments, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

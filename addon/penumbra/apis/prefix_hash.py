@@ -1,8 +1,8 @@
 """Hashes of the prefix before each message of a request, and of the prompt's beginning.
 
-Forms of results and hidden parts of responses are remembered under the history before them, so only a request
-with that history finds them. Clients write the same history in more than one way; `rules/history.yaml` says
-what counts as the same. A message's share follows from its bytes alone.
+Forms of results and hidden parts of responses are stored under the hash of the history before them, so a
+request with another history does not find them. Clients write one history in more than one way;
+`rules/history.yaml` lists the differences that don't count. A message's share follows from its bytes alone.
 
 `PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
 """
@@ -28,25 +28,25 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 START = b""
-"""The chain of a conversation of which nothing has been said."""
+"""The hash of an empty history."""
 _MODEL_ROLES = ("assistant", "model")
 _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""Characters of a text in which changing parts are looked for; the rest counts as it is."""
+"""Characters of the longest text in which changing parts are looked for; a longer one counts as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Hashes of what stands before each message, and at last of all of them."""
+    """Hashes of the messages before each message, and at the end of all messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
     """Hashes of the calls alone, which stay when a client clears old results."""
     responses: bool = True
-    """Responses count."""
+    """The model's responses are hashed, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class Piece:
     calls: tuple[bytes, ...] = ()
     """Calls of a response."""
     digest: bytes = b""
-    """Digest of the client's message; empty if nothing of it counts."""
+    """Digest of the client's message; empty if no part of it counts."""
 
 
 @dataclass(slots=True)
 class Links:
-    """The chain of the messages added so far."""
+    """The hashes of the messages added so far."""
 
     referable: bool
-    """Ids may stand for responses, so only the client's messages are hashed."""
+    """Ids may stand for responses, so the client's messages alone are hashed."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
@@ -97,19 +97,20 @@ class Links:
         return before
 
     def chain(self) -> Chain:
-        """Hashes before each message so far, and after the last."""
+        """Return the hashes before each message so far, and after the last."""
         return Chain(tuple(self._history), tuple(self._calls), not self.referable)
 
 
 def links(document: Document, start: bytes = START) -> Links:
-    """The chain of a request before its messages; `start`: the hash of history that the provider stores."""
-    # Where the provider stores items, their ids may stand for responses.
+    """Return the hashes of a request before its first message is added; `start` is that of the history that
+    the provider stores."""
+    # Ids of items that the provider stores may stand for responses.
     top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
 
 def read(document: Document, messages: Raw | None, start: bytes = START) -> Chain:
-    """The chain of a request's messages; `start`: the hash of the history that the provider stores."""
+    """Return the hashes of a request's messages; `start` is that of the history that the provider stores."""
     if messages is None:
         return Chain((start,), (START,))
     made = links(document, start)
@@ -122,31 +123,31 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 
 def of(document: Document, start: bytes = START) -> Chain:
-    """Hashes of a request of any API, by the member that holds its messages."""
+    """Return the hashes of a request of any API, by the member that holds its messages."""
     top = document.top
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
 
 
 def said(history: bytes, digest: bytes) -> bytes:
-    """The history's hash after a message of the client."""
+    """Return the history's hash after a message of the client."""
     return _link(history, b"said", digest)
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """The chain after a response. Words beside calls don't count: some clients leave them out."""
+    """Return the history's hash after a response. Words beside calls don't count: some clients drop them."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history
 
 
 def plain(text: str) -> bytes:
-    """A text without white space."""
+    """Return a text without white space."""
     return b"".join(_plain(text))
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """Pieces of a text without white space, so small that other threads run between them."""
+    """Yield pieces of a text without white space, so small that other threads run between them."""
     for begin in range(0, len(text), _PIECE):
         piece = text[begin : begin + _PIECE]
         if piece.isascii():
@@ -156,7 +157,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """The hash of a call, for which the order of arguments, and null arguments, don't count."""
+    """Return the hash of a call; the order of arguments and null arguments don't count."""
     if isinstance(arguments, str):
         try:
             said = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -170,7 +171,7 @@ def call(name: str, arguments: Any) -> bytes:
 
 
 def said_by(document: Document, arguments: Raw) -> bytes:
-    """A hash of a call's arguments."""
+    """Return a hash of a call's arguments."""
     return document.about(arguments, _said_by)
 
 
@@ -225,7 +226,7 @@ def _piece(document: Document, message: Raw) -> Piece:
 
 
 def _named(value: Any, member: str) -> str:
-    """A string member of an object; empty if there is none."""
+    """Return a string member of an object; empty if there is none."""
     said = value.get(member) if isinstance(value, dict) else None
     return said if isinstance(said, str) else ""
 
@@ -244,11 +245,11 @@ def _read_response(value: Any, texts: list[str], calls: list[bytes]) -> None:
         if not type_.startswith("server_"):
             calls.append(call(_named(value, "name") or type_, value[named]))
         return
-    for name, held in value.items():
+    for name, member in value.items():
         if name in rule.transparent:
-            _read_block(held, texts, calls)
+            _read_block(member, texts, calls)
         elif name in rule.calls:
-            _read_response(held, texts, calls)
+            _read_response(member, texts, calls)
 
 
 def _read_block(value: Any, texts: list[str], calls: list[bytes]) -> None:
@@ -270,7 +271,7 @@ _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=Fa
 
 
 def _of_client(source: bytes, role: str) -> bytes:
-    """A hash of what counts of a message, empty if nothing does."""
+    """Return a hash of the parts of a message that count; empty if none does."""
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
     words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
     words.flush()
@@ -279,14 +280,15 @@ def _of_client(source: bytes, role: str) -> bytes:
 
 @dataclass(slots=True)
 class _Words:
-    """A running hash of what a client's message says."""
+    """A running hash of the words of a client's message."""
 
     digest: Any
     any: bool = False
     _texts: list[bytes] = field(default_factory=list)
 
     def read(self, value: Any, loose: bool) -> None:
-        """`loose`: texts are a user's own, in which parts may change from request to request."""
+        """Hash a value. `loose`: texts are a user's own, in which parts may change from request to
+        request."""
         if isinstance(value, _Number):
             self._mark(value.encode("ascii"))
         elif isinstance(value, str):
@@ -307,12 +309,12 @@ class _Words:
             loose = False
             self._mark(b"type " + utf8(type_))
         for name in sorted(members.keys() - rule.ignored - {"type", "role"}):
-            held = members[name]
+            member = members[name]
             if name in rule.transparent:
-                self.read(held, loose)
-            elif held:
+                self.read(member, loose)
+            elif member:
                 self._mark(b"{" + utf8(name))
-                self.read(held, False)
+                self.read(member, False)
                 self._mark(b"}")
 
     def _mark(self, mark: bytes) -> None:
@@ -321,7 +323,7 @@ class _Words:
         self.digest.update(b"\0%d " % len(mark) + mark)
 
     def flush(self) -> None:
-        """Texts that stand side by side count as one."""
+        """Hash the texts read since the last mark, which count as one."""
         if size := sum(map(len, self._texts)):
             self.any = True
             self.digest.update(b"\1%d " % size)
@@ -345,7 +347,7 @@ class PromptHead:
 
 
 def prompt_head(document: Document) -> PromptHead:
-    """The head of a request of any API."""
+    """Return the head of a request of any API."""
     members = {**document.top, **inner(document)}
     tools, system = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for name in _TOOLS:

@@ -1,10 +1,9 @@
-"""The prompt of a request, place by place: all APIs' requests are read into these classes.
+"""The prompt of a request, place by place, and its tools: the requests of all APIs are read into these
+classes.
 
 A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
-Each is read once; all that is asked about a request is derived from it (`api_format`). Texts and
-arguments stay `Raw` views of the document until somebody needs them.
-
-The tools that a request declares, in every API's way to write them.
+Each is read once, and all facts about a request are derived from it (`api_format.py`). Texts and arguments
+stay `Raw` views of the document until a stage needs them.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from penumbra.wire.document import Document
 
 
 class Kind(Enum):
+    """Kinds of parts."""
+
     TEXT = auto()
     """Words of the operator, the user or the model."""
     CALL = auto()
@@ -27,15 +28,15 @@ class Kind(Enum):
     """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """Metadata that only tells one message from another."""
+    """Other content, which only tells one message from another."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """One place of a message that means something."""
+    """A text, a call, a result or a block of reasoning of a message."""
 
     kind: Kind
     block: Raw
-    """The smallest value that holds all of it: a content block, an item, a call; or the text itself."""
+    """The smallest value that holds the whole part: a content block, an item, a call; or the text itself."""
     id: str = ""
     """Id of a call, or of the call that a result answers; empty if it has none."""
     name: str = ""
@@ -43,12 +44,12 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     arguments: Raw | None = None
     """Arguments of a call: an object, or a string that holds JSON or free text."""
     texts: tuple[Raw, ...] = ()
-    """The strings that say something. A result may have none, or more than one."""
+    """The part's texts. A result may have none, or more than one."""
     container: Raw | None = None
-    """Where a result is no text but JSON: all of it."""
+    """The whole of a result that is JSON; None: it is a text."""
     is_error: bool = False
     signature: str | None = None
-    """Signature by which the provider recognises reasoning, empty if it has none; None if it needs none."""
+    """Signature of reasoning, empty if it has none; None if the API signs none."""
     counts: bool = True
     """Hidden exchanges are recognised by the call's id."""
     checked: bool = False
@@ -73,7 +74,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bound: bool = False
     """The message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """Only the provider can read it: it stays as it is, or goes as a whole."""
+    """The provider alone can read the message, which stays as it is or goes as a whole."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]
@@ -85,9 +86,9 @@ class Prompt(msgspec.Struct, frozen=True):
     model: str
     """Empty if the body does not name one."""
     system: tuple[Part, ...]
-    """Texts that stand beside the messages."""
+    """The texts beside the messages."""
     place: Raw | None
-    """Value that holds the messages: an array, or the only message itself."""
+    """The value that holds the messages: an array, or the only message itself."""
     messages: tuple[Message, ...]
     tools: tuple[Raw, ...]
     """The arrays that declare tools."""
@@ -102,10 +103,7 @@ _DEEPEST = 4
 
 
 def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Name and top-level properties of each client tool. Tools without a schema are left out.
-
-    `arrays`: those that declare tools.
-    """
+    """Yield name and top-level properties of each client tool with a schema in these arrays."""
     for array in arrays:
         for name, _, tool in _listed(document, array, 0):
             schema = next((tool[member] for member in _SCHEMAS if member in tool), None)
@@ -116,7 +114,7 @@ def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tupl
 
 
 def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, bytes]]:
-    """Return name and JSON text of each tool that stands in the prompt; a tool that loads later does not."""
+    """Yield name and JSON text of each tool that stands in the prompt; a tool that loads later does not."""
     for array in arrays:
         for name, declaration, tool in _listed(document, array, 0):
             if document.plain(tool.get("defer_loading")) is not True:
@@ -124,7 +122,7 @@ def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[st
 
 
 def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple[str, Raw, dict[str, Raw]]]:
-    """Return name, declaration and members of each tool with a name."""
+    """Yield name, declaration and members of each tool with a name."""
     if value is None or depth > _DEEPEST:
         return
     for item in document.items(value):

@@ -1,7 +1,7 @@
-"""The test for LLM calls: by host, method, path and content type first, then by body shape.
+"""The recognition of LLM calls: by host, method, path and content type first, then by the body's shape.
 
-`rules/providers.yaml` has the knowledge, also of what else LLM hosts take, by path: what passes, what is
-searched for secrets, which sockets there are, and how an error looks there.
+`rules/providers.yaml` has the knowledge, also of the other paths of LLM hosts: those that pass and those that
+are searched for secrets, their sockets, and their errors.
 
 A client whose upgrade to a WebSocket is refused with status 426 goes on over HTTP at once, with the whole
 history in every request; after other refusals it tries again for seconds.
@@ -42,11 +42,11 @@ class Cache:
     """The way in which a provider caches prompts."""
 
     explicit: bool
-    """Only what the request marks is kept."""
+    """A prefix is cached only up to a cache breakpoint of the request."""
     marker: bytes
-    """Bytes that a request with marks contains."""
+    """Bytes that a request with cache breakpoints contains."""
     minimum_tokens: int
-    """Shorter prefixes are never kept."""
+    """Tokens of the shortest prefix that is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Api:
     cache: Cache
 
     def fits(self, document: Document) -> bool:
-        """True if a body has the members that such a call has."""
+        """Return whether a body has the members that such a call has."""
         top = document.top
         return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 
@@ -98,23 +98,23 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """True if LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    """Return whether LLM calls to a host are read; `extra` are the operator's own globs."""
     return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """True if a host is there for LLM calls; what is local may be anything."""
+    """Return whether a host serves LLM calls alone; a local host may be anything."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
 def provider(host: str) -> str:
-    """The name of a host's provider in the rule file; empty if unknown."""
+    """Return the name of a host's provider in the rule file; empty if unknown."""
     named = rules.load_as("providers.yaml", Providers).providers
     return next((name for name, hosts in named.items() if _is_one(host, tuple(hosts))), "")
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether the signature of a request is read at a host, in a call of this API, or of none."""
+    """Return whether a host checks signatures of requests; `api` is that of the call, None for no call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -125,7 +125,7 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 
 def model_in(path: str) -> str:
-    """The model that a path names, for APIs whose bodies don't; empty if it names none."""
+    """Return the model that a path names, for APIs whose bodies don't; empty if there is none."""
     match = _MODEL.search(normal(path))
     return (match[1] or match[2]) if match else ""
 
@@ -133,17 +133,17 @@ def model_in(path: str) -> str:
 @rules.until_changed
 @remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
-    """The API that a request to an LLM host may be, before its body is looked at.
+    """Return the API that a request to an LLM host may call, before its body is read; None: no API.
 
-    `path` may carry a query. The content type does not count: many servers read JSON whatever it says,
-    and `curl -d` calls it a form.
+    `path` may carry a query. The content type does not count: many servers read JSON under any type, and
+    `curl -d` calls JSON a form.
     """
     bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
 
 
 def claims_json(content_type: str) -> bool:
-    """True if the body of a request of this content type, or of none, should be JSON."""
+    """Return whether the body of a request of this content type, or of none, should be JSON."""
     return not content_type or "json" in content_type.lower()
 
 
@@ -168,7 +168,7 @@ class SocketKind:
     error: str
 
     def refusal(self, message: str) -> bytes:
-        """The frame that tells a client why another was not sent."""
+        """Return the frame that tells a client why its own was not sent."""
         return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
 
 
@@ -197,19 +197,19 @@ def sockets() -> tuple[SocketKind, ...]:
 
 
 def by_path(path: str) -> Other | None:
-    """The kind of a request to a path of an LLM host; None: not known."""
+    """Return the kind of a request to a path of an LLM host; None: not known."""
     bare = normal(path)
     return next((path for path in others() if path.path.fullmatch(bare)), None)
 
 
 def socket_by_path(path: str) -> SocketKind | None:
-    """The kind of a WebSocket at a path of an LLM host; None: not known."""
+    """Return the kind of a WebSocket at a path of an LLM host; None: not known."""
     bare = normal(path)
     return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 
 
 def error_body(host: str, status: int, message: str) -> bytes:
-    """An error body as the provider at a host writes it."""
+    """Return an error body as the provider at a host writes it."""
     shape = _providers()["errors"].get(provider(host), "openai_chat")
     return REQUESTS[shape].error(status, message)
 
@@ -219,8 +219,8 @@ _MESSAGE = "WebSocket is not supported here; use HTTP."
 
 
 def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
-    """The API whose requests would be the frames, of a request for a WebSocket where the Responses API is;
-    None for all others. Header names in lower case."""
+    """Return the API of the frames, for a request that opens a WebSocket of the Responses API; None for all
+    others. Header names are in lower case."""
     if not is_socket(method, headers):
         return None
     api = by_request_line("POST", path)
@@ -228,8 +228,8 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """True if a request asks for a WebSocket. Header names in lower case, or of a mapping that makes no
-    difference."""
+    """Return whether a request asks for a WebSocket. Header names are in lower case, or of a mapping that
+    ignores case."""
     if method.upper() != "GET":
         return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}

@@ -1,8 +1,8 @@
-"""Results of tools, whatever their shape: all in them that may hold a secret, as one JSON text.
+"""Tool results of any shape as one JSON text, with all parts that may hold a secret.
 
-The readers of the formats know which texts may be shortened. Other parts of a result (documents, search hits,
-objects of any shape, names of members, numbers) are only searched. Parts that must not change are left out:
-ids, names, signatures, encrypted content, images. `rules/results.yaml` says what that is.
+The formats know the texts of a result that may be shortened. Other parts (documents, search hits, objects of
+any shape, names of members, numbers) are searched for secrets. Parts that must not change are left out: ids,
+names, signatures, encrypted content, images; `rules/results.yaml` lists them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
-"""Levels of an API's own objects; what lies deeper is of a shape that a tool likes."""
+"""Levels of an API's own objects; deeper objects are a tool's own."""
 _MESSAGE_LEVELS = 8
-"""Levels of a conversation in which results are looked for."""
+"""Levels of a message in which results are looked for."""
 
 
 @cache
 def knowledge() -> dict[str, Any]:
-    """The content of rules/results.yaml."""
+    """Return the content of rules/results.yaml."""
     loaded: dict[str, Any] = rules.load("results.yaml")
     return loaded
 
@@ -59,22 +59,21 @@ class Block:
     message: Raw
     """Message that the block is in."""
     text: str
-    """JSON, without white space. An omitted text is an empty string."""
+    """JSON without white space, in which an omitted text is an empty string."""
     places: tuple[tuple[int, int] | None, ...]
-    """For each string, number and literal of the text: where it stands in the message; None: it is to
-    stay as it is."""
+    """Offsets in the message of each string, number and literal of the text; None: it must not change."""
     call_id: str
     answered: bool
-    """The block is in a message that the model's provider has written."""
+    """The model or its provider wrote the message."""
 
 
 def values(text: bytes) -> list[bytes]:
-    """The strings, numbers and literals of a JSON text, names of members included, in order."""
+    """Return the strings, numbers and literals of a JSON text, names of members included, in order."""
     return _VALUE.findall(text)
 
 
 def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[Block]:
-    """The results in a message that hold more than the texts that are `known`."""
+    """Yield the results in a message that hold more than the texts that are `known`."""
     source = document.source(message)
     if _ESCAPE not in source and not _signs().search(source):
         return
@@ -91,9 +90,9 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 
 @cache
 def _signs() -> Any:
-    """Finds in a message what may be the type, the role or the name of a result: half of all have none.
+    """Return a pattern for the types, the roles and the names of results: half of all messages have none.
 
-    The pattern finds too much rather than too little: names match whatever their case, underscores and
+    The pattern finds too much rather than too little: names match in any case and with any underscores and
     dashes, except escaped ones.
     """
     known = knowledge()["blocks"]
@@ -104,7 +103,7 @@ def _signs() -> Any:
 
 
 def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
-    """The outermost results within a value."""
+    """Yield the outermost results within a value."""
     members = document.members(value)
     if members:
         if is_result(document, members):
@@ -122,12 +121,12 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
 
 
 def names_results(name: str) -> bool:
-    """True if results are what a member of this name holds."""
+    """Return whether a member of this name holds results."""
     return _plain(name) in knowledge()["blocks"]["members"]
 
 
 def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
-    """True if an object is a result, by its type or role."""
+    """Return whether an object is a result, by its type or role."""
     kind, role = document.string(members.get("type")), document.string(members.get("role"))
     if kind is not None and _fits(kind.lower(), "blocks"):
         return True
@@ -141,13 +140,13 @@ def _plain(name: str) -> str:
 
 @remembered(16_384)
 def _fits(name: str, section: str) -> bool:
-    """True if a name or type is one of a section of the rules."""
+    """Return whether a name or type matches a section of the rules."""
     globs = knowledge()[section]
     return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a call's result is read by a program, from the call's `caller`, decoded (None: none)."""
+    """Return whether a program reads a call's result; `caller` is the call's member, decoded, or None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 
@@ -160,25 +159,25 @@ def _call_id(document: Document, value: Raw) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """One result on its way into a text."""
+    """Writes one result as a text."""
 
     document: Document
     known: frozenset[int]
-    """Where the texts begin that others take care of."""
+    """Offsets of the texts that are searched elsewhere."""
     pieces: list[bytes] = field(default_factory=list)
     places: list[tuple[int, int] | None] = field(default_factory=list)
     worthy: bool = False
-    """Something was found that is to be searched."""
+    """The text has a value to be searched."""
 
     def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
-        """The text and the places of what is in it; None if there is nothing to search."""
+        """Return the text and the places of its values; None if there is nothing to search."""
         self._own(value, _DEEPEST, root=True)
         if not self.worthy:
             return None
         return b"".join(self.pieces).decode("utf-8"), tuple(self.places)
 
     def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
-        """A value of the API's own shape."""
+        """Write a value of the API's own shape."""
         document, first = self.document, bytes(memoryview(value)[:1])
         if document.is_container(value) and not document.is_filled(value):
             self.pieces.append(document.source(value))
@@ -209,7 +208,7 @@ class _Reader:
             self._free(value)
 
     def _stays(self, name: str, value: Raw) -> bool:
-        """True if a member of the API's own object is not to be read."""
+        """Return whether a member of the API's own object is left out."""
         if _fits(name, "harmless"):
             return True
         if _fits(name, "words"):
@@ -221,7 +220,7 @@ class _Reader:
         return _ADDRESS.match(self.document.text_of(members.get("url", value))) is not None
 
     def _free(self, value: Raw) -> None:
-        """A value of any shape, names of members included."""
+        """Write a value of any shape, names of members included."""
         start, end = self.document.place(value)
         if start in self.known:
             self._add(b'""', None)
@@ -254,7 +253,7 @@ class _Reader:
 
 
 def is_binary(raw: bytes) -> bool:
-    """True if a string, as JSON spells it, is the base64 of an image, an archive or the like."""
+    """Return whether a string, as JSON spells it, is the base64 of an image, an archive or the like."""
     if len(raw) < 8:
         return False
     match = _BASE64.fullmatch(raw)
@@ -280,7 +279,7 @@ def _is_binary_data(data: bytes) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """True if bytes are mostly what people read; their last character may be cut."""
+    """Return whether bytes are mostly readable text; their last character may be cut."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,9 +1,8 @@
-"""The conversation of a request, as far as the request itself names it, and the folder that it works in.
+"""The name of a request's conversation, and the folder that it works in.
 
-Clients that name their conversations are believed; of the others, a conversation is known by how it begins.
-Where the history is at the provider and nothing names it, all conversations of a caller that may live there
-count as one. The result is only ever hashed together with the caller. The folder is read from the client's
-words before the model's first ones.
+The conversation has the name that the client gives, else that of its opening. Where the provider keeps the
+history and the client gives no name, all such conversations of a caller count as one. The name is only used
+in a hash together with the caller. The folder is read from the texts before the model's first message.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from penumbra.wire.json_values import NotJson, decode
 _LONGEST_ID = 512
 _ELSEWHERE = "kept by the provider"
 _LONGEST_OPENING = 100_000
-"""Characters; what follows is not looked at."""
+"""Characters of the opening that are read."""
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
-    """The name that all requests of a conversation share.
+    """Return the name that all requests of a conversation share.
 
-    `headers` with names in lower case; `opening` is the text of the request's first user turn.
+    `headers` have names in lower case; `opening` is the text of the request's first user message.
     """
     if named := _named(headers, document):
         return f"id {named}"
@@ -42,7 +41,7 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
 
 
 def stable(text: str) -> str:
-    """A text without what may change from request to request; white space counts as one space."""
+    """Return a text without the parts that may change from request to request, with single spaces."""
     return _stable(text[:_LONGEST_OPENING])
 
 
@@ -68,7 +67,7 @@ def _named(headers: Mapping[str, str], document: Document) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """An object, or the object that a string holds; empty for everything else."""
+    """Return an object, or the object that a string holds as JSON; empty for any other value."""
     if isinstance(value, str):
         try:
             value = decode(value.encode("utf-8", "surrogatepass"))
@@ -78,7 +77,8 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _may_continue_elsewhere(document: Document) -> bool:
-    """True if this request goes on with, or may be gone on with by, an id of the provider's."""
+    """Return whether this request, or one that continues it, may name its history by an id of the
+    provider."""
     top = document.members(document.root)
     if "previous_response_id" in top or "thread" in top:
         return True
@@ -87,7 +87,7 @@ def _may_continue_elsewhere(document: Document) -> bool:
 
 @cache
 def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Headers, and paths in the body, that may hold the id of a conversation."""
+    """Return the headers, and the paths in the body, that may hold the id of a conversation."""
     content = rules.load("sessions.yaml")
     return tuple(content["headers"]), tuple(tuple(path.split(".")) for path in content["body"])
 
@@ -98,15 +98,15 @@ def _volatile() -> tuple[Any, ...]:
 
 
 _LONGEST_TEXT = 200_000
-"""Bytes of JSON; longer texts are not looked at."""
+"""Bytes of JSON of the longest text that is read."""
 _LONGEST = 1_000
 """Characters of a folder that count."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""Folders that texts state, by hashes of the texts, which are long and come every turn."""
+"""Folders that texts name, by hashes of the texts, which are long and come every turn."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:
-    """The folder as the client writes it; empty if it does not say."""
+    """Return the folder as the client writes it; empty if no text names one."""
     return next((found for text in _texts(prompt) if (found := _in(document, text))), "")
 
 
@@ -131,7 +131,7 @@ def _in(document: Document, text: Raw) -> str:
 
 
 def find(text: str) -> str:
-    """The folder that a text names; empty if it names none."""
+    """Return the folder that a text names; empty if it names none."""
     matches = (pattern.search(text) for pattern in _patterns())
     return next((match[1].strip()[:_LONGEST] for match in matches if match), "")
 

@@ -1,7 +1,7 @@
-"""Errors for requests that the client did not make, as it gets to know them.
+"""Errors of hidden requests, in the form in which the client gets them.
 
-The provider's words speak of that request, and may name parts of it, so none of them go on. Fields that
-clients act by go on: the status, the names of the kind of error, and the delay.
+The provider's message is about a request that the client did not make, and may quote it, so the message does
+not go on. Fields that clients act by go on: the status, the names of the kind of error, and the delay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATUS: Mapping[str, int] = {
     "api_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
-    # OpenAI; what is out of quota stays so, and has no status here.
+    # OpenAI; an exhausted quota stays exhausted, and so has no status here.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,
@@ -58,7 +58,7 @@ class DescribedError:
     """An error, without the provider's words."""
 
     status: int | None
-    """HTTP status, or what stands for it in the error itself."""
+    """HTTP status, or the status that the error itself names."""
     message: str
     type: str = ""
     code: str | int = ""
@@ -67,11 +67,10 @@ class DescribedError:
 
 
 def described(failure: Failure, hidden: str) -> DescribedError:
-    """Return what the client gets to know. `hidden`: the name of a tool that it does not know.
+    """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
-    A refusal for good is of a request that the client did not make, while its own was taken. The error
-    becomes a bad gateway, after which clients try again; an error that the provider reported in a stream
-    keeps its kind.
+    A final refusal is of a hidden request, while the client's own was taken. So the error becomes a bad
+    gateway, after which clients try again; an error that the provider reported in a stream keeps its kind.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING
@@ -93,12 +92,12 @@ def _described(failure: Failure, hidden: str) -> DescribedError:
 
 
 def status(failure: Failure) -> int | None:
-    """The HTTP status of a failure, or what stands for it in the error itself."""
+    """Return the HTTP status of a failure, or the status that the error itself names."""
     return _described(failure, "").status
 
 
 def words(failure: Failure) -> str:
-    """The provider's own message, in one line and cut; not yet searched for secrets."""
+    """Return the provider's own message, in one line and cut; it is not yet searched for secrets."""
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""
@@ -114,7 +113,7 @@ def openai_error(status: int, message: str, kind: str = "", code: str | int = ""
 
 
 def _error(body: bytes) -> dict[str, Any]:
-    """The object that says what is wrong, wherever the APIs put it."""
+    """Return the object that describes the error, in any API's place for it."""
     try:
         value = decode(body)
     except NotJson:
@@ -134,7 +133,7 @@ def _error(body: bytes) -> dict[str, Any]:
 
 
 def _name(value: object, hidden: str) -> str:
-    """A value that is the name of a kind of error, and nothing that somebody wrote."""
+    """Return a value that is the name of a kind of error; empty for any other text."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME or (hidden and hidden in value):
         return ""
     plain = value.replace("_", "").replace(".", "").replace("-", "")

@@ -1,7 +1,6 @@
-"""Token figures of responses: where each API writes them, how those of several turns add up, and their bill.
+"""Token figures of responses: their places in each API, their sums over several turns, and their bill.
 
-Beside the figures, `Ending` holds the model that made a response and the reason why it stopped: names, no
-content.
+Beside the figures, `Ending` holds the model that made a response and the reason why it stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""Figures, characters of a name, and objects in one another: far more than any provider tells."""
+"""Figures, characters of a name, and objects within one another: far more than any provider writes."""
 
 Metrics = dict[str, dict[str, int]]
 """Figures by the object that holds them, there flat; nested ones as `outer.inner`."""
@@ -24,7 +23,7 @@ Metrics = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class UsageTable:
-    """Where an API writes its figures, and what they count.
+    """The places and the kinds of an API's figures.
 
     The client sees the output of all turns, and the input of the last one.
     """
@@ -32,23 +31,24 @@ class UsageTable:
     inputs: tuple[str, ...]
     """Members that count input tokens, or hold such counts by kind."""
     outputs: tuple[str, ...]
-    """Beginnings of the flat names that are summed over turns."""
+    """Beginnings of the flat names of figures that are summed over turns."""
     holders: tuple[str, ...] = ("usage",)
-    """The members that hold figures; an empty one stands for the object itself."""
+    """The members that hold figures; an empty name stands for the object itself."""
     within: tuple[str, ...] = ("",)
-    """Members that such objects may stand in, beside the top."""
+    """Members that hold such an object; an empty name stands for the top."""
     total: str = ""
     in_total: tuple[str, ...] = ()
     """The inputs that the total contains."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other members with figures to be summed, by name: times, and figures of somebody between."""
+    """Other members, by name, with figures to be summed: times, and figures of a service between."""
     names: tuple[str, ...] = ()
-    """The figures, where they stand among other things; otherwise all are."""
+    """The names of figures that stand among other members; empty: all members are figures."""
     repeated: tuple[str, ...] = ()
-    """Figures of the input that the client has got of the first turn: the end says those of the last."""
+    """Figures of the input that the beginning of the first turn has shown, and the end repeats of the
+    last."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
-        """The figures that an object has, or its members."""
+        """Return the figures of an object and its members."""
         members = document.members(owner)
         counts = {
             name: document.plain(members.get(name) if name else owner)
@@ -58,18 +58,18 @@ class UsageTable:
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
     def of_turn(self, metrics: Metrics) -> dict[str, int]:
-        """The provider's own figures of a turn, flat."""
+        """Return the provider's own figures of a turn, flat."""
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Figures of a turn of which the client sees the sum."""
+        """Return the figures of a turn of which the client sees the sum."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
     def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
-        """Edit an object with figures: those of hidden turns are added to the numbers that it has.
+        """Add the figures of hidden turns to those of an object.
 
-        `last`: those of the turn that it ends.
+        `last` has the figures of the turn that the object ends.
         """
         members = document.members(owner)
         for name, extra in hidden.items():
@@ -83,7 +83,7 @@ class UsageTable:
                     document.replace(members[name], grown)
 
     def grown(self, usage: Mapping[str, Any], extra: Mapping[str, int]) -> dict[str, Any]:
-        """A usage object with the figures of hidden turns."""
+        """Return a usage object with the figures of hidden turns added."""
         grown = added(usage, extra)
         if isinstance(total := usage.get(self.total), int):
             grown[self.total] = total + sum(extra.get(name, 0) for name in self.outputs if name in usage)
@@ -91,7 +91,7 @@ class UsageTable:
 
 
 def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:
-    """Adds to figures that stand among other members."""
+    """Add to figures that stand among other members."""
     for name in extra.keys() & members.keys():
         number = document.plain(members[name])
         if extra[name] and isinstance(number, int):
@@ -99,7 +99,7 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """The whole numbers of a provider's usage object; nested ones as `outer.inner`."""
+    """Return the whole numbers of a provider's usage object; nested ones as `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():
@@ -112,24 +112,24 @@ def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
 
 
 def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
-    """The figures whose names begin with one of the prefixes."""
+    """Return the figures whose names begin with one of the prefixes."""
     return {name: number for name, number in metrics.items() if name.startswith(prefixes)}
 
 
 def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Sums by name."""
+    """Return sums by name."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 def together(first: Metrics, second: Metrics) -> Metrics:
-    """Sums by holder and name."""
+    """Return sums by holder and name."""
     return {holder: plus(first.get(holder, {}), second.get(holder, {})) for holder in {**first, **second}}
 
 
 def added(
     usage: Mapping[str, Any], extra: Mapping[str, int], outer: str = "", levels: int = _LEVELS
 ) -> dict[str, Any]:
-    """A usage object with `extra` (flat names) added to the numbers that it has; no new ones appear."""
+    """Return a usage object with `extra`, of flat names, added to its numbers; no new ones appear."""
     result: dict[str, Any] = {}
     for key, value in usage.items():
         name = outer + key
@@ -143,7 +143,7 @@ def added(
 
 
 _WITH_CACHED = ("prompt_tokens", "promptTokenCount")
-"""Inputs that contain what was read from the cache."""
+"""Inputs that contain the tokens read from the cache."""
 _CACHED_WITHIN = (
     "prompt_tokens_details.cached_tokens",
     "input_tokens_details.cached_tokens",
@@ -168,7 +168,7 @@ _HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
 
 
 def held(metrics: Mapping[str, int]) -> int:
-    """Tokens that a context holds once a turn with these figures (flat) stands in it; 0: not known."""
+    """Return the tokens of a context that ends with a turn of these flat figures; 0: not known."""
     return sum(number for name, number in metrics.items() if name in _HELD)
 
 
@@ -180,7 +180,7 @@ class BilledTokens:
     cached: int = 0
     """Read from the provider's cache."""
     written: int = 0
-    """Read anew, and put into the cache."""
+    """Put into the cache."""
     output: int = 0
 
     @property
@@ -189,7 +189,7 @@ class BilledTokens:
 
     @classmethod
     def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
-        """Billed tokens of a turn's flat figures, by the provider's names; None: no input is given."""
+        """Return the billed tokens of a turn's flat figures; None if they have no input."""
         if not any(name in usage for name in _INPUTS):
             return None
         within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
@@ -205,7 +205,7 @@ _MOST_REASONS = 16
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of one turn; unknown fields are empty."""
+    """The model and the stop reasons of one turn; unknown fields are empty."""
 
     model: str = ""
     reasons: tuple[str, ...] = ()
@@ -217,17 +217,17 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """Where an API writes them, from the object that also holds the figures."""
+    """The places of model and stop reasons in an API, from the object that also holds the figures."""
 
     reasons: tuple[tuple[str, ...], ...]
-    """Paths to a string; the first that there is counts."""
+    """Paths to a string; the first one that exists counts."""
     model: str = "model"
     choices: str = ""
-    """The list whose items have reasons, each its own."""
+    """The list whose items have reasons of their own; empty if there is no such list."""
 
 
 class EndingReader:
-    """State: what the events of one turn have said so far."""
+    """Reads model and stop reasons out of the events of one turn."""
 
     def __init__(self, table: EndingTable) -> None:
         self._table = table
@@ -235,7 +235,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """Add the figures of an object; the last reason of a choice counts."""
+        """Read an object; the last reason of a choice counts."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):
@@ -246,13 +246,13 @@ class EndingReader:
                     break
 
     def ending(self) -> Ending:
-        """The ending as far as it was read."""
+        """Return the ending as far as it was read."""
         return Ending(self._model, tuple(reason for _, reason in sorted(self._reasons.items())))
 
     def _holders(
         self, document: Document, owner: Raw | None, members: dict[str, Raw]
     ) -> Iterator[tuple[int, Raw | None]]:
-        """Objects with a reason, by the number of their choice."""
+        """Yield the objects that have a reason, with the number of their choice."""
         if not self._table.choices:
             yield 0, owner
             return

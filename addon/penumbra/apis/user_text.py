@@ -1,7 +1,7 @@
 """Results of tools that stand in the user's text: `rules/user_results.yaml`.
 
-Where the whole text is results, and the model asked for them in the message before, they are results as
-any other. Else they are only searched for secrets, and nothing around them changes.
+Results that are the whole text, and that the model asked for in the message before, are treated as any other
+result. In all other texts, the results are searched for secrets and change in no other way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
 _SAID = 100_000
-"""Characters of the model's message that are looked at, from its end."""
+"""Characters at the end of the model's message that are read."""
 _COMMAND = "<bash-input>"
 """Beginning of a command that the user ran."""
 _MOST = 64
@@ -32,21 +32,22 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A result, or what may be some, within a string."""
+    """A result, or a text that may hold some, within a string."""
 
     value: Raw
     start: int
     end: int
-    """Characters of the string."""
+    """Offsets of the passage in the string."""
     turn: int
     certain: bool
+    """The passage is a result and nothing else."""
     tool: str = ""
     command: str = ""
     said: str = ""
     """The arguments of its call, as the model wrote them."""
 
     def arguments(self) -> str | None:
-        """The passage's command, as a call's arguments."""
+        """Return the passage's command, as a call's arguments; None if it is not known."""
         if self.said:
             return self.said
         return encode({"command": self.command}).decode("utf-8") if self.command else None
@@ -81,19 +82,19 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
 
 @cache
 def _transcripts() -> tuple[tuple[str, Any], ...]:
-    """The rules of transcripts: what each needs, and its pattern."""
+    """Return the rules of transcripts: a literal that each needs, and its pattern."""
     known = rules.load("user_results.yaml")["transcripts"]
     return tuple((rule["needs"], re2.compile(rule["shape"])) for rule in known)
 
 
 def carries_transcript(texts: Iterable[str]) -> bool:
-    """Return whether one of the texts of a message shows that earlier results of tools stand in it."""
+    """Return whether one of the texts of a message holds earlier results of tools."""
     return any(need in text and shape.search(text) for text in texts for need, shape in _transcripts())
 
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Literals of which each text that matters has one."""
+    """Return the literals of which each text with results has one."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -102,22 +103,22 @@ class Passages:
     """Finds the results in the user's texts of a conversation, message by message."""
 
     _said: Raw | None = None
-    """The model's message in front."""
+    """The model's message before the next one."""
     _command: str = ""
-    """The command, as the last text with one has it."""
+    """The last command that the user ran."""
 
     def copy(self) -> Passages:
         """An independent copy; later texts don't touch the original."""
         return Passages(self._said, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
-        """The next message; the results in it, in order."""
-        match document.about(message, _said_in):
-            case _Said.BY_MODEL:
+        """Take the next message; return the results in it, in order."""
+        match document.about(message, _kind_of):
+            case _MessageKind.BY_MODEL:
                 self._said = message
-            case _Said.WORDS:
+            case _MessageKind.WORDS:
                 self._said = None
-            case _Said.RESULTS:
+            case _MessageKind.RESULTS:
                 texts = [(text, document.text_of(text)) for text in _texts(document, message)]
                 reader = _Reader(document, self._said, turn, self._command)
                 passages = list(reader.read(texts))
@@ -126,30 +127,30 @@ class Passages:
         return []
 
 
-class _Said(Enum):
+class _MessageKind(Enum):
     """Kinds of messages for a search of results in the user's texts."""
 
     NOTHING = auto()
     BY_MODEL = auto()
     WORDS = auto()
     RESULTS = auto()
-    """A user's words, which may hold results, or say what was run."""
+    """Words of the user, which may hold results, or a command that was run."""
 
 
-def _said_in(document: Document, message: Raw) -> _Said:
+def _kind_of(document: Document, message: Raw) -> _MessageKind:
     role = document.string(document.members(message).get("role"))
     if role in _ANSWERED:
-        return _Said.BY_MODEL
+        return _MessageKind.BY_MODEL
     if role not in (None, "user"):
-        return _Said.NOTHING
+        return _MessageKind.NOTHING
     texts = [document.text_of(one) for one in _texts(document, message)]
     if any(need in text for text in texts for need in _needed()):
-        return _Said.RESULTS
-    return _Said.WORDS if texts else _Said.NOTHING
+        return _MessageKind.RESULTS
+    return _MessageKind.WORDS if texts else _MessageKind.NOTHING
 
 
 def _texts(document: Document, message: Raw) -> Iterator[Raw]:
-    """The strings that a message says."""
+    """Yield the texts of a message."""
     members = document.members(message)
     content = members.get("content", members.get("parts")) if members else message
     if content is None:
@@ -167,14 +168,14 @@ def _texts(document: Document, message: Raw) -> Iterator[Raw]:
 
 @dataclass(slots=True)
 class _Reader:
-    """One message of the user."""
+    """Reads one message of the user."""
 
     document: Document
     said: Raw | None
     """The model's message before it."""
     turn: int
     command: str
-    """The command, as the last text with one has it."""
+    """The last command that the user ran."""
 
     def read(self, texts: list[tuple[Raw, str]]) -> Iterator[Passage]:
         known, commands = _rules()
@@ -204,7 +205,7 @@ class _Reader:
             return
         end = len(text)
         if rule.closes is not None:
-            # The last end that there is: an earlier one may be part of what a tool has said.
+            # The last end counts: an earlier one may be a part of a tool's output.
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
@@ -213,25 +214,26 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """`number`: the text is results and nothing else, and this is which of how many."""
+        """Return a passage. `number`: the text is results and nothing else; the index of this one, and their
+        count."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         said = ""
         if number is not None and rule.calls is not None:
             tool, command, said = self._call(rule, *number)
-        # The result of an unknown call can be of any kind, also one that is quoted later.
+        # The result of an unknown call may be one that the model quotes later.
         certain = number is not None and bool(tool or command) and self._asked(rule, tool)
         return Passage(value, start, end, self.turn, certain, tool, command or self.command, said)
 
     def _asked(self, rule: _Rule, tool: str) -> bool:
-        """True if the model's message in front asks for such a result."""
+        """Return whether the model's message before this one asks for such a result."""
         if not rule.after:
             return False
         pattern = rule.after.replace("{tool}", re2.escape(tool))
         return LinearText(pattern).search(self._said()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
-        """Tool, command and arguments of the call that a result answers, as the model wrote it."""
+        """Return tool, command and arguments of the call that a result answers, as the model wrote it."""
         calls = [match[1] for match in rule.calls.finditer(self._said())]
         if len(calls) != count:
             return "", "", ""
@@ -251,7 +253,7 @@ class _Reader:
 
 
 def _exact(text: str, rule: _Rule, head: Any) -> Iterator[tuple[int, int, Any]]:
-    """(start, end, head) of each result of a text that is results and nothing else; nothing otherwise."""
+    """Yield (start, end, head) of each result, if the text is results and nothing else."""
     if rule.closes is None or (rule.only_next and not rule.closes.search(text, head.end())):
         if head.start() == 0 and not rule.opens.search(text, head.end()):
             yield head.end(), len(text), head
