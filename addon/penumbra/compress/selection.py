@@ -28,7 +28,7 @@ from penumbra.compress.size import LEAST_CUT, counted
 
 LEAST = 240
 """Bytes of the least size in which units are chosen."""
-_ASIDE = 120
+ASIDE = 120
 """Bytes that are kept free for marks at both ends."""
 _MARK = 34
 """Bytes of a usual mark."""
@@ -97,9 +97,10 @@ class Units:
         return cls(data, starts, ())
 
     @classmethod
-    def joined(cls, lines: Sequence[bytes]) -> Units:
-        """Take whole lines as units, however long they are."""
-        return cls(b"\n".join(lines), [0, *accumulate([len(line) + 1 for line in lines])], range(len(lines)))
+    def joined(cls, texts: Sequence[bytes], between: bytes = b"\n") -> Units:
+        """Take whole texts as units, however long they are, each with what stands after it."""
+        ends = accumulate([len(text) + len(between) for text in texts])
+        return cls(between.join(texts), [0, *ends], range(len(texts)))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -153,6 +154,8 @@ class Selection:
     facts: Facts | None = None
     """The facts of each unit; None: units are not compared, and the first come first."""
     needs: Needs = field(default_factory=dict)
+    mark: int = _MARK
+    """Bytes of a usual mark."""
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
     """For each unit 1 if it is shown, else 0."""
@@ -161,7 +164,7 @@ class Selection:
     """The needs of units, with those that these need in their turn."""
 
     def __post_init__(self) -> None:
-        self.room -= _ASIDE
+        self.room -= ASIDE
         self.left = self.room
         self.shown = bytearray(len(self.units))
 
@@ -234,9 +237,9 @@ class Selection:
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
         for size, run in sorted(gaps):
             needed = {other for unit in run for other in self._missing(unit)} - set(run)
-            size += sum([starts[other + 1] - starts[other] + _MARK for other in needed])
-            if size <= min(_GAP, self.left + _MARK):
-                self.left -= size - _MARK
+            size += sum([starts[other + 1] - starts[other] + self.mark for other in needed])
+            if size <= min(_GAP, self.left + self.mark):
+                self.left -= size - self.mark
                 for unit in (*run, *needed):
                     self.shown[unit] = 1
 
@@ -253,12 +256,12 @@ class Selection:
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
-            size += sum([starts[other + 1] - starts[other] + _MARK for other in self._missing(unit)])
+            size += sum([starts[other + 1] - starts[other] + self.mark for other in self._missing(unit)])
         before = unit > 0 and shown[unit - 1]
         after = unit + 1 < len(shown) and shown[unit + 1]
         if before and after:
-            return size - _MARK
-        return size if before or after else size + _MARK
+            return size - self.mark
+        return size if before or after else size + self.mark
 
     def _missing(self, unit: int) -> Sequence[int]:
         """Return the units that a unit needs, and those that these need in their turn, as far as they are not
@@ -322,10 +325,10 @@ class Selection:
 
 def left_out(data: bytes, first: int, end: int, noun: str = "line") -> str:
     """Return the mark for the text between two places: the number of its lines, or of its bytes if they are
-    not whole lines."""
+    not whole lines, or the whole text."""
     at_end = end >= len(data)
     lines = data.count(b"\n", first, end) + (at_end and not data.endswith(b"\n"))
-    if lines and starts_line(data, first) and (at_end or starts_line(data, end)):
+    if lines and starts_line(data, first) and (starts_line(data, end) or (at_end and first)):
         return f"[{counted(lines, noun)} left out]"
     return f"[{counted(end - first, 'byte')} left out]"
 

@@ -239,10 +239,9 @@ def test_a_deep_json_value_shows_its_shape() -> None:
     shape = json.loads(result.text.split("\n", 1)[1])
     assert list(shape["config"]) == [f"key_{n}" for n in range(12)]
     inner = shape["config"]["key_3"]
-    cut = re.fullmatch(r"((?:word )+w?o?r?d?) \[([0-9]+) characters left out\] ([word ]+)", inner["text"])
-    assert cut is not None
-    assert len(cut[1]) + int(cut[2]) + len(cut[3]) == 1_500
-    assert inner["list"][-1] == f"[{400 - (len(inner['list']) - 1)} more items]"
+    items = [re.fullmatch(r"\[(\d+) items left out\]", str(item)) for item in inner["list"]]
+    assert sum(int(mark[1]) if mark else 1 for mark in items) == 400
+    assert len(inner) == 2
     assert shape["n"] == 7
 
 

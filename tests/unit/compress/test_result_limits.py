@@ -97,7 +97,7 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
     assert size(PREFIX) + size(cut.text) <= 5_000
 
 
-@pytest.mark.parametrize(("mode", "part"), [(Mode.STANDARD, 1.0), (Mode.AGGRESSIVE, 0.6)])
+@pytest.mark.parametrize(("mode", "part"), [(Mode.STANDARD, 1.0), (Mode.AGGRESSIVE, 0.7)])
 def test_a_file_is_outlined_in_aggressive_mode_alone(mode: Mode, part: float) -> None:
     text = "\n\n".join(f"def step_{n}(value):\n    return compute(value, {n * n})" for n in range(400))
     policy = Policy(mode=mode, lossy=True, overhead=PREFIX)

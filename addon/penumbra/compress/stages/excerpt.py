@@ -417,7 +417,7 @@ class _Account:
         sample: str | None = None
         if self._kind is Kind.JSON:
             sample = self._rows(room)
-            sample = json_prune.prune(self._text, room) if sample is None else sample
+            sample = json_prune.prune(self._text, room, self._facts_of) if sample is None else sample
         if sample is not None:
             return sample
         return self._file(room, places) if self._kind is Kind.FILE else self._parts(room, places)

@@ -1,83 +1,178 @@
-"""The shape of a JSON value that is too long: keys in full, long arrays and strings cut, with counts.
+"""The members of a JSON value that are shown where not all of them fit.
 
-    {"users":[{"id":1,"bio":"Born in [812 characters left out] of May"},"[41 more items]"],"total":42}
+    {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
-Numbers keep their spelling. A string takes the place of a cut part. Several measures are
-tried, from generous to strict, until the result fits. In an object, numbers and names without blanks (ids,
-keys, paths) come before all else; addresses that only continue another of its addresses, and templates of
-addresses, are left out.
+The units of the selection are values without members, the lines of long strings, and the brackets around
+them, which each unit within needs. Numbers keep their spelling. In an object, numbers and names without
+blanks (ids, keys, paths) come first. Addresses that only continue another address of the object, and
+templates of addresses, are left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import msgspec
 
-from penumbra.compress.size import cut, encode, size
+from penumbra.compress import facts, failure_lines, selection
+from penumbra.compress.facts import Facts
+from penumbra.compress.selection import Selection, Units
+from penumbra.compress.size import counted, encode, size
 
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_STRING = msgspec.json.Decoder(str)
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME = 120
 """Characters of a value that may name its object."""
 _NAMES = 4
-"""Members of an object that stay where nothing else of it does."""
+"""Members of an object that name it, at most."""
+_WHOLE, _STRING = 40, 300
+"""Characters of an array or object, and of a string, that are one unit."""
+_OF_NAMES, _OF_FAILURES = 60, 30
+"""Per cent of the room for what names each object, and for what failed."""
+_MARK = 6
+"""Bytes that a gap costs on average: all gaps of an object have one mark."""
+_MORE, _TRIES = 1.5, 8
+"""How many times the room the units may take first, and how often units are chosen, each time fewer, until
+the JSON fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """The amount of each value that stays."""
+@dataclass(slots=True)
+class _Tree:
+    """A JSON value as a list of units in the order of the text. A unit with others in it is an object, an
+    array or a long string; the units in it follow."""
 
-    items: int
-    keys: int
-    characters: int
-    depth: int
+    texts: list[str] = field(default_factory=list)
+    """The JSON of each unit with its key; of a unit with others only the brackets or quotes."""
+    parents: list[int] = field(default_factory=list)
+    """The number of the unit around each unit; of the first one its own."""
+    ends: list[int] = field(default_factory=list)
+    """The number after the last unit within each unit."""
+    members: list[int] = field(default_factory=list)
+    """How many items or keys each unit has, among them those that are no units."""
+    names: list[list[int]] = field(default_factory=list)
+    """By depth, the numbers of members that say which object they are of, or that have members themselves."""
+    left: int = facts.LONGEST
+    """Characters for further units: of longer texts all else is only counted."""
+
+    def add(self, source: str, parent: int = 0, depth: int = 0, key: str = "") -> None:
+        """Add the units of a value."""
+        number = len(self.texts)
+        longest = _STRING if source[0] == '"' else _WHOLE
+        is_whole = (len(source) <= longest and depth > 0) or source[0] not in '"[{'
+        self.texts.append(key + (source if is_whole else source[0] + source[-1]))
+        self.parents.append(parent)
+        self.members.append(0)
+        self.ends.append(number + 1)
+        self.left -= len(self.texts[-1])
+        if is_whole:
+            return
+        if source[0] == "{":
+            self._add_members(source, number, depth)
+        elif source[0] == "[":
+            items = _ITEMS.decode(encode(source))
+            self.members[number] = len(items)
+            for item in items:
+                if self.left <= 0:
+                    break
+                self.add(_decoded(item), number, depth + 1)
+        else:
+            for line in Units.of(encode(_TEXT.decode(encode(source)))).texts():
+                self.texts.append(line.decode("utf-8", "surrogatepass"))
+                self.parents.append(number)
+                self.members.append(0)
+                self.ends.append(len(self.texts))
+                self.left -= len(line)
+        self.ends[number] = len(self.texts)
+
+    def _add_members(self, source: str, number: int, depth: int) -> None:
+        members = {key: _decoded(value) for key, value in _MEMBERS.decode(encode(source)).items()}
+        self.members[number] = len(members)
+        derived, names = _derived(members), 0
+        while len(self.names) <= depth:
+            self.names.append([])
+        for key, value in members.items():
+            if self.left <= 0:
+                break
+            if key in derived:
+                continue
+            is_name = _is_name(value) and names < _NAMES
+            names += is_name
+            if is_name or (value[0] in "[{" and len(value) > _WHOLE):
+                self.names[depth].append(len(self.texts))
+            self.add(value, number, depth + 1, f"{_quoted(key)}:")
+
+    def written(self, shown: bytearray, number: int = 0) -> str:
+        """Return the JSON of a unit, with marks for the units within that are not shown."""
+        text, end = self.texts[number], self.ends[number]
+        if end == number + 1 and not self.members[number]:
+            return text
+        if text[-1] == '"':
+            inner = Selection(Units.joined([encode(self.texts[at]) for at in range(number + 1, end)], b""), 0)
+            inner.shown = shown[number + 1 : end]
+            return text[:-2] + _quoted(inner.written())
+        children = list(self._children(number))
+        beyond = self.members[number] - len(children)
+        parts: list[str] = []
+        if text[-1] == "]":
+            for is_shown, run in groupby(children, key=shown.__getitem__):
+                same = list(run)
+                parts += [self.written(shown, at) for at in same] if is_shown else [_left_out(len(same))]
+            parts += [_left_out(beyond)] if beyond else []
+        else:
+            parts = [self.written(shown, at) for at in children if shown[at]]
+            if missing := self.members[number] - len(parts):
+                parts.append(f'"[more keys]":{missing}')
+        return f"{text[:-1]}{','.join(parts)}{text[-1]}"
+
+    def _children(self, number: int) -> Iterator[int]:
+        at = number + 1
+        while at < self.ends[number]:
+            yield at
+            at = self.ends[at]
 
 
-_MEASURES = (
-    *(_Measure(items=60, keys=200, characters=most, depth=12) for most in (12_000, 6_000, 3_000, 1_500, 800)),
-    _Measure(items=30, keys=80, characters=400, depth=8),
-    _Measure(items=12, keys=60, characters=200, depth=7),
-    _Measure(items=5, keys=40, characters=120, depth=6),
-    _Measure(items=3, keys=30, characters=60, depth=5),
-    _Measure(items=2, keys=20, characters=40, depth=4),
-)
-
-
-_OF_CELLS = (
-    *(_Measure(items=5, keys=40, characters=most, depth=4) for most in (400, 200, 120, 80)),
-    *(
-        _Measure(items=2, keys=keys, characters=most, depth=2)
-        for keys in (12, 8, 6, 4, 3)
-        for most in (80, 50)
-    ),
-)
-"""The amounts for a value that is one of many, with little space."""
-
-
-def prune(text: str, room: int, *, is_cell: bool = False) -> str | None:
-    """The value within `room` bytes; None if it is no JSON, or its strictest form is still too long.
-    `is_cell`: it is one of many, of which little may be shown."""
+def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None) -> str | None:
+    """Return a JSON value within `room` bytes; None if the text is no JSON, or not even its brackets fit.
+    `compared`: returns the facts of units; without it the first units come first."""
     body = text.strip(" \t\r\n")
     if body[:1] not in ("{", "[") or _has_repeated_members(body):
         return None
+    tree = _Tree()
     try:
-        for measure in _OF_CELLS if is_cell else _MEASURES:
-            pruned = _value(body, measure, 0)
-            if size(pruned) <= room:
-                return pruned
+        tree.add(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    units = Units.joined([encode(unit) for unit in tree.texts])
+    weighed = compared(units) if compared is not None else None
+    needs = {at: [parent] for at, parent in enumerate(tree.parents) if at}
+    names = [name for of_depth in tree.names for name in of_depth]
+    failures = failure_lines.ranked([unit.replace("\n", " ") for unit in tree.texts])
+    budget = int(room * _MORE)
+    for _ in range(_TRIES):
+        chosen = Selection(units, budget + selection.ASIDE, weighed, needs, _MARK)
+        chosen.take([0], 100)
+        chosen.take(names, _OF_NAMES)
+        chosen.take(failures, _OF_FAILURES)
+        chosen.fill()
+        written = tree.written(chosen.shown)
+        if (taken := size(written)) <= room:
+            return written
+        budget = min(budget - 1, budget * room * 9 // (taken * 10))
     return None
 
 
+def _left_out(items: int) -> str:
+    return f'"[{counted(items, "item")} left out]"'
+
+
 def _has_repeated_members(source: str) -> bool:
-    """True if an object has two members of one name: only one of them would be left."""
+    """Return whether an object has two members of one name, of which a decoder would keep one."""
     try:
         json.loads(source, object_pairs_hook=_unrepeated, parse_float=str, parse_int=str)
     except KeyError:
@@ -92,79 +187,30 @@ def _unrepeated(members: list[tuple[str, object]]) -> None:
         raise KeyError
 
 
-def _value(source: str, measure: _Measure, depth: int) -> str:
-    if len(source) <= measure.characters and depth:
-        return source
-    if source[0] == "[":
-        return _array(source, measure, depth)
-    if source[0] == "{":
-        return _object(source, measure, depth)
-    return _string(source, measure) if source[0] == '"' else source
-
-
-def _array(source: str, measure: _Measure, depth: int) -> str:
-    items = _ITEMS.decode(encode(source))
-    if depth >= measure.depth:
-        return f'"[array of {len(items)} items]"'
-    kept = [_value(_text(item), measure, depth + 1) for item in items[: measure.items]]
-    if len(items) > measure.items:
-        kept.append(f'"[{len(items) - measure.items} more items]"')
-    return "[" + ",".join(kept) + "]"
-
-
-def _object(source: str, measure: _Measure, depth: int) -> str:
-    members = {key: _text(value) for key, value in _MEMBERS.decode(encode(source)).items()}
-    names = [key for key, value in members.items() if _is_name(value)]
-    if depth >= measure.depth:
-        if not names:
-            return f'"[object of {len(members)} keys]"'
-        wanted = names[:_NAMES]
-    else:
-        derived = _derived(members)
-        others = [key for key in members if key not in derived]
-        # The first members describe an object best.
-        first = others[: (3 * measure.keys + 3) // 4]
-        wanted = [*dict.fromkeys([*first, *names, *others])][: measure.keys]
-    shown = frozenset(wanted)
-    kept = [
-        f"{_quote(key)}:{_value(value, measure, depth + 1)}" for key, value in members.items() if key in shown
-    ]
-    if len(members) > len(shown):
-        kept.append(f'"[more keys]":{len(members) - len(shown)}')
-    return "{" + ",".join(kept) + "}"
-
-
 def _is_name(value: str) -> bool:
-    """True if a value may say which object it is of: a number, or a string without blanks, and no address."""
+    """Return whether a value may name its object: a number, or a short string that is no address."""
     if value[0] != '"':
         return value[0] in "-0123456789"
-    return 2 < len(value) <= _LONGEST_NAME and " " not in value and "://" not in value
+    return 2 < len(value) <= _LONGEST_NAME and "://" not in value
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """The keys of addresses that continue another one of the same object, or are templates."""
+    """Return the keys of addresses that continue another address of the object, or are templates."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""
     for address, key in addresses:
-        behind = address[len(base) :]
-        if "{" in address or (base and address.startswith(base) and behind[:1] in ("/", "?", "#")):
+        continued = address[len(base) :]
+        if "{" in address or (base and address.startswith(base) and continued[:1] in ("/", "?", "#")):
             derived.add(key)
         else:
             base = address
     return frozenset(derived) if len(derived) < len(addresses) else frozenset()
 
 
-def _string(source: str, measure: _Measure) -> str:
-    text = _STRING.decode(encode(source))
-    last = measure.characters // 4
-    shown = cut(text, measure.characters - last, last) if len(text) > measure.characters else text
-    return source if shown is text else _quote(shown)
-
-
-def _text(value: msgspec.Raw) -> str:
+def _decoded(value: msgspec.Raw) -> str:
     return bytes(value).decode("utf-8", "surrogatepass")
 
 
-def _quote(text: str) -> str:
+def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()

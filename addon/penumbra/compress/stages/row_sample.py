@@ -205,6 +205,5 @@ def _in_part(row: str, longest: int) -> str:
         return row
     pairs = zip(row.split("\t"), short.split("\t"), strict=True)
     return "\t".join(
-        cell if cell == part else json_prune.prune(cell, size(part), is_cell=True) or part
-        for cell, part in pairs
+        cell if cell == part else json_prune.prune(cell, size(part)) or part for cell, part in pairs
     )
