@@ -83,7 +83,7 @@ def holes_of(package: str, version: str) -> list[Hole]:
             shows_flows=entry.get("shows_flows", False),
         )
         for entry in rules.load("advisories.yaml")["holes"]
-        if version and entry["package"] == package and _parts(version) < _parts(entry["fixed"])
+        if version and entry["package"] == package and parts(version) < parts(entry["fixed"])
     ]
 
 
@@ -96,7 +96,7 @@ def _usual(package: str, fixed: str) -> str:
 def _held_back(package: str, fixed: str) -> str:
     """Return why no available version mends a hole; empty if one does."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
-    if not latest or _parts(latest) >= _parts(fixed):
+    if not latest or parts(latest) >= parts(fixed):
         return ""
     return f"none yet: mitmproxy {version_of('mitmproxy')} takes no {package} later than {latest}"
 
@@ -121,6 +121,7 @@ def version_of(package: str) -> str:
         return ""
 
 
-def _parts(version: str) -> tuple[int, ...]:
+def parts(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version."""
     release = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
     return tuple(int(part) for part in release[0].split(".")) if release else ()

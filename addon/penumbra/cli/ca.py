@@ -135,7 +135,11 @@ def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
     named += [host for host in local if not _WILD & set(host)]
     names = {str(_general(name).value): _general(name) for name in sorted(named)}
     names |= {network: x509.IPAddress(ipaddress.ip_network(network)) for network in _LOOPBACK}
-    return [name for name in names.values() if not _is_within_another(name, names.values())]
+    return [
+        name
+        for name in names.values()
+        if not is_permitted(name, [other for other in names.values() if other != name])
+    ]
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -143,10 +147,6 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_network(name))
     except ValueError:
         return x509.DNSName(name.encode("idna").decode())
-
-
-def _is_within_another(name: x509.GeneralName, names: Iterable[x509.GeneralName]) -> bool:
-    return is_permitted(name, [other for other in names if other != name])
 
 
 def _key_and_certificate(

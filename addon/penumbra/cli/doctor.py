@@ -274,11 +274,12 @@ def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
                 f"{name}={one_line(value)}{where} is no LLM host that is known: requests there are not read"
             )
             yield note("environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
+    only = " so in the environment only" if where else ""
     for name in ("NO_PROXY", "no_proxy"):
         past = [entry for entry in entries(environment.get(name, "")) if covers_llm_host(entry)]
         if past:
             told = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
-            yield note("environment", told, f"take it out; `penumbra wrap` does{_but(where)}")
+            yield note("environment", told, f"take it out; `penumbra wrap` does{only}")
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if environment.get(name, "").lower().startswith("socks"):
             told = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
@@ -293,10 +294,6 @@ def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
 
 def _undo(name: str, where: str) -> str:
     return f"take it out{where}" if where else f"unset {name}"
-
-
-def _but(where: str) -> str:
-    return " so in the environment only" if where else ""
 
 
 def _is_usual(url: str) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Sequence
 
-from penumbra.cli.advisories import version_of
+from penumbra.cli.advisories import parts, version_of
 from penumbra.cli.command import WRONG, Failure
 
 USAGE = """\
@@ -46,21 +45,16 @@ def main(arguments: Sequence[str]) -> int:
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:
     """Return why local capture can't work here; empty if no reason is known."""
     installed = version_of("mitmproxy_rs")
-    if _numbers(installed) < _RS:
+    if parts(installed) < _RS:
         wanted = ".".join(map(str, _RS))
         return (
             f"local capture needs mitmproxy_rs {wanted} or later, and this is {installed or 'none'}: it "
             "comes with mitmproxy 12.2.3 or later, which needs Python 3.12 or later"
         )
-    if system == "Linux" and _numbers(release)[:2] < _KERNEL:
+    if system == "Linux" and parts(release)[:2] < _KERNEL:
         return f"local capture needs Linux 6.8 or later, and this is {release}"
     if system == "Linux" and "microsoft" in release.lower():
         return "local capture does not work in WSL: `penumbra wrap` for programs there, or on Windows itself"
     if system == "Linux" and os.path.exists("/.dockerenv"):
         return "local capture does not work in a container: start it on the machine itself"
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    release = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(number) for number in release[0].split(".")) if release else ()

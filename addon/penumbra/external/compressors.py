@@ -339,12 +339,12 @@ def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
             scope=asking.scope,
             credential=asking.credential if captures else None,
         )
-        scan = partial(_text_of, clean)
+        scan = partial(_cleaned, clean)
         asks.append(Ask(task, selector.instead(each), selector.overhead, asking.reader, scan, asking.work))
     return asks
 
 
-def _text_of(clean: Redact, text: str) -> str:
+def _cleaned(clean: Redact, text: str) -> str:
     return clean(text).text
 
 

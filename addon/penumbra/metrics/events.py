@@ -51,32 +51,26 @@ SAME = ("kept", "adopted")
 """Values of `how` for results that were not changed."""
 
 
-SEEN = "the provider had it already"
-LATE = "out of time"
-SKIPPED = "its tool is skipped"
-OFF = "switched off"
-SMALL = "small"
-QUOTED = "quoted later: lossless stages only"
-NOTHING = "nothing to leave out"
+_LATE = "out of time"
 
 
 def reason(tool: str, facts: Facts, settings: Settings) -> str:
     """Return why a result is unchanged; empty if it was changed."""
     if facts.how == "adopted":
-        return SEEN
+        return "the provider had it already"
     if facts.how != "kept":
         return ""
     if "request_budget" in facts.skipped:
-        return LATE
+        return _LATE
     if not settings.shortens:
-        return OFF
+        return "switched off"
     if tools.skips(tool, settings.skip_tools):
-        return SKIPPED
+        return "its tool is skipped"
     if facts.bytes_before <= settings.min_bytes:
-        return SMALL
+        return "small"
     if tools.category(tool) in ("read", "edit"):
-        return QUOTED
-    return LATE if facts.skipped else NOTHING
+        return "quoted later: lossless stages only"
+    return _LATE if facts.skipped else "nothing to leave out"
 
 
 _NONE: Mapping[str, int] = {}

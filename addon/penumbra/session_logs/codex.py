@@ -14,7 +14,7 @@ Payloads of `response_item` are items of the Responses API, without what the cli
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +49,15 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a log, one between two compactions. Raises OSError."""
-    reader = _Rollout()
+    reader = _Rollout(NAME)
     for line in objects(path, counts):
         yield from reader.add(line)
+    reader.close()
     yield from reader.end()
 
 
 @dataclass(slots=True)
-class _Rollout:
-    entries: list[log.Entry] = field(default_factory=list)
+class _Rollout(log.Builder):
     response: log.LoggedResponse | None = None
     """The response in progress; a line of the client ends it."""
     model: str = ""
@@ -70,16 +70,10 @@ class _Rollout:
             if payload.get("type") == "token_count":
                 self._count(mapping(payload.get("info")))
         elif kind == "compacted":
-            yield from self.end()
-            self.entries = list(_replaced(payload))
+            self.close()
+            yield from self.end(*_replaced(payload))
         elif kind != "session_meta":
             self._item(payload or line, seconds(line.get("timestamp")))
-
-    def end(self) -> Iterator[log.LoggedConversation]:
-        self._close()
-        if self.entries:
-            yield log.LoggedConversation(NAME, tuple(self.entries))
-        self.entries = []
 
     def _item(self, item: Mapping[str, Any], at: float) -> None:
         kind, role = text(item.get("type")), item.get("role")
@@ -90,10 +84,10 @@ class _Rollout:
         elif kind == "reasoning":
             self._respond(at)
         elif kind in _RESULTS:
-            self._close()
+            self.close()
             self.entries.append(log.LoggedResult(text(item.get("call_id")), _output(item.get("output"))))
         elif kind == "message":
-            self._close()
+            self.close()
             self.entries.append(log.LoggedPrompt("\n".join(texts_of(item.get("content")))))
 
     def _respond(self, at: float, said: str = "", call: log.LoggedCall | None = None) -> None:
@@ -106,7 +100,8 @@ class _Rollout:
             at=at or response.at,
         )
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Add the response in progress to the entries."""
         if self.response is not None:
             self.entries.append(self.response)
             self.response = None
@@ -120,7 +115,7 @@ class _Rollout:
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
             # Further text of the model belongs to another request.
-            self._close()
+            self.close()
             return
         for position in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[position]

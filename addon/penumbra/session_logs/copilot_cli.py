@@ -41,38 +41,32 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     reader = _Events()
     for line in objects(path, counts):
         yield from reader.add(line)
-    for agent in list(reader.entries):
-        yield from reader.end(agent)
+    for agent in reader.agents.values():
+        yield from agent.end()
 
 
 @dataclass(slots=True)
 class _Events:
-    entries: dict[str, list[log.Entry]] = field(default_factory=dict)
-    """Entries by the call that started the agent; empty: the session's own."""
+    agents: dict[str, log.Builder] = field(default_factory=dict)
+    """Conversations by the call that started the agent; empty: the session's own."""
     seen: set[str] = field(default_factory=set)
     """Ids of messages, and of calls with a result."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
         kind, data = line.get("type"), mapping(line.get("data"))
-        agent = text(data.get("parentToolCallId"))
-        entries = self.entries.setdefault(agent, [])
+        agent = self.agents.setdefault(text(data.get("parentToolCallId")), log.Builder(NAME))
         self.model = text(data.get("newModel")) or text(data.get("selectedModel")) or self.model
         if kind == "user.message":
-            entries.append(
+            agent.entries.append(
                 log.LoggedPrompt(text(data.get("transformedContent")) or text(data.get("content")))
             )
         elif kind == "assistant.message" and self._is_new(text(data.get("messageId"))):
-            entries.append(self._response(data, seconds(line.get("timestamp"))))
+            agent.entries.append(self._response(data, seconds(line.get("timestamp"))))
         elif kind == "tool.execution_complete" and self._is_new(text(data.get("toolCallId"))):
-            entries.append(_result(data))
+            agent.entries.append(_result(data))
         elif kind == "session.compaction_complete" and text(data.get("summaryContent")):
-            yield from self.end(agent)
-            self.entries[agent] = [log.LoggedPrompt(text(data.get("summaryContent")))]
-
-    def end(self, agent: str) -> Iterator[log.LoggedConversation]:
-        if entries := self.entries.pop(agent, []):
-            yield log.LoggedConversation(NAME, tuple(entries))
+            yield from agent.end(log.LoggedPrompt(text(data.get("summaryContent"))))
 
     def _is_new(self, id_: str) -> bool:
         is_new = id_ not in self.seen

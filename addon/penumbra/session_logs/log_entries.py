@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -85,6 +85,20 @@ class LoggedConversation:
     def models(self) -> Iterator[str]:
         """Return the models of the responses, as far as they are logged."""
         return (entry.model for entry in self.entries if isinstance(entry, LoggedResponse) and entry.model)
+
+
+@dataclass(slots=True)
+class Builder:
+    """State: the entries so far of a conversation that a reader builds."""
+
+    agent: str
+    entries: list[Entry] = field(default_factory=list)
+
+    def end(self, *beginning: Entry) -> Iterator[LoggedConversation]:
+        """Yield the conversation if it has entries, and begin another one with these."""
+        if self.entries:
+            yield LoggedConversation(self.agent, tuple(self.entries))
+        self.entries = list(beginning)
 
 
 def response_keys(entries: Iterable[Entry]) -> Iterator[str]:

@@ -21,7 +21,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -91,7 +91,7 @@ def _session(
     database: sqlite3.Connection, session: Any, counts: log.LogCounts
 ) -> Iterator[log.LoggedConversation]:
     messages = dict(_rows(database, "SELECT id, length(data), data FROM message", session, counts))
-    made = _Session()
+    made = _Session(NAME)
     parts: dict[Any, list[Mapping[str, Any]]] = {}
     for id_, data in _rows(database, "SELECT message_id, length(data), data FROM part", session, counts):
         parts.setdefault(id_, []).append(data)
@@ -120,9 +120,7 @@ def _rows(
 
 
 @dataclass(slots=True)
-class _Session:
-    entries: list[log.Entry] = field(default_factory=list)
-
+class _Session(log.Builder):
     def add(
         self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]
     ) -> Iterator[log.LoggedConversation]:
@@ -137,13 +135,7 @@ class _Session:
             self.entries += [response, *results]
         if message.get("summary") is True:
             summary = [entry.text for entry in self.entries[-1:] if isinstance(entry, log.LoggedResponse)]
-            yield from self.end()
-            self.entries = [log.LoggedPrompt(said) for said in summary]
-
-    def end(self) -> Iterator[log.LoggedConversation]:
-        if self.entries:
-            yield log.LoggedConversation(NAME, tuple(self.entries))
-        self.entries = []
+            yield from self.end(*map(log.LoggedPrompt, summary))
 
 
 def _steps(

@@ -18,6 +18,7 @@ import msgspec
 from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.parts import is_telling
+from penumbra.linear import utf8
 from penumbra.store.keyed_values import News, Schema
 from penumbra.store.table import compress, decompress
 
@@ -69,12 +70,18 @@ class PastResponse:
 
 def text_hash(text: str) -> str:
     """Return the hash of a visible text without white space, since clients trim and wrap texts."""
-    return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(utf8("".join(text.split())), digest_size=16).hexdigest()
+
+
+def _digest(secret: bytes, purpose: bytes, *parts: bytes) -> bytes:
+    digest = hashlib.blake2b(key=secret[:64], digest_size=_KEY_BYTES, person=b"penumbra " + purpose)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
 
 
 def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> bytes:
     """Return the key of a response. `history` is the hash of the messages before it."""
-    digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.response_id:
         parts = ["id", visible.response_id]
     elif visible.calls and all(map(is_telling, visible.calls)):
@@ -83,9 +90,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
         parts = ["item", visible.item]
     else:
         parts = ["text", text_hash(visible.text), *(visible.tokens or visible.calls)]
-    for data in (history, *(part.encode("utf-8", "surrogatepass") for part in parts)):
-        digest.update(len(data).to_bytes(4, "big") + data)
-    return digest.digest()
+    counted = [history, *map(utf8, parts)]
+    return _digest(owner, b"answer", *(len(data).to_bytes(4, "big") + data for data in counted))
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
@@ -100,17 +106,13 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 def signature_key(owner: bytes, signature: str) -> bytes:
     """Return the key of reasoning, which does not depend on the words around it."""
-    digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
-    digest.update(signature.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return _digest(owner, b"signed", utf8(signature))
 
 
 def orphan_key(scope: bytes, known_by: str) -> bytes:
     """Return the key of reasoning whose continuation was lost; `known_by` is empty for any reasoning of the
     caller."""
-    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra orphan")
-    digest.update(known_by.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return _digest(scope, b"orphan", utf8(known_by))
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -15,6 +15,7 @@ from cachetools import TTLCache
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import is_telling
 from penumbra.errors import RedactionError
+from penumbra.linear import utf8
 from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.table import compress, decompress, pack_text, unpack_text
 
@@ -116,9 +117,7 @@ class ToolCallCache:
 
 
 def _call_key(scope: bytes, call_id: str) -> bytes:
-    digest = hashlib.blake2b(key=scope[:64], digest_size=16, person=b"penumbra call")
-    digest.update(call_id.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return hashlib.blake2b(utf8(call_id), key=scope[:64], digest_size=16, person=b"penumbra call").digest()
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -1,6 +1,7 @@
 """A request and a response as text: what stands there, what never does, and how much there may be."""
 
 import json
+import re
 import time
 import tracemalloc
 
@@ -17,6 +18,7 @@ from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, TOO_MUCH, Sear
 from penumbra.redaction import ruleset
 from penumbra.redaction.redact_calls import shown_names
 from penumbra.redaction.redactor import Redactor
+from support.apis import APIS, printed
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 API = recognise.by_request_line("POST", "/v1/messages")
@@ -170,66 +172,15 @@ def test_a_stream_is_one_message(redact):
     assert "There is no message in it." in lines(b"<html>", stream=False)
 
 
-@pytest.mark.parametrize(
-    ("path", "data"),
-    [
-        (
-            "/v1/chat/completions",
-            {
-                "model": "m",
-                "messages": [
-                    {"role": "system", "content": "Be short."},
-                    {
-                        "role": "assistant",
-                        "tool_calls": [
-                            {"id": "c1", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}
-                        ],
-                    },
-                    {"role": "tool", "tool_call_id": "c1", "content": "printed"},
-                ],
-            },
-        ),
-        (
-            "/v1/responses",
-            {
-                "model": "m",
-                "input": [
-                    {"type": "function_call", "call_id": "c1", "name": "Bash", "arguments": "{}"},
-                    {"type": "function_call_output", "call_id": "c1", "output": "printed"},
-                ],
-            },
-        ),
-        (
-            "/v1beta/models/gemini-3-pro:generateContent",
-            {
-                "contents": [
-                    {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "Bash", "args": {}}}]},
-                    {
-                        "role": "user",
-                        "parts": [
-                            {
-                                "functionResponse": {
-                                    "id": "c1",
-                                    "name": "Bash",
-                                    "response": {"output": "printed"},
-                                }
-                            }
-                        ],
-                    },
-                ]
-            },
-        ),
-    ],
-)
-def test_other_apis_read_alike(redact, path, data):
-    api = recognise.by_request_line("POST", path)
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
+def test_every_api_reads_alike(redact, api):
     known = RequestContext("", lambda *result: ResultContext())
-    found = text(
-        request_text.lines(api, json.dumps(data).encode(), known, Search(redact), shown_names(redact))
-    )
-    assert "    call Bash c1: {}\n" in found
-    assert "    result Bash c1: 7 bytes\n" in found
-    assert found.endswith("\n      printed")
+    asked = recognise.by_request_line("POST", api.path)
+    data = api.body(printed("the output", arguments=lambda _: {"command": "ls"}))
+    found = text(request_text.lines(asked, data, known, Search(redact), shown_names(redact)))
+    assert re.search(r'\n    call Bash( \S+)?: \{"command": ?"ls"\}\n', found)
+    assert re.search(r"\n    result Bash( \S+)?: 10 bytes\n", found)
+    assert found.endswith("\n      the output")
 
 
 class Clock:

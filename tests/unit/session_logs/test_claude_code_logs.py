@@ -87,15 +87,3 @@ def test_what_is_broken_is_counted_and_passed_over(tmp_path: Path) -> None:
     counts = LogCounts()
     assert len(list(claude_code.read(path, counts))) == 2
     assert (counts.broken, counts.lines) == (3, 6)
-
-
-def test_where_the_logs_are() -> None:
-    home = Path("/home/me")
-    assert list(claude_code.roots(home, {})) == [
-        home / ".claude" / "projects",
-        home / ".config" / "claude" / "projects",
-    ]
-    assert list(claude_code.roots(home, {"CLAUDE_CONFIG_DIR": "/a, /b"})) == [
-        Path("/a/projects"),
-        Path("/b/projects"),
-    ]

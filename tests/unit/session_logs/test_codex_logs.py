@@ -106,11 +106,3 @@ def test_items_without_an_envelope_are_read(tmp_path: Path) -> None:
     assert codex.is_first(log.lines[0])
     (conversation,) = _read(tmp_path, log)
     assert len(_responses(conversation.entries)) == 2
-
-
-def test_where_the_logs_are() -> None:
-    assert list(codex.roots(Path("/h"), {})) == [
-        Path("/h/.codex/sessions"),
-        Path("/h/.codex/archived_sessions"),
-    ]
-    assert next(codex.roots(Path("/h"), {"CODEX_HOME": "/c"})) == Path("/c/sessions")

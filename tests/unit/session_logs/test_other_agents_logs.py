@@ -200,19 +200,24 @@ def test_opencode_steps_of_a_message_are_requests(tmp_path: Path) -> None:
     assert owner.name == "opencode"
 
 
-def test_where_the_logs_are() -> None:
-    home = Path("/h")
-    assert [list(agent.roots(home, {})) for agent in agents.AGENTS[2:]] == [
-        [home / ".gemini" / "tmp"],
-        [home / ".local" / "share" / "opencode"],
-        [home / ".copilot" / "session-state"],
-    ]
-    moved = {"GEMINI_CLI_HOME": "/g", "XDG_DATA_HOME": "/d", "COPILOT_HOME": "/c"}
-    assert [next(agent.roots(home, moved)) for agent in agents.AGENTS[2:]] == [
-        Path("/g/.gemini/tmp"),
-        Path("/d/opencode"),
-        Path("/c/session-state"),
-    ]
+@pytest.mark.parametrize(
+    ("agent", "moved", "places"),
+    [
+        ("claude-code", {}, ["/h/.claude/projects", "/h/.config/claude/projects"]),
+        ("claude-code", {"CLAUDE_CONFIG_DIR": "/a, /b"}, ["/a/projects", "/b/projects"]),
+        ("codex", {}, ["/h/.codex/sessions", "/h/.codex/archived_sessions"]),
+        ("codex", {"CODEX_HOME": "/c"}, ["/c/sessions", "/c/archived_sessions"]),
+        ("gemini-cli", {}, ["/h/.gemini/tmp"]),
+        ("gemini-cli", {"GEMINI_CLI_HOME": "/g"}, ["/g/.gemini/tmp"]),
+        ("opencode", {}, ["/h/.local/share/opencode"]),
+        ("opencode", {"XDG_DATA_HOME": "/d"}, ["/d/opencode"]),
+        ("copilot-cli", {}, ["/h/.copilot/session-state"]),
+        ("copilot-cli", {"COPILOT_HOME": "/c"}, ["/c/session-state"]),
+    ],
+)
+def test_logs_have_their_places(agent: str, moved: dict[str, str], places: list[str]) -> None:
+    (found,) = [each for each in agents.AGENTS if each.name == agent]
+    assert list(map(str, found.roots(Path("/h"), moved))) == places
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
