@@ -31,7 +31,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "types": lambda text: other_bodies._is("call types", text),
     "members of results": lambda text: result_blocks._fits(text, "blocks"),
     "roles": result_blocks._plain,
-    "doubled members": ambiguity._folded,
+    "doubled members": ambiguity._plain,
     "paths": request_path.normal,
     "headers": identity._is_header,
     "keys of queries": identity._is_query,

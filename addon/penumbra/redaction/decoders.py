@@ -1,10 +1,10 @@
-"""The forms in which tools print bytes, read back: dumps, base64, arrays, boxes, word diffs.
+"""Decoders of the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views of it, which are searched as any text is. A secret in a view is taken out of
-the text with the whole stretch that printed it: the bytes of an array, the run of base64; of a dump
-everything after the offset, of a box the cell, each line separately, so that the lines stay.
+A decoder turns a text into views, which are searched as any text is. A secret in a view is replaced with the
+whole stretch of the text that printed it: the bytes of an array, the run of base64, the row of a dump after
+its offset, the cell of a box. Each line is replaced separately, so that lines stay.
 
-One pass over a text says which decoders can find anything: one is left out only where its own pattern matches
+One pass over a text finds the signs of all decoders. A decoder is left out only where its own pattern matches
 nowhere.
 """
 
@@ -45,21 +45,21 @@ _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A form of print."""
+    """A form in which tools print bytes."""
 
     pattern: bytes
-    """Pattern of RE2; matches in every text that `views` yields anything for."""
+    """Pattern of RE2 that matches in every text for which `views` yields anything."""
     views: Callable[[bytes], Iterable[View]]
-    """Returns views of a text; all of them together are at most twice as long as it is."""
+    """Returns views of a text, together at most twice as long as the text."""
     has_quotes: bool = False
-    """A quote in letters opens what a bare one does not close."""
+    """True if views have quotes that the text spells in letters: a bare one does not close them."""
     label: str = ""
-    """Label of its secrets; empty: the label that they have in plain text."""
+    """Label of the secrets; empty: the label that they have in plain text."""
     quote: bytes = b""
     """Quote that a placeholder needs around it outside of strings."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield the spans of a view as they stand in the text."""
+        """Yield the places in the text of a view's spans."""
         for span in spans:
             if not view.is_news(span.start, span.end):
                 continue
@@ -80,14 +80,17 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _SAMPLE = 48
-"""Characters that tell a text from a picture."""
+"""Characters of base64 that are decoded to tell a text from a picture."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
 
 def _of_text() -> bytes:
-    """A pattern that matches in each run whose beginning says a text: three bytes of one are four characters,
-    of which a byte's first bits leave few. The last four of the sample may be cut by the run's end."""
+    """Return a pattern that matches in each run of base64 whose beginning decodes to text.
+
+    Three bytes are four characters, and the first bits of a byte of text leave few of them. The run's end may
+    cut the last four of the sample.
+    """
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
         _ALPHABET,
@@ -100,7 +103,7 @@ def _of_text() -> bytes:
 
 
 def _encoded(data: bytes) -> Iterator[View]:
-    """Yield a view of each run of base64 that says a text, of one line or of lines of one width."""
+    """Yield a view of each run of base64 that decodes to text, in one line or in lines of one width."""
     over = 0
     for run in _RUN.finditer(data):
         start, end = run.span()
@@ -121,8 +124,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the lines after a first one: all as wide, but for the last one. A width that cuts a letter in
-    two is none of a tool's."""
+    """Yield the further lines of a run: all of the first one's width, but for the last. A width that cuts a
+    letter in two is none of a tool's."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -172,11 +175,11 @@ _SHORT = {
     b"0": b"\0",
 }
 _FAR = 24
-"""Bytes between two lines that do not follow on each other."""
+"""Bytes between two rows of a dump from which on they are separate dumps."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
-    """Yield the view of all lines of dumps in hexadecimal figures (`hexdump`, `xxd`, `od`)."""
+    """Yield the view of the rows of dumps in hexadecimal figures (`hexdump`, `xxd`, `od`)."""
     rows = []
     for row in _DUMPED.finditer(data):
         start = row.start(1 if row[1] else 2)
@@ -190,7 +193,7 @@ def _dumped(data: bytes) -> Iterator[View]:
 
 
 def _in_characters(data: bytes) -> Iterator[View]:
-    """Yield the view of all lines of dumps in characters (`od -c`)."""
+    """Yield the view of the rows of dumps in characters (`od -c`)."""
     rows = []
     for row in _CHARACTERS.finditer(data):
         octets = b"".join(
@@ -202,7 +205,7 @@ def _in_characters(data: bytes) -> Iterator[View]:
 
 
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
-    """Return where the line of a dump ends, or the line of one within a string."""
+    """Return where the row of a dump ends, which may stand within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
     rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
@@ -213,7 +216,8 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of lines of dumps: where each begins, where it shows its bytes, and which."""
+    """Yield the view of rows of dumps: of each its beginning, where its bytes are shown from and to, and the
+    bytes."""
     made, behind = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
@@ -232,7 +236,7 @@ _NULS = re.compile(_NUL.replace(rb"\\+", rb"\\{1,4}"))
 
 
 def _wide(data: bytes) -> Iterator[View]:
-    """Yield the view of a text with its characters of two bytes as one each."""
+    """Yield the view of a text whose characters of two bytes are one each."""
     made, at = Making(data), 0
     for run in _WIDE.finditer(data):
         for nul in _NULS.finditer(data, *run.span()):
@@ -250,7 +254,7 @@ _MEMBERS = {
     "pair": rb"(?:0[9adAD]|[2-7][0-9a-fA-F])",
     "letter": rb"b?'(?:[^'\\\n]|\\{1,2}[nrt'\"])'",
 }
-"""A member of an array of bytes, as programs print and write them."""
+"""Patterns of a member of an array of bytes, as programs print and write it."""
 
 
 def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
@@ -282,7 +286,7 @@ def _octet(kind: str, member: bytes) -> bytes:
 
 
 def _arrays(data: bytes) -> Iterator[View]:
-    """Yield the view of arrays of bytes with the text that they say, and of what stands around them."""
+    """Yield the view of arrays of bytes as the text that they mean, with their surroundings."""
     made, at = Making(data), 0
     for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""
@@ -297,7 +301,7 @@ def _arrays(data: bytes) -> Iterator[View]:
 
 
 _NAMED = 64
-"""Bytes before a value in which its name stands."""
+"""Bytes before a value in which its name may stand."""
 _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE
@@ -306,7 +310,7 @@ _BOX_SIGN = rb"[!-~]" + rb" ?" + _BAR + rb"[ \t]*\r?\n[ \t]*" + _BAR + rb"[ \t]"
 
 
 def _boxes(data: bytes) -> Iterator[View]:
-    """Yield the view of boxes and tables with what their cells wrap in one piece."""
+    """Yield the view of boxes and tables in which each wrapped cell is one piece."""
     made, joints, above = Making(data), [], [(0, 0)]
     pending: list[list[tuple[int, int]]] = []
     behind = -1
@@ -339,7 +343,7 @@ def _boxes(data: bytes) -> Iterator[View]:
 
 
 def _cells(data: bytes, row: re.Match[bytes]) -> list[tuple[int, int]]:
-    """The cells of a row, blanks and all, in the order in which they stand."""
+    """Return where the cells of a row stand, with their blanks."""
     bounds = [row.end(1), *(each for bar in re.finditer(re.escape(row[1]), row[2]) for each in bar.span()), 0]
     bounds[1:-1] = [row.start(2) + bound for bound in bounds[1:-1]]
     bounds[-1] = row.start(3)
@@ -374,7 +378,7 @@ _LONGEST_WORD = 4_096
 
 
 def _compared(data: bytes) -> Iterator[View]:
-    """Yield the views of both texts that a word diff compares, where they differ."""
+    """Yield the views of both texts that a word diff compares."""
     words = list(_words_of_diff(data))
     for kept in (b"{+", b"[-"):
         made, at = Making(data), 0
@@ -389,7 +393,7 @@ def _compared(data: bytes) -> Iterator[View]:
 
 
 def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each word stands that one of the two texts lacks, with its brackets."""
+    """Yield the place of each word that one of the two texts lacks, with its brackets."""
     over = 0
     for begin in _WORD_BEGINS.finditer(data):
         start = begin.start()
@@ -402,11 +406,11 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""Many times what the automaton needs: where memory runs out, a set says that nothing matches."""
+"""The memory is many times what the automaton needs: without any left, a set says that nothing matches."""
 
 
 class Sign(IntEnum):
-    """Signs of encodings that a text may hold."""
+    """Signs of encodings, and of places of names, in a text."""
 
     DISGUISE = 0
     JOINT = 1
@@ -434,7 +438,7 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""Decoders of texts, by the sign that a text shows."""
+"""Decoders by the sign that a text for them has."""
 
 _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.
@@ -454,6 +458,6 @@ def _signs() -> Any:
 
 
 def signs(data: bytes) -> frozenset[Sign]:
-    """Return the signs that a text shows."""
+    """Return the signs that are in a text."""
     numbers = tuple(_PATTERNS)
     return frozenset(numbers[index] for index in _signs().Match(data) or ())

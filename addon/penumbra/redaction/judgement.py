@@ -1,9 +1,9 @@
-"""True if a value that stands beside a telling name is a secret.
+"""Judgement of a value that stands beside a telling name: a secret or not.
 
-The questions are asked in the order of how much they decide: is it a reference to a secret that is
-kept elsewhere, a placeholder, code; and only then, how random is it. Entropy decides nothing but
-doubtful cases: UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not
-random at all: beside the name of one, every value counts that is not provably something else.
+The questions are asked in the order of how much they decide. Is the value a reference to a secret that is
+kept elsewhere, a placeholder, code? Only then: how random is it? Entropy decides doubtful cases alone, since
+UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not random at all:
+beside the name of one, every value counts that is not provably something else.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _FIELDS = tuple(_SPEC["field_words"].split())
-"""Words for secrets in languages other than English, as the labels of fields have them."""
+"""Words for secrets in other languages, as labels of fields have them."""
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
-"""Words with hyphens between them: no program calls anything so."""
+"""Words with hyphens between them, as no program calls anything."""
 _FIGURES = re.compile(r"\d{2}$")
-"""Figures with which a person ends a password, and a program no name of a variable."""
+"""Figures with which people end passwords, and programs no names of variables."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
-"""A rule of validation and what it takes: `min:8`, `max_length[72]`, `between:20,40`."""
+"""A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
 """Arguments of such a rule: numbers, and names without figures."""
@@ -67,12 +67,12 @@ _FRAMING = "-<>[{($%#/*="
 """First characters of a condition, a template or an option."""
 _LOOK = 256
 _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
-"""Styles of expressions, but for values that end their line."""
+"""Styles that expressions have."""
 
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
-    """Return whether a secret can be nothing else, wherever else it stands."""
+    """Return whether a secret can be nothing else wherever it stands."""
     value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
@@ -83,7 +83,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether the value beside a name of that strength is to be taken out."""
+    """Return whether the value beside a name of that strength is a secret."""
     # The beginning of a value decides its kind; a longer look would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
@@ -133,14 +133,13 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether a password stands there, whatever it looks like: all of a line, or what is between
-    quotes."""
+    """Return whether a value of any look is a password there: one that is all of a line or between quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether a program's name stands there and no secret. People choose such words for a password,
-    and between quotes and before a sign of equality a secret may be any words."""
+    """Return whether a value is the name of a thing in a program. People choose such words for passwords, and
+    a secret between quotes or after a sign of equality may be any words."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
@@ -149,10 +148,8 @@ def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
 
 
 def is_favourite(value: str) -> bool:
-    """Return what so many people choose that it is known by itself: `letmein`, `changeme123`, `P@ssw0rd`.
-
-    The bare name of a password is none, but a placeholder.
-    """
+    """Return whether so many people choose a value that it is known by itself: `letmein`, `changeme123`,
+    `P@ssw0rd`. The bare name of a password is none, but a placeholder."""
     low = value.lower()
     if low in _COMMON:
         return True
@@ -169,7 +166,7 @@ def is_favourite(value: str) -> bool:
 
 
 def _is_validation(value: str) -> bool:
-    """Return whether a value says what another one must be like: `required|string|min:8`, `min=8,max=72`."""
+    """Return whether a value says how another one must be: `required|string|min:8`, `min=8,max=72`."""
     parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
     rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
     taken = [piece for _, what in rules_ for piece in what.split(",")]
@@ -182,8 +179,8 @@ def _is_validation(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a value is what a form calls a field of secrets: words without figures or signs, one of
-    which says secret in some language."""
+    """Return whether a value is the label of a field of secrets: words without figures or signs, one of which
+    means a secret in some language."""
     plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
     words = _APART.split(plain)
     return all(map(str.isalpha, words)) and any(
@@ -237,7 +234,7 @@ def _is_password(value: str, style: Style) -> bool:
 
 
 def _is_spoilt(value: str) -> bool:
-    """A word with signs, figures or changed letters in it that no name of a thing has."""
+    """Return whether signs, figures or changed letters make a word one that names nothing."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
@@ -260,15 +257,17 @@ def _is_password_in_prose(value: str) -> bool:
 
 
 def _is_free_phrase(value: str) -> bool:
-    """Three words or more as a programmer joins them, none of which a programmer calls things by."""
+    """Return whether a value is three words or more, joined as programmers do, none of which is a word of
+    programs."""
     if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """`Velvet Otter 42!`, `copper falcon meadow lake`: words with figures or a sign, or four words and more.
-    Instructions about passwords mix words of programs with words that ask, count or join."""
+    """Return whether a value is a phrase that somebody chose, of words with figures or a sign, or of four
+    words and more: `Velvet Otter 42!`, `copper falcon meadow lake`. Instructions about passwords mix words of
+    programs with words that ask, count or join."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
@@ -285,8 +284,7 @@ def _is_mixed_phrase(value: str) -> bool:
 
 
 def _is_free(words: list[str]) -> bool:
-    """Return whether words that somebody has chosen one by one: none that joins others, few that programs
-    have."""
+    """Return whether words were chosen one by one: none joins others, and few are words of programs."""
     return not any(word in _JOINING for word in words) and sum(map(is_program_word, words)) * 4 <= len(words)
 
 
@@ -322,7 +320,7 @@ def _is_password_in_code(value: str, style: Style) -> bool:
 
 
 def _is_assignment(value: str) -> bool:
-    """Return whether it is an argument with its name: `n=1`."""
+    """Return whether a value is an argument with its name: `n=1`."""
     name = value.partition("=")[0]
     return has_shape(value, "argument") and (len(name) < 4 or is_wordy(name))
 
@@ -346,8 +344,8 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 
 def _is_slogan(value: str, style: Style) -> bool:
-    """Three words or two and figures, with joints between them: `winter-river-42`. Titles look alike, except
-    for the words that name their things."""
+    """Return whether a value is three words, or two and figures, with joints between them: `winter-river-42`.
+    Titles look alike, but for the words that name their things."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):
@@ -364,13 +362,15 @@ def _is_slogan(value: str, style: Style) -> bool:
 
 
 def _is_called_secret(value: str) -> bool:
-    """`s3cr3t-token`: words about secrets with joints between them, some of their letters changed."""
+    """Return whether a value is words about secrets with joints between them, some of their letters changed:
+    `s3cr3t-token`."""
     words = _JOINTS.split(value.lower().translate(_UNLEET))
     return len(words) > 1 and all(word in _CALLED for word in words)
 
 
 def _is_name_like(value: str) -> bool:
-    """`oauth2`, `v1beta1`, `token_v2`, `projects/1/secrets`: words with a number in them."""
+    """Return whether a value is words with a number in them: `oauth2`, `v1beta1`, `token_v2`,
+    `projects/1/secrets`."""
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
         return not _SIGNS.search(value[1:])
@@ -382,7 +382,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Of letters and signs, and yet nothing that one writes into a program."""
+    """Return whether a value of letters and signs is none that programs contain."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False
@@ -396,7 +396,7 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 
 def _is_certain(value: str) -> bool:
-    """Random enough to be a secret beside a name that says little."""
+    """Return whether a value is random enough to be a secret beside a name that says little."""
     if len(value) < 16 or has_shape(value, "uuid") or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
@@ -407,8 +407,8 @@ def _is_certain(value: str) -> bool:
 
 
 def _is_nothing_else(value: str) -> bool:
-    """Random enough to be a secret beside a name that says something else: long, and of capitals, small
-    letters and digits."""
+    """Return whether a value is random enough to be a secret beside a name that says something else: long,
+    and of capitals, small letters and digits."""
     if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False
     return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

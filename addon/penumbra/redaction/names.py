@@ -3,8 +3,8 @@
 A name is split into words (`dbRootPassword` -> db root password). The last word that is no mere qualifier
 decides, as in English: a `token_url` is a URL, a `url_token` is a token.
 
-A program's name for a thing may be as long, and have as many kinds of characters, as a password has
-(`ComponentFactoryResolver2`): of which words it is made tells them apart.
+A name in a program may be as long, and of as many kinds of characters, as a password
+(`ComponentFactoryResolver2`). The words in it tell the two apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS = frozenset(rules.load("secrets/words/values.yaml")["program_words"].spli
 _OF_TYPES = frozenset(rules.load("secrets/words/values.yaml")["type_words"].split())
 _ENCODING = re.compile(r"k?(?:base|utf|sha|md|aes|rsa|x|pkcs|ed)[0-9]{1,5}[A-Z]", re.IGNORECASE)
 _OF_C = re.compile(r"[a-z]{2,16}(?:_[a-z]{2,16}){0,3}_[rst](?:_v[0-9])?$")
-"""`size_t`, `getpwnam_r`: a type, or a function that may run several times at once."""
+"""Names of C for types, and for functions that may run in several threads: `size_t`, `getpwnam_r`."""
 _FIGURE = re.compile(r"[0-9]")
 _IDENTIFIER = re.compile(r"[&*$]{0,2}[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:\[\])?$")
 _SCREAMED = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
@@ -29,19 +29,19 @@ _JOINT = re.compile(r"[_.:>-]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _FIGURES = re.compile(r"[0-9]{2,}$")
 _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""Text that ends the name of a type, or of a size: a person ends a password with other figures."""
+"""Figures that end names of types and sizes: people end passwords with others."""
 _LEAST_WORD = 4
 _SHARE = 0.3
-"""Least share of a name's letters that are in words that programs use."""
+"""Least share of the letters of a name that are in words of programs."""
 _LEAST_KNOWN = 0.5
-"""Least share for a word in one case that is long, or has figures within."""
+"""Least share of such letters in a word of one case that is long or has figures within."""
 _LEAST_MEAN = 3
-"""Letters of a word, on average: random capitals and small letters make shorter ones."""
+"""Least mean length of the words of a name, in letters: those of random letters are shorter."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
 _LONGEST = 64
-"""Characters of a name: tokens with words in front are as long, and longer."""
+"""Characters of a name: tokens with words before them are longer."""
 _PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
-"""A word in one case as programs write it: short, its figures after it."""
+"""A word of one case as programs write it: short, its figures at the end."""
 _LONGEST_PART = 12
 _ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
 _OF_MACRO = re.compile(r"[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,40},[0-9]{1,6}U?L$")
@@ -51,10 +51,9 @@ _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 
 @remembered(2_048)
 def is_program_name(value: str) -> bool:
-    """Return whether it is an identifier with words of programs in it, or one with a part such as no word
-    has.
+    """Return whether a value is an identifier with words of programs in it.
 
-    One word alone is none, it may be anything; but one of programs' own with a figure is: `oauth2`.
+    One word alone is none, since it may be anything; but a word of programs with one figure is: `oauth2`.
     """
     value = value.rstrip(";")
     if value[-1:] in ("!", "?"):
@@ -91,8 +90,8 @@ def is_program_name(value: str) -> bool:
 
 
 def is_type_name(value: str) -> bool:
-    """Return whether it can be nothing but the name of a type or of a function, where a password may stand as
-    well: long words of programs, the last of which types are called by, or what C ends its names with."""
+    """Return whether a value can be nothing but the name of a type or a function, where a password may stand
+    as well: long words of programs that end as names of types do, or as names of C."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
     humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]
@@ -103,7 +102,7 @@ def is_type_name(value: str) -> bool:
 
 
 def _is_word(part: str) -> bool:
-    """Return whether what stands between two joints can be of a name: no part of one is made by a machine."""
+    """Return whether a text between two joints can be part of a name: no machine has made it."""
     if _PLAIN.match(part) or _ALGORITHM.match(part):
         return True
     humps = [hump.lower() for hump in _HUMP.findall(part)]
@@ -120,8 +119,8 @@ def _ends_as_chosen(value: str) -> bool:
 
 
 def _is_versioned(parts: list[str]) -> bool:
-    """`getpwnam_r`, `size_t`, `create_user_v2`: words in small letters, a single letter or a version between
-    joints after them."""
+    """Return whether parts of a name are words in small letters and, after them, a single letter or a
+    version: `getpwnam_r`, `size_t`, `create_user_v2`."""
     if len(parts) < 2 or not (parts[0].isalpha() and parts[0].islower() and len(parts[0]) > 2):
         return False
     short = [part for part in parts[1:] if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
@@ -130,7 +129,7 @@ def _is_versioned(parts: list[str]) -> bool:
 
 
 def is_program_word(word: str) -> bool:
-    """Return whether programs call things by it, alone or in the plural."""
+    """Return whether a word, or its singular, is one that programs use in names."""
     return word in _WORDS or (word[-1] == "s" and word[:-1] in _WORDS)
 
 
@@ -139,13 +138,14 @@ class Strength(IntEnum):
 
     NONE = 0
     HINT = 1
-    """The name tells of a secret, but ends in another word: only a value that can be nothing else."""
+    """The name ends in another word than that for the secret: only a value counts that can be nothing
+    else."""
     WEAK = 2
-    """A name that often means something else: only a value counts that is neither a word nor an id."""
+    """The name often means something else: only a value counts that is neither a word nor an id."""
     STRONG = 3
-    """A secret, made by a machine."""
+    """The name of a secret that a machine made."""
     PASSWORD = 4
-    """A secret that a person may have chosen."""
+    """The name of a secret that a person may have chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Name:
 
 _NOTHING = Name(Strength.NONE)
 _MISSPELT = ("password", "passwords", "secret")
-"""Words that are told by themselves with one slip in them."""
+"""Words that are recognised with one slip in them."""
 _WORKING_DIRECTORY = ("$PWD", "$OLDPWD", "OLDPWD")
 _ACCENTED = [chr(code) for code in range(0xC0, 0x250) if chr(code).isalpha()]
 _CAPITAL = "A-Z" + "".join(filter(str.isupper, _ACCENTED))
@@ -172,7 +172,8 @@ def _words(spec: str) -> frozenset[str]:
 
 
 def _spelt(word: str) -> str:
-    """The word that this one is with one letter too many, too few, wrong, or changed for its neighbour."""
+    """Return the right word for one with a slip: a letter too many, too few, wrong, or changed for its
+    neighbour."""
     if word[:1] in ("p", "s") and 5 < len(word) < 11:
         for right in _MISSPELT:
             if abs(len(right) - len(word)) < 2 and _is_slip(word, right):
@@ -214,20 +215,21 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Return ASCII texts (small letters) of which one stands in every ASCII name that says a secret."""
+        """Return ASCII texts in small letters, one of which stands in every ASCII name of a secret."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))
 
     def spelt_in_other_letters(self) -> list[str]:
-        """The words for passwords with letters beyond ASCII, as bytes in Latin-1, small and capital."""
+        """Return the words for passwords with letters beyond ASCII, small and capital, as patterns over bytes
+        in Latin-1."""
         words = {form(word) for word in self._passwords for form in (str.lower, str.upper, str.capitalize)}
         # Of ASCII letters, a text's are small wherever names are looked for.
         written = {word.encode().lower().decode("latin-1") for word in words if not word.isascii()}
         return sorted(re.escape(word) for word in written)
 
     def labels(self) -> frozenset[str]:
-        """Kinds of secrets that names tell of."""
+        """Return the kinds of secrets that names tell of."""
         return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
 
     def of_members(self, name: str) -> tuple[Name, bool]:
@@ -281,14 +283,16 @@ class Names:
         return Name(Strength.STRONG, label)
 
     def _is_of_key(self, words: list[str]) -> bool:
-        """`api_key_token` is a token; `key_token` alone is one of a parser."""
+        """Return whether a name ends in a token of a key: `api_key_token` is a token, `key_token` alone is
+        one of a parser."""
         return words[-2:] == ["key", "token"] and words[-3:-2] != [] and words[-3] in self._key_kinds
 
     def _is_salt(self, head: str, before: str) -> bool:
         return self._heads[head] == "salt" and (before in self._salted or before in self._key_kinds)
 
     def _hint(self, words: list[str]) -> Name:
-        """`secret_wrapped`, `key_multi`: the last word says something else, one before it a secret."""
+        """Return what a name says whose last word is another than the secret's: `secret_wrapped`,
+        `key_multi`."""
         if words[-1] in self._public_ends:
             return _NOTHING
         for word, before in zip(words[:-1], ["", *words], strict=False):
@@ -300,14 +304,16 @@ class Names:
         return _NOTHING
 
     def _is_hash(self, words: list[str]) -> bool:
-        """`password_hash`, `encryptedPassword`: what is left of a password is a secret, too."""
+        """Return whether a name is of the hash of a password, which is a secret, too: `password_hash`,
+        `encryptedPassword`."""
         if len(words) < 2:
             return False
         behind = words[-2] in self._passwords and words[-1] in self._hashes
         return behind or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
-        """`dbpassword`, `apikey`: the secret word at the end of a word without humps."""
+        """Return the secret's word at the end of a word without humps, and the rest of it: `dbpassword`,
+        `apikey`."""
         if head not in self._ending_exceptions:
             for ending in self._endings:
                 if head.endswith(ending) and len(head) > len(ending):

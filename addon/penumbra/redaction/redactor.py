@@ -44,28 +44,28 @@ from penumbra.short_texts import remembered
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Hints on how to read a text."""
+    """What the call that printed a text tells about it."""
 
     loud: bool = False
-    """The text is of a place where secrets are kept: weak names count as strong ones, lone random lines
-    go."""
+    """True for the text of a place where secrets are kept: weak names count as strong ones, and lone random
+    lines are secrets."""
     quiet: bool = False
-    """The text is full of hashes: only strong names and known forms count."""
+    """True for a text that is full of hashes: only strong names and known forms count."""
     printed: Printed | None = None
-    """A command printed it that prints a secret and nothing that says so."""
+    """The command that printed the text, if that prints a secret without a name."""
     users: bytes = b""
-    """The name of a file of users and passwords, one pair a line."""
+    """Name of a file that has a user and a password in each line; empty for others."""
 
 
 _SPEC = rules.load("secrets/words/hints.yaml")
 _LOUD, _QUIET = (LinearText("(?i)" + "|".join(_SPEC[kind])) for kind in ("loud", "quiet"))
 _LONGEST = 4096
-"""Characters of a path or command line that count."""
+"""Characters that are read of a path or command line."""
 
 
 def read_hint(text: str) -> Hint:
-    """The hint in a path or command line; none where it can't be read: what it is a hint for must be
-    searched."""
+    """Return the hint that a path or command line gives; an empty one where it can't be read, so that its
+    text is searched all the same."""
     return _hint(text[:_LONGEST])
 
 
@@ -82,41 +82,42 @@ def _hint(text: str) -> Hint:
 
 _PASSES = 6
 _DEEPEST = 2
-"""Forms of print, one within the other, that are read: a dump of base64 is, one more is not."""
+"""Number of encodings, one within the other, that are decoded."""
 _CHECKED = 256
-"""Places of anchors that are looked at before the time is."""
+"""Number of hits between two looks at the time."""
 _AROUND = 4 * FAR
 """Bytes around a new placeholder that are searched again: more than the longest private keys have."""
 _EDGE = 2_048
-"""Bytes at the end of a part of a text in which nothing counts: the text around may decide about it."""
+"""Bytes at each end of a part of a text in which nothing counts, since the text beyond may decide about
+it."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A redacted text and what was in it."""
+    """A redacted text and the secrets that were in it."""
 
     text: str
     counts: dict[str, int] = field(default_factory=dict)
     """Number of values that were replaced, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
+    """Placeholder -> value as the text spells it. Secret: for a vault in memory only."""
     rules: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> id of the rule that its value was first found by."""
+    """Placeholder -> id of the rule that found its value first."""
     sure: dict[str, str] = field(default_factory=dict)
-    """The values that can be nothing but secrets, wherever they stand."""
+    """Placeholder -> value, of the values that are secrets wherever they stand."""
 
 
 @dataclass(frozen=True)
 class _Stands:
-    """Rules and finders of an anchor, by its place in their matches."""
+    """The rules and finders of one anchor, by where it stands in their matches."""
 
     begins: tuple[Rule, ...]
     """Rules whose matches begin with the anchor."""
     around: tuple[Rule | Finder, ...]
     """Rules and finders whose matches hold the anchor somewhere."""
     bounded: bool
-    """Matches count only where no word runs into the anchor."""
+    """True if matches count only where no word runs into the anchor."""
 
     @classmethod
     def of(cls, owners: list[Rule | Finder]) -> _Stands:
@@ -132,7 +133,7 @@ class _Stands:
 
     @cached_property
     def glance(self) -> Glance:
-        """Made when the anchor stands somewhere: most never do."""
+        """The pattern of all these rules, compiled when the anchor first occurs: most never do."""
         return Glance.of(self.begins)
 
 
@@ -150,7 +151,8 @@ _FINDERS: tuple[Finder, ...] = (
 
 @lru_cache(maxsize=2)
 def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.BytesAhoCorasick]:
-    """The owners of each anchor and what finds the anchors, made once for all engines with the same rules."""
+    """Return the owners of each anchor, and the automaton that finds the anchors, for all redactors with the
+    same rules."""
     owners: dict[bytes, list[Rule | Finder]] = {}
     everyone: tuple[Rule | Finder, ...] = (*rules, *_FINDERS)
     for owner in everyone:
@@ -189,16 +191,16 @@ class Redactor:
         self._assignments = Assignments()
 
     def redact(self, text: str, hint: str = "") -> Redacted:
-        """The text without its secrets, and how many values went, by rule id.
+        """Return the text without its secrets, and how many values were replaced, by rule id.
 
-        `hint` is the path or command line that the text comes from. Raises RedactionError; the
-        error holds nothing of the text.
+        `hint` is the path or command line that the text comes from. Raises RedactionError; the error holds
+        nothing of the text.
         """
         scan = self.scan(text, hint)
         return Redacted(scan.text, scan.counts)
 
     def scan(self, text: str, hint: str = "") -> Scan:
-        """As `redact`, with the values, for a vault. Raises RedactionError."""
+        """Return what `redact` does, with the values. Raises RedactionError."""
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
@@ -212,7 +214,7 @@ class Redactor:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
 
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
-        """Redacts until nothing is left to redact, so that a second call changes nothing."""
+        """Redact until nothing is left to redact, so that a second call changes nothing."""
         counts: Counter[str] = Counter()
         scan = Scan(text)
         for _ in range(_PASSES):
@@ -226,7 +228,8 @@ class Redactor:
         return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
-        """The secrets of a text. `again`: it was searched before, but for the placeholders in it."""
+        """Return the secrets of a text. `again`: the text was searched before, and only its placeholders are
+        new."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
         # A text may bring placeholders that cut a secret of any length, or the only name of a column.
@@ -251,7 +254,7 @@ class Redactor:
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return what the text shows as it is, and in the forms in which tools print."""
+        """Return the secrets that a text shows as it is, and in the forms in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -265,7 +268,8 @@ class Redactor:
         return found
 
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
-        """Return what placeholders stand in or beside: anybody may write one, and it protects nothing."""
+        """Return the secrets that placeholders cut or follow: anybody may write a placeholder, and it
+        protects nothing."""
         hidden: list[Span] = []
         for view in without(data, placeholder.PATTERN_BYTES):
             gaps = placeholder.Gaps(data, placeholder.spans(data))
@@ -291,7 +295,7 @@ class Redactor:
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
-        """Yield what the rules and finders see around their anchors."""
+        """Yield the secrets that rules and finders see around their anchors."""
         done: dict[str, int] = {}
         # Where what an anchor's rules have found ends for all of them.
         over: dict[int, int] = {}
@@ -329,7 +333,7 @@ class Redactor:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
     def _replace(self, data: bytes, spans: list[Span], scan: Scan) -> bytes:
-        """The text with placeholders, whose values are added to `scan`."""
+        """Return the text with placeholders, whose values are added to `scan`."""
         pieces: list[bytes] = []
         at = 0
         for span in spans:
@@ -357,7 +361,8 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
-    """The secrets that begin with an anchor. `done`: where those end that each rule has found; kept up."""
+    """Return the secrets that begin with an anchor. `done`: by rule id, the end of the last secret that was
+    found; kept up to date."""
     wraps = glance.wraps(data, start)
     begun: list[Span] = []
     for rule in glance.rules:
@@ -370,7 +375,7 @@ def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> lis
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """The spans, ended where another secret begins a line of theirs: that one goes on nothing."""
+    """Return the spans, each ended where another secret begins one of its lines."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans
@@ -385,7 +390,7 @@ def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
 
 
 def _behind_escape(data: bytes, span: Span) -> Span:
-    """The span without the letters of an escape that its beginning cuts in two."""
+    """Return the span without the letters of an escape that its beginning cuts in two."""
     if data[span.start - 1 : span.start] != b"\\":
         return span
     escape = _ESCAPE.match(data, span.start, span.end)
@@ -393,7 +398,7 @@ def _behind_escape(data: bytes, span: Span) -> Span:
 
 
 def _whole_characters(data: bytes, span: Span) -> Span:
-    """The span, widened where one of its ends cuts a character of UTF-8 in two."""
+    """Return the span, widened where one of its ends cuts a character of UTF-8 in two."""
     start, end = span.start, span.end
     while start > 0 and data[start] & 0xC0 == 0x80:
         start -= 1
@@ -403,7 +408,7 @@ def _whole_characters(data: bytes, span: Span) -> Span:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Overlapping spans become one, named by the rule that knows most."""
+    """Return the spans with overlapping ones made one, which the rule of the highest rank names."""
     spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
     merged: list[Span] = []
     for span in spans:

@@ -1,4 +1,4 @@
-"""Rules as data: what a secret looks like, read from YAML and compiled once."""
+"""Rules of secrets, read from YAML and compiled when they are needed."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ _OPTIONS = latin1()
 _TELLING = (
     r"key|token|secret|pass(?:w|phrase|code|\b|_)|credential|bearer|authorization|(?:api|auth|pat)(?:\b|_)"
 )
-"""Words in the name of a secret: `pat` not as part of `patch` or `path`."""
+"""Words in the name of a secret; `pat` is no part of `patch` or `path`."""
 _TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
-"""The end of an issuer's name that says so by itself."""
+"""Matches the name of an issuer that ends in such a word itself."""
 _REST = "[A-Za-z0-9_.-]{0,16}"
 _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""Text between the telling word and the end of a name. Commits, checksums and ids are hexadecimal,
-too: `key_id` and `token_sha` are none."""
+"""Matches from the telling word to the end of a name. Commits, checksums and ids are hexadecimal, too:
+`key_id` and `token_sha` name no secrets."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
-"""From the name to the value: quotes, an operator, quotes."""
+"""Matches between the name and the value: quotes, an operator, quotes."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """Escapes, classes, and the beginnings of groups that capture."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""The greater part of our own files, which only the tests read: a start takes a third less without them."""
+"""Matches the examples in our own files, which only the tests read: without them, a start takes a third
+less."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Escaped signs and classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""Bytes: to read so many after every anchor makes a text slow that is full of them."""
+"""Bytes of a window from which on a value is first judged by its beginning."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -54,13 +55,13 @@ class Allow:
     """Values that a rule leaves alone."""
 
     patterns: tuple[Linear, ...]
-    """Over bytes."""
+    """Patterns over bytes."""
     stopwords: tuple[str, ...] = ()
-    """Lower case; a secret that holds one of them is none."""
+    """Words in lower case; a secret that contains one of them is left alone."""
     target: str = "secret"
     """Text that the patterns are matched with: `secret`, `match` or `line`."""
     every: bool = False
-    """Patterns and stop words must both apply."""
+    """True if a pattern and a stop word must both match."""
 
 
 @dataclass(frozen=True)
@@ -69,35 +70,35 @@ class Rule:
 
     id: str
     label: str
-    """Kind of secret, as the placeholder names it."""
+    """Kind of the secret, as placeholders name it."""
     regex: str
-    """Pattern of RE2, over UTF-8 bytes."""
+    """Pattern of RE2 over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Lower case; the pattern is tried only around a place where one of them stands. None if the whole text
-    is searched, which only patterns that begin with a rare literal can afford."""
+    """Texts in lower case; the pattern is tried only around their places. Without any, it is tried on the
+    whole text, which only patterns that begin with a rare literal can afford."""
     whole: bool = False
-    """An anchor anywhere makes the pattern be tried on the whole text."""
+    """True if one anchor anywhere makes the pattern be tried on the whole text."""
     rank: Rank = Rank.TOKEN
     group: int = 0
-    """Group that holds the secret; 0: the whole match."""
+    """Number of the group that holds the secret; 0: the whole match."""
     first_group: bool = False
-    """The secret is the first group that took part, or the whole match if none did."""
+    """True if the secret is the first group that took part, or the whole match without any."""
     before: int = 0
-    """Bytes before an anchor where the match may begin; 0: it begins with the anchor."""
+    """Bytes before an anchor from which on the match may begin; 0: the match begins with the anchor."""
     window: int = 600
-    """Bytes from the anchor's beginning on that the match may use."""
+    """Bytes from the beginning of the anchor that the match may use."""
     boundary: bool = True
-    """The secret must not begin or end within a word."""
+    """True if the secret must not begin or end within a word."""
     exact: bool = False
-    """The secret ends where it must: no word character of its own alphabet follows."""
+    """True if no word character may follow the secret."""
     mixed: bool = False
-    """The secret holds capitals, small letters and digits."""
+    """True if the secret must have capitals, small letters and digits."""
     sure: bool = True
-    """The value may be taken out wherever else it stands."""
+    """True if the value is a secret wherever else it stands."""
     filler: bool = False
-    """Secrets that look filled in by hand (`xxxxxx`) count as well."""
+    """True if secrets that look filled in by hand (`xxxxxx`) count as well."""
     entropy: float = 0.0
-    """Least Shannon entropy of the secret, bits per character."""
+    """Least Shannon entropy of the secret, in bits per character."""
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
@@ -105,17 +106,17 @@ class Rule:
     (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
     checksum: bool = False
-    """True if a value whose checksum holds needs no other test."""
+    """True if a value with the right checksum needs no other test."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property
     def pattern(self) -> Linear:
-        """The regex, compiled when it is needed first: most texts hold anchors of a few rules only."""
+        """The compiled pattern; most texts hold the anchors of few rules."""
         return compile_pattern(self.regex)
 
     @cached_property
     def shows_early(self) -> bool:
-        """The value ends with its letters, and is judged by its beginning."""
+        """True if the secret is the end of the match and can be judged by its own beginning."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -124,7 +125,8 @@ class Rule:
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
-    """All rules of rules/secrets; the user's take the place of ours of the same id. Raises RuleError."""
+    """Return all rules of rules/secrets; a user's rule takes the place of ours of the same id. Raises
+    RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
         for rule in parse(file.name, file.content, check=file.is_users):
@@ -133,7 +135,7 @@ def read() -> tuple[Rule, ...]:
 
 
 def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
-    """The rules of one file. `check`: their patterns are compiled at once. Raises RuleError."""
+    """Yield the rules of one file. `check`: compile their patterns at once. Raises RuleError."""
     listed, problems = entries(SecretRule, content, "rules", "id", name)
     if problems:
         raise RuleError(problems[0])
@@ -148,7 +150,7 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 
 
 def of(rule: SecretRule, label: str) -> Rule:
-    """One rule; `label` is what its file calls its secrets."""
+    """Return one rule. `label`: what its file calls its secrets."""
     regex = rule.regex.replace(_LINE, shared_patterns.LINE_BREAK.decode())
     regex = _behind(rule.beside, regex) if rule.beside else regex
     return Rule(
@@ -180,11 +182,11 @@ def _public() -> tuple[Allow, ...]:
 
 
 _LINE = "{LINE}"
-"""In a pattern of a rule: a line ends, and the next one begins."""
+"""Text in a rule's pattern for the end of a line with what stands before the next one."""
 
 
 def _first_group(regex: str) -> int:
-    """1 if the pattern has a group that captures, else 0."""
+    """Return 1 if the pattern has a group that captures, else 0."""
     return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
 
 
@@ -194,7 +196,7 @@ def without_groups(regex: str) -> str:
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:
-    """The pattern of a secret that stands after a name with one of `names` in it."""
+    """Return the pattern of a secret that stands after a name with one of `names` in it."""
     telling = [re.escape(name) for name in names if _TELLS.search(name)]
     others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))
     if others:
@@ -204,7 +206,7 @@ def _behind(names: tuple[str, ...], regex: str) -> str:
 
 
 def compile_pattern(regex: str) -> Linear:
-    """A linear-time pattern over UTF-8 bytes. Raises re2.error."""
+    """Return a linear-time pattern over UTF-8 bytes. Raises re2.error."""
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
@@ -220,14 +222,14 @@ FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ONE_PATH = re.compile(r"[^\s;|&<>\"'`$]+")
-"""A path, and no command line: that one may read other files as well."""
+"""Matches a path, and no command line, which may read other files as well."""
 _PARTS = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Exceptions from redaction. Falsy if there are none."""
+    """Exceptions from redaction; false if there are none."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -237,7 +239,8 @@ class Allowed:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Allowed:
-        """Raises RuleError with what is allowed in the place of a wrong entry."""
+        """Return the exceptions of entries. Raises RuleError, which names the allowed forms, for a wrong
+        entry."""
         by_kind: dict[str, list[str]] = {"id": [], "sha256": [], "value": [], "rule": [], "path": []}
         for entry in entries:
             kind, _, said = entry.partition(":")
@@ -259,7 +262,7 @@ class Allowed:
         return bool(self.ids or self.hashes or self.patterns or self.rules or self.paths)
 
     def whole(self, hint: str) -> bool:
-        """Return whether a text that was read from there is left alone."""
+        """Return whether a text that was read from this place is left alone."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
         if _DRIVE.match(hint):
@@ -279,7 +282,7 @@ class Allowed:
         return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
-        """Return whether this value is left alone; `key` makes its placeholder's id."""
+        """Return whether this value is left alone. `key` makes the id in its placeholder."""
         if self.hashes and hashlib.sha256(value).hexdigest() in self.hashes:
             return True
         if self.ids and placeholder.fingerprint(key, value) in self.ids:
@@ -287,7 +290,7 @@ class Allowed:
         return any(pattern.fullmatch(value) for pattern in self.patterns)
 
     def without(self, data: bytes, spans: list[Span], key: bytes) -> list[Span]:
-        """The spans that are not left alone."""
+        """Return the spans that are not left alone."""
         return [
             span
             for span in spans

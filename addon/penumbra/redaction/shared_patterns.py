@@ -1,6 +1,6 @@
-"""Parts that many patterns share, and patterns of `re` that are compiled when they are first used.
+"""Parts of patterns that several finders share, and patterns of `re` that are compiled at their first use.
 
-Compiling all of them took a third of a start, and most texts need few of those that follow an anchor.
+Compiling all of them took a third of a start, and most texts need few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMMENT = rb"(?:#|//|--|;)[ ]"
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
 """Prefixes that say when or by whom a line was written, or that it is a comment."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
-"""All but the sign of a diff or a quotation."""
+"""All prefixes of lines but the sign of a diff or a quotation."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
 
 LINE_BREAK = (
@@ -39,7 +39,8 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""The end of a line with what stands before the next one; for RE2, too. `{LINE}` in a rule's pattern."""
+"""The end of a line with what tools write before the next one, in syntax that RE2 has, too; `{LINE}` in the
+pattern of a rule."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -61,10 +62,10 @@ class _Late:
 
 
 def late(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
-    """`re.compile`, when it is needed. Errors in the pattern show no earlier.
+    """Return a pattern that is compiled at its first use, when errors in it show.
 
-    `{QUOTE}` in it is a quote and what escapes it, `{BREAK}` a line's end, within a string, too, and `{LEAD}`
-    what tools put before a line.
+    `{QUOTE}` in the pattern is a quote with its backslashes, `{BREAK}` the end of a line, also within a
+    string, and `{LEAD}` what tools put before a line.
     """
     for name, part in _PARTS.items():
         pattern = pattern.replace(name, part)

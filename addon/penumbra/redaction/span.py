@@ -1,4 +1,4 @@
-"""Secrets in a text, as the finders report them, and the other places of the values that they found."""
+"""Secrets in a text as the finders report them, and the other places of their values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import ahocorasick_rs
 
 
 class Rank(IntEnum):
-    """Rank of a rule: of several rules that found one secret, the highest names it."""
+    """Rank of a rule; the highest of several that found one secret names it."""
 
     GENERIC = 0
-    """A telling name."""
+    """The secret has a telling name."""
     STRUCTURE = 1
-    """A place where secrets stand: a URL, a header, a file format."""
+    """The secret stands in a place for secrets: a URL, a header, a file format."""
     TOKEN = 2
-    """The secret's own form."""
+    """The secret has a form of its own."""
     BLOCK = 3
-    """A private key."""
+    """The secret is a private key."""
 
 
 class Span(NamedTuple):
-    """Bytes `start` to `end` of the scanned text are a secret. A tuple: a text full of secrets has many."""
+    """A secret, at the bytes `start` to `end` of the scanned text. (A tuple, since a text may hold many.)"""
 
     start: int
     end: int
@@ -32,9 +32,9 @@ class Span(NamedTuple):
     rule: str
     rank: Rank
     sure: bool = False
-    """The value may be taken out wherever else it stands in the text."""
+    """True if the value is a secret wherever else it stands in the text."""
     quote: bytes = b""
-    """A bare JSON number: the placeholder needs these quotes around it."""
+    """Quotes that the placeholder of a bare JSON number needs around it."""
 
     def at(self, start: int, end: int) -> Span:
         """Return the same secret at another place."""
@@ -43,26 +43,26 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """Code that knows a place where secrets stand which no single pattern describes."""
+    """A function that knows a place of secrets which no single pattern describes."""
 
     id: str
     anchors: tuple[bytes, ...]
-    """Lower case; the code runs only if one of them is in the text."""
+    """Texts in lower case; the function is called only if one of them is in the text."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
-    """(text, text in lower case, places of the anchors) -> secrets."""
+    """(text, text in lower case, places of the anchors in order) -> secrets."""
 
 
 _LEAST = 8
-"""Bytes: a shorter value may be part of something else."""
+"""Bytes of a value: a shorter one may be part of something else."""
 _LONG = 16
-"""Bytes: from here on a value is known even where one of its ends runs into a word."""
+"""Bytes of a value from which on it is known even where one of its ends runs into a word."""
 _BATCH, _PIECE = 262_144, 1 << 20
 """Bytes of the values that are looked for at once, and of the text that they are looked for in."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
 def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-    """The other places of the values that are surely secrets."""
+    """Yield the other places of the values that are secrets wherever they stand."""
     values: dict[bytes, Span] = {}
     for span in spans:
         if span.sure and span.end - span.start >= _LEAST:
@@ -85,7 +85,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """The values in batches, so small that building an automaton delays no other work."""
+    """Yield the values in batches, so small that building an automaton delays no other work."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -101,7 +101,7 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
 def _in_pieces(
     automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """The matches in a text, as if it were searched at once. No piece is longer than `longest`."""
+    """Yield the matches in a text, which is searched piece by piece. No match is longer than `longest`."""
     at = 0
     while at < len(data):
         end = following = at + max(_PIECE, longest)
@@ -114,7 +114,7 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """All places of one value, without an automaton, which takes longer to build than one search."""
+    """Yield all places of one value, without an automaton, which takes longer to build than one search."""
     value, span = found
     start = data.find(value)
     while start >= 0:
@@ -125,7 +125,7 @@ def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
 
 
 def is_part(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value is part of a longer word, escapes aside."""
+    """Return whether a value is part of a longer word. An escape before it is no part of a word."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
     after = end < len(data) and data[end] in _WORD
     return (before and after) if end - start >= _LONG else (before or after)

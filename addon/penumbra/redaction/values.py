@@ -1,4 +1,4 @@
-"""Kinds of values, told by the value alone: a reference, a placeholder, an address, a word, or random."""
+"""Kinds of values that show in the value alone: a reference, a placeholder, an address, a word, or random."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Style(Enum):
     CONFIG = "config"
     """`name: value` or `name = value` to the end of the line."""
     CODE = "code"
-    """Without quotes, with something after it: an expression as like as not."""
+    """Without quotes and with something after it, so most likely an expression."""
     PROSE = "prose"
     """`the password is value`."""
     APART = "apart"
-    """Name and value are only neighbours: a table cell, an argument, two words."""
+    """A neighbour of its name: in a table, among arguments, or as the next word."""
     SPACED = "spaced"
-    """Spaced, with the value between quotes."""
+    """Between quotes, a space after its name."""
     GIVEN = "given"
     """Between quotes, after its name between quotes as the next argument."""
     LISTED = "listed"
@@ -53,7 +53,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
-"""Letters of scripts that write no spaces, or sentences within words."""
+"""Letters of scripts that write no spaces between words."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _JOINT = re.compile(r"[-./:]")
@@ -74,13 +74,13 @@ def has_letter(value: str) -> bool:
 
 
 def kinds(value: str) -> int:
-    """Return how many of these are in it: digits, capitals, small letters."""
+    """Return how many kinds of characters a value has, of digits, capitals and small letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
 @remembered(2_048)
 def entropy(value: str) -> float:
-    """Shannon entropy in bits per character."""
+    """Return the Shannon entropy of a value in bits per character."""
     total = len(value)
     if total > _SHORT:
         return -sum([count / total * math.log2(count / total) for count in Counter(value).values()])
@@ -91,13 +91,13 @@ def entropy(value: str) -> float:
 
 @lru_cache(maxsize=_SHORT + 1)
 def _bits_by_count(total: int) -> tuple[float, ...]:
-    """Terms of the entropy, negative, by the number of times that a character stands in a value."""
+    """Return the terms of the entropy, negative, by how often a character stands in a value."""
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Return whether a value names a secret that is kept elsewhere, or computes one. Between quotes, only a
-    bracket at the end makes a call."""
+    """Return whether a value names a secret that is kept elsewhere, or computes one. A value between quotes
+    is a call only if it ends with a bracket."""
     if has_shape(value, "reference"):
         return True
     is_call = (not quoted or value[-1:] in "()[]") and not has_shape(value, "crossed")
@@ -109,8 +109,8 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Return whether signs of programs stand between its words. Random values have the same signs between
-    theirs."""
+    """Return whether a value has signs of programs between its words, and is not a random one with such
+    signs."""
     if has_shape(value, "member"):
         return True
     return has_shape(value, "code") and not (has_digit(value) and is_opaque(value, 12))
@@ -118,7 +118,7 @@ def is_code(value: str) -> bool:
 
 @remembered(2_048)
 def is_placeholder(value: str) -> bool:
-    """Stands for a secret that somebody is to fill in."""
+    """Return whether a value stands for a secret that somebody is to fill in."""
     low = value.lower()
     if (
         low in _STOP
@@ -134,20 +134,20 @@ def is_placeholder(value: str) -> bool:
 
 
 def ends_as_word(value: str) -> bool:
-    """Ends as words of the language, or of programs, do."""
+    """Return whether a value ends as words of English or of programs do."""
     return value.lower().endswith(_ENDINGS)
 
 
 def is_address(value: str) -> bool:
-    """Return whether a value is a path, file name, URL, version, date, media type, trace or hash with its
-    algorithm's name."""
+    """Return whether a value is a path, file name, URL, version, date, media type, trace, or hash with the
+    name of its algorithm."""
     if has_shape(value, "place"):
         return not has_shape(value, "base64_key")
     return has_shape(value, "thing")
 
 
 def is_plain_url(value: str) -> bool:
-    """A URL without a user, a query or a part that could be a token."""
+    """Return whether a value is a URL without a user, a query or a part that could be a token."""
     scheme, sign, rest = value.partition("://")
     if not sign or not _SCHEME.match(scheme) or "@" in rest or "?" in rest:
         return False
@@ -156,7 +156,8 @@ def is_plain_url(value: str) -> bool:
 
 @remembered(2_048)
 def is_wordy(value: str) -> bool:
-    """Made of words: letters that can be spoken, humps or separators between them, few digits."""
+    """Return whether a value is made of words: letters that can be spoken, humps or separators between them,
+    few digits."""
     humps = _HUMPS.findall(value)
     words = [hump for hump in humps if not hump.isdigit()]
     if not words:
@@ -173,7 +174,7 @@ def is_wordy(value: str) -> bool:
 
 
 def is_opaque(value: str, least: int = 8) -> bool:
-    """Made by a machine, at least `least` characters of it."""
+    """Return whether a value of at least `least` characters was made by a machine."""
     if len(value) < least or is_wordy(value):
         return False
     if has_shape(value, "hex"):
@@ -184,7 +185,7 @@ def is_opaque(value: str, least: int = 8) -> bool:
 
 
 def is_written(value: str) -> bool:
-    """Words of another script than Latin: what a form says of a field."""
+    """Return whether a value is words of another script than Latin, as labels of fields are."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):
@@ -194,6 +195,7 @@ def is_written(value: str) -> bool:
 
 
 def is_slug(value: str) -> bool:
-    """Words with joints between them, whatever stands behind: `cache-linux-x64-2951-cc2b503e`."""
+    """Return whether a value has words with joints between them, with or without other parts:
+    `cache-linux-x64-2951-cc2b503e`."""
     words = [part for part in _JOINT.split(value) if len(part) > 2 and part.isalpha() and is_wordy(part)]
     return len(words) >= 2

@@ -36,58 +36,60 @@ _LETTER = (
     rb"|quot;|apos;|amp;|lt;|gt;)"
 )
 _OCTAL = 4
-"""The group of a letter in octal figures."""
+"""Number of the group of a letter in octal figures."""
 _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">"}
 """Characters of HTML's named entities."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""Disguises in texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
+"""Matches a disguise at a place where `_BEGIN` matches: faster in texts that are full of them."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""Beginning of a disguise, or a backspace: with what follows, for other scripts have many such bytes."""
+"""Matches the beginning of a disguise with what follows it, since other scripts have many such bytes; or a
+backspace."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
 _FULL, _SAMPLE = 64, 32
-"""A text is full of disguises if a sample of so many takes less than so many bytes for each."""
+"""A text is full of disguises if `_SAMPLE` of them stand within `_FULL` bytes each."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
-"""The length of a piece that stands for nothing in the text."""
+"""Length of a piece of a view that stands for nothing in the text."""
 AROUND = 300
-"""Bytes around what is decoded that are searched with it: a name may stand there."""
+"""Bytes on either side of decoded bytes that the view shows as well: a name may stand there."""
 FAR = 8_192
-"""Distance for text that may stand in the midst of a longer secret, as of a private key."""
+"""Bytes that may stand between two places of one long secret, such as a private key."""
 _KEPT = b'"\\'
-"""Letters that stay escaped: bare, they would end the string that they stand in."""
+"""Letters that stay escaped: bare ones would end their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
-"""Quote as .NET writes it within a string of JSON; of more backslashes, in strings within strings."""
+"""Matches a quote as .NET writes it within JSON, with more backslashes in strings within strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A text without disguises."""
+    """A text without its disguises, and where each byte of it came from."""
 
     data: bytes
     _starts: list[int]
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """Places at which pieces meet that the text has apart: only what reaches across one is news."""
+    """Places in the view where pieces meet that stand apart in the text; only what reaches across one is new.
+    None: everything is."""
     reach: int = 0
-    """Bytes before what is news in which it may have its joint."""
+    """Bytes before a secret in which its joint may stand."""
     apart: bool = False
-    """Each piece has a line, or a cell, of its own, which stays one."""
+    """True if each piece is a line or a cell of its own, and stays one."""
 
     def is_news(self, start: int, end: int) -> bool:
         """Return whether the text does not show `start` to `end` of the view in one piece."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The stretches of the text that `start` to `end` of the view came from, one for each line of them
-        where lines stay apart."""
+        """Return the stretches of the text that `start` to `end` of the view came from: one, or one for each
+        line where lines stay apart."""
         if not self.apart:
             return [self.origin(start, end)]
         first, last = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1) - 1
@@ -96,18 +98,18 @@ class View:
         return [self.origin(*bound) for index, bound in pieces if self._lengths[index] != GLUE]
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """The stretch of the text that `start` to `end` of the view came from."""
+        """Return the stretch of the text that `start` to `end` of the view came from."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def is_quote_in_letters(self, at: int) -> bool:
-        """Return whether the byte at `at` is a quote that the text has as several letters: `%22`,
+        """Return whether a quote stands at `at` that the text spells with several letters: `%22`,
         `&quot;`."""
         if at < 0 or self.data[at] not in b"\"'":
             return False
         return self._lengths[bisect_right(self._starts, at) - 1] > 1
 
     def _place(self, at: int) -> tuple[int, int]:
-        """(start, end) in the text of the byte that stands at `at` in the view."""
+        """Return where the byte at `at` in the view begins and ends in the text."""
         index = bisect_right(self._starts, at) - 1
         offset = at - self._starts[index]
         if self._lengths[index] == GLUE:
@@ -118,7 +120,7 @@ class View:
 
 
 def undisguised(data: bytes) -> Iterator[View]:
-    """Yield the view of a text that wears disguises."""
+    """Yield the view of a text that holds disguises."""
     if DISGUISE.search(data) is not None:
         yield from _build(data, _disguises(data), FAR)
 
@@ -136,7 +138,7 @@ def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
 
 
 def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
-    """The disguises after `at`, of a text that is full of them."""
+    """Yield the disguises after `at` in a text that is full of them."""
     run = at
     for begin in _BEGIN.finditer(data, at):
         start = begin.start()
@@ -163,7 +165,8 @@ def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
 
 @lru_cache(maxsize=1024)
 def _letter(escape: bytes) -> bytes | None:
-    """The letter that a disguise stands for; empty if for none, None if the letter may not stand bare."""
+    """Return the letter that a disguise stands for; nothing if it stands for none, None if its letter must
+    stay escaped."""
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
@@ -182,7 +185,7 @@ def _entity(name: bytes) -> bytes:
 
 
 class Making:
-    """A view of a text while it is put together."""
+    """A view that is being put together."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -193,8 +196,7 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """Append a piece in place of `length` bytes of the text; 0: of as many bytes as it has itself; or
-        GLUE."""
+        """Append a piece for `length` bytes of the text; 0: for as many as the piece has; or GLUE."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -202,13 +204,13 @@ class Making:
         self.size += len(piece)
 
     def stretch(self, start: int, end: int) -> None:
-        """The text from `start` to `end`, as it is."""
+        """Append the text from `start` to `end` as it is."""
         if end > start:
             self.piece(self._data[start:end], start, 0)
 
     def near(self, start: int, end: int, reach: int = AROUND) -> None:
-        """The text between two places that are each searched with what stands near them: of a long one the
-        beginning and the end, which begins a line if it can."""
+        """Append the text between two decoded places; of a long one only its beginning and its end, which
+        begins a line if it can."""
         if end - start > 2 * reach:
             self.stretch(start, start + reach if start else 0)
             start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
@@ -248,21 +250,22 @@ JOINTS = Linear(
     ),
     _OPTIONS,
 )
-"""Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
+"""Matches between two halves of a text that a program puts together: a sign that joins them, or the end of a
+line."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""Text that is no second half but the name of a member, as after the `+` of a diff."""
+"""Matches the name of a member, which is no second half."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
-    """Return whether both quotes are escaped alike: else one of them stands within the text that the other
-    ends."""
+    """Return whether both quotes of a joint are escaped alike; if not, one stands within the text that the
+    other ends."""
     closing = len(joint) - len(joint.lstrip(b"\\"))
     behind = joint[:-1]
     return closing == len(behind) - len(behind.rstrip(b"\\"))
 
 
 def joined(data: bytes) -> Iterator[View]:
-    """Yield the view of what stands around halves that a program puts together, in one piece."""
+    """Yield the view of halves that a program puts together, in one piece and with their surroundings."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)
@@ -286,7 +289,7 @@ _WRAP = re.compile(
 
 
 def flat(data: bytes) -> bytes:
-    """A text without the line breaks inside of words."""
+    """Return a text without the line breaks inside of its words."""
     return _WRAP.sub(b"", data)
 
 
@@ -294,13 +297,13 @@ QUOTED = Linear(
     rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
     _OPTIONS,
 )
-"""Escapes of a text that was quoted for an address, and is none itself: lines' ends, quotes, blanks."""
+"""Matches escapes of a text that was quoted for an address: ends of lines, quotes, blanks."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 
 def unquoted(data: bytes) -> Iterator[View]:
-    """Yield the view of a text with what was quoted for an address read as it was."""
+    """Yield the view of a text with its quoted parts as they were before."""
     made = Making(data)
     at = 0
     for run in _QUOTED_RUN.finditer(data):
