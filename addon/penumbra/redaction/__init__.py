@@ -1,9 +1,8 @@
-"""Secrets out, placeholders in.
+"""Redaction: a placeholder in the place of each secret of a text.
 
-In come a text and a hint (the command or path that it is from); out comes the text with a placeholder for
-each secret, and counts by rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and other
-texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are for callers without
-a key.
+A text comes in with a hint, the command or path that it is from. The redacted text goes out, with counts by
+rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and other texts, and `OtherBodies` for
+bodies that are no LLM calls. `redact` and `redact_many` are for callers without a key.
 """
 
 from __future__ import annotations
@@ -23,27 +22,28 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """Default limit of one text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""Key of the fingerprints that `redact` and `redact_many` make. The key is public: a proxy that sends
-fingerprints to others uses a key of its own."""
+"""Key of the fingerprints that `redact` and `redact_many` make. The key is public: a proxy uses a key of its
+own."""
 
 
 @rules.cached
 def default() -> Redactor:
-    """The process-wide redactor with our own rules and `LIBRARY_KEY`."""
+    """Return the redactor of this process with our own rules and `LIBRARY_KEY`."""
     from penumbra.redaction.redactor import Redactor
 
     return Redactor(LIBRARY_KEY)
 
 
 def redact(text: str) -> str:
-    """The text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
+    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
 
-    Idempotent; the same text gives the same result in every process. Raises `RedactionError`.
+    The result of a text is the same in every process, and redacting it again changes nothing. Raises
+    `RedactionError`.
     """
     return default().redact(text).text
 
 
 def redact_many(texts: Iterable[str]) -> list[str]:
-    """`redact` for each text."""
+    """Return the texts redacted."""
     redactor = default()
     return [redactor.redact(text).text for text in texts]

@@ -1,7 +1,7 @@
 """Secrets that were taken out for a caller, looked for in all that this caller sends later.
 
-A value is looked for if it can be nothing but a secret wherever it stands: what a finder is sure of, of eight
-bytes or more. Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not.
+A value is looked for if it has eight bytes or more and a finder is sure that it is a secret wherever it
+stands. Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from penumbra.wire.json_values import encode
 
 _CALLERS = 1_000
 _VALUES = 2_000
-"""Values of one caller."""
+"""Greatest number of values of one caller."""
 _BYTES = 1_000_000
-"""Bytes of all values of one caller."""
+"""Greatest number of bytes of all values of one caller."""
 _LEAST, _MOST = 8, 16_384
-"""Bytes of one value."""
+"""Least and greatest number of bytes of one value."""
 _MADE = 1_000
-"""Placeholders of one caller that are remembered."""
+"""Greatest number of placeholders of one caller that are remembered."""
 
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -40,27 +40,28 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """The values of one caller, each with its first placeholder, the least recently found first."""
+    """The values of one caller, each with its first placeholder, and the least recently found one first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
-    """All placeholders that were made for the caller, the least recently made first."""
+    """The placeholders that were made for the caller."""
     size: int = 0
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
-    """Finds the spellings of all values, and the placeholder of each; None: it has to be made."""
+    """An automaton for the spellings of all values, with the placeholder of each; None after a change."""
 
 
 class CallerValues:
-    """Values by caller, in memory only and bounded: the oldest go first. Safe between threads."""
+    """Values by caller, in memory only. The oldest are forgotten first. Safe between threads."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers`, and for each of them `values` and their `size` in bytes: at most."""
+        """`callers`: greatest number of them; `values` and `size`: of each, greatest number and bytes."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
-        """Keep values, by placeholder, that were surely secrets, and all placeholders that were `made`."""
+        """Keep values, by placeholder, that are secrets wherever they stand, and all placeholders that were
+        `made`."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
@@ -91,8 +92,8 @@ class CallerValues:
             return known is not None and mark in known.made
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
-        """A text without the values of a caller, as they stand or as JSON spells them. `counts`: of secrets
-        that were taken out of it before."""
+        """Return a text without the values of a caller, as they stand or as JSON spells them. `counts`: of
+        secrets that were taken out of the text before."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:
@@ -117,8 +118,8 @@ class CallerValues:
     def redacting(
         self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
     ) -> Callable[[str, str], Redacted]:
-        """Return what redacts texts of a caller by `scan`, learns what it finds and, if it `replaces` them,
-        takes out all that is known. No caller: `scan` alone."""
+        """Return a function that redacts texts of a caller by `scan`, learns their secrets and, if it
+        `replaces` them, takes out all known values. Without a caller, it only scans."""
 
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)

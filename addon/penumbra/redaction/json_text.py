@@ -1,5 +1,4 @@
-"""Redaction of JSON: replacements keep it valid, and texts that are members of one value are searched as
-that value."""
+"""Redaction of JSON: replacements keep it valid, and texts of one value are searched together."""
 
 from __future__ import annotations
 
@@ -41,14 +40,14 @@ def is_json(data: bytes) -> bool:
 
 
 def still_json(text: str, new: str) -> str:
-    """Return what a text has become; wrapped in an object where it was JSON and is none any more."""
+    """Return the new text, wrapped in an object if it is no JSON while the old one was."""
     encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
     was, is_now = (is_json(data) for data in encoded)
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
 
 
 def _is_lenient_json(data: bytes) -> bool:
-    """With lone surrogates, which orjson refuses."""
+    """Return whether a text with lone surrogates is JSON, which orjson refuses."""
     try:
         json.loads(data.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
@@ -57,10 +56,10 @@ def _is_lenient_json(data: bytes) -> bool:
 
 
 def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
-    """The spans, cut at the borders of strings and widened to whole escapes.
+    """Return the spans, cut at the borders of strings and widened to whole escapes.
 
-    A bare number keeps its span: its placeholder brings quotes along. Anything else outside of
-    strings is no value and is dropped.
+    A bare number keeps its span, and its placeholder has quotes. Other spans outside of strings are dropped,
+    since no values stand there.
     """
     return list(_cut(data, spans))
 
@@ -87,7 +86,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
 
 
 def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, int]:
-    """`start` and `end` moved outwards where they cut an escape in two."""
+    """Return `start` and `end`, moved outwards where they cut an escape in two."""
     low = max(first, start - 12)
     # Backslashes pair up from the left: begin where none stands in front.
     while low > first and data[low - 1 : low] == b"\\":
@@ -109,11 +108,11 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
-"""Characters; a shorter string holds no secret."""
+"""Characters: a shorter string holds no secret."""
 
 
 class Structured:
-    """Values that surround the texts of one request's structured results. Each is searched once."""
+    """The values around the texts of one request's structured results, each searched once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Raw, Mapping[str, str]]] = {}
@@ -121,10 +120,8 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """A text of `container` without the secrets that it shows, or its surroundings.
-
-        Raises RedactionError.
-        """
+        """Return a text of `container` without the secrets that it or its surroundings show. Raises
+        RedactionError."""
         if id(container) not in self._known:
             # With the value itself, so that its id can't become another's.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
@@ -141,10 +138,10 @@ class Structured:
 def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
-    """Return what becomes of the strings and numbers of a JSON text that hold secrets, as JSON, by their
-    index; and how many secrets there were, by rule. Values without a place are not to be changed.
+    """Return new JSON, by their index, for the strings and numbers of a JSON text that hold secrets, and
+    counts of the secrets by rule. Values without a place stay.
 
-    A number becomes a string: nothing else can stand for it. Raises RedactionError.
+    A number becomes a string, since no other value can hold a placeholder. Raises RedactionError.
     """
     before = values(text.encode("utf-8"))
     whole = redact(text).text
@@ -166,7 +163,7 @@ def scalars(
 
 
 def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: Counter[str]) -> bytes:
-    """One string or number; `new`: what its surroundings made of it."""
+    """Return the JSON of one string or number. `new`: its JSON after its surroundings were redacted."""
     text, beside = decode(old), decode(new)
     if not isinstance(beside, str) or len(beside) < _LEAST:
         return new
@@ -183,7 +180,7 @@ def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: C
 
 
 def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str]) -> str:
-    """A text in base64 without the secrets of what it says; empty if it is none or has none."""
+    """Return a text in base64 without the secrets of its content; empty if it has none."""
     if len(text) % 4 or not _WRAPPED.fullmatch(text):
         return ""
     try:
@@ -207,8 +204,8 @@ def _is_json(text: str) -> bool:
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Texts of one line in a JSON value -> what is left of them, for what stands around them. Equal texts
-    share what became of one."""
+    """Return the redacted form, by text, of the texts of one line in a JSON value in which secrets show
+    beside their surroundings. Equal texts have one form."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:
@@ -232,7 +229,7 @@ def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """All values that are no containers, in order."""
+    """Yield all values that are no containers, in order."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

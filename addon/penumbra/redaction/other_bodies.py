@@ -1,5 +1,5 @@
-"""Bodies that are no LLM calls, searched for secrets: JSON of any shape, lines of JSON, text, and batches
-of requests in files. Nothing else is done to them.
+"""Redaction of bodies that are no LLM calls: JSON of any shape, lines of JSON, text, and batches of requests
+in files.
 
 An unreadable body is refused if it claims to be text, and where only text would make sense.
 """
@@ -63,7 +63,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """Return what a member's name tells of what is below it; empty: nothing."""
+    """Return what the name of a member tells of the values below it; empty: nothing."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -77,37 +77,37 @@ def _is(kind: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """Place of a value."""
+    """The surroundings of a value."""
 
     name: str = ""
     """Name of the nearest member above it."""
     result: bool = False
     text: bool = False
-    """Below a member that holds text, or what does."""
+    """True below a member that holds text or messages."""
     inner: bool = False
-    """True if nothing below it is meant for the provider itself."""
+    """True if nothing below is meant for the provider itself."""
     call: bool = False
 
 
 @dataclass(slots=True)
 class SearchedJson:
-    """Result of a search in JSON."""
+    """The outcome of a search in JSON."""
 
     results: bool = False
     """True if a part looks like a tool's result."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Secrets that were replaced, in items not seen before, by rule."""
+    """Numbers of replaced secrets in new items, by rule."""
 
 
 _Outcome = tuple[tuple[Edit, ...], bool]
-"""Edits of an item, and whether it holds results."""
+"""Edits of an item, and whether it holds results of tools."""
 
 
 class Anywhere:
-    """Redacts bodies of any shape. Safe between threads; keeps no secret."""
+    """Redacts JSON of any shape. Safe between threads; keeps no secret."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
-        """`memory`: bytes of edits that are remembered."""
+        """`memory`: bytes of the edits that are remembered."""
         self._known: LRUCache[bytes, _Outcome] = LRUCache(memory, _weight)
         self._lock = threading.Lock()
 
@@ -116,8 +116,8 @@ class Anywhere:
     ) -> SearchedJson:
         """Edit the strings that hold secrets. Raises RedactionError.
 
-        `said`: also in what the model calls tools with. `policy`: what else the outcome depends on.
-        `scope`: who is asking: what became of another one's items is not met.
+        `said`: arguments of calls are searched as well. `policy`: anything else that the outcome depends on.
+        `scope`: the caller, who gets no outcome of another's items.
         """
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
@@ -141,7 +141,7 @@ class Anywhere:
 
 
 def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
-    """The items that a document consists of: those of its outermost arrays, and what stands in none."""
+    """Yield the items of a document: those of its outermost arrays, and the values outside of arrays."""
     # A part without a name is text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
@@ -158,7 +158,7 @@ def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
 
 
 def _has_arrays(document: Document, value: Raw) -> bool:
-    """Return whether an object holds arrays of more than strings, however deep."""
+    """Return whether an object holds, at any depth, an array of more than strings."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -180,7 +180,7 @@ def _is_result(document: Document, members: Mapping[str, Raw]) -> bool:
 def _below(
     document: Document, members: Mapping[str, Raw], zone: _Zone, said: bool
 ) -> Iterator[tuple[Raw, _Zone]]:
-    """The members of an object that are to be searched."""
+    """Yield the members of an object that are searched."""
     is_call = zone.call or _is("call types", document.string(members.get("type")) or "")
     for name, member in members.items():
         kind = _kind(name)
@@ -209,7 +209,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """Strings that changed for what surrounds them; None: not searched yet."""
+    """New forms of strings whose surroundings show a secret in them; None before the first question."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -229,7 +229,7 @@ class _Item:
             waiting += reversed(list(_below(document, members, zone, self.said)))
 
     def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
-        """Return what a string becomes; None: it stays."""
+        """Return the new form of a string; None: it stays."""
         text = self.document.string(value) or ""
         kind, is_word = _kind(zone.name), not _SPACE.search(text)
         if is_word and (kind == "opaque" or _BINARY.fullmatch(text)):
@@ -250,7 +250,8 @@ class _Item:
         return still_json(text, redacted.text)
 
     def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
-        """Names can't be exchanged, nor is seen what stands twice: neither may hold a secret."""
+        """Raise Unreadable for a secret in a name, which nothing can replace, or in a member that stands
+        twice, of which a reader sees one."""
         texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
         if self.document.repeats(value):
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
@@ -275,27 +276,27 @@ def _weight(outcome: _Outcome) -> int:
 
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
-"""Byte order marks that may precede JSON."""
+"""Byte order marks and blanks that may precede JSON."""
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
-"""Kinds of messages that say the lengths of their texts, and so can't have others in their places."""
+"""Kinds of messages that state the lengths of their texts, so that no text can be replaced."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
 _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request")))
-"""Members of a line of a batch, one of each."""
+"""Members of a line of a batch; each line has one of either set."""
 
 
 @dataclass(slots=True)
 class Searched:
-    """A body without the secrets that were found in it."""
+    """A body after its search."""
 
     body: bytes
     results: bool = False
-    """True if it carries results of tools."""
+    """True if the body carries results of tools."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Secrets not seen before, by rule."""
+    """Numbers of secrets in new items, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,30 +304,30 @@ class Body:
     """A body to search."""
 
     data: bytes
-    """Without content coding."""
+    """The body without content coding."""
     content_type: str = ""
     strict: bool = False
-    """True if nothing but JSON makes sense there."""
+    """True if nothing but JSON makes sense here."""
     files: bool = False
-    """True for a file, or a form with files: only batches are searched."""
+    """True for a file or a form with files, of which only batches are searched."""
 
     @property
     def says_json(self) -> bool:
-        """Return whether it should be JSON, by its own account or by its beginning."""
+        """Return whether the body should be JSON, by its content type or its beginning."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 
 class OtherBodies:
-    """Remembers what became of the items that it has searched."""
+    """Redacts bodies, and remembers the outcome for their items."""
 
     def __init__(self) -> None:
         self._anywhere = Anywhere()
 
     def search(self, body: Body, redact: Redact, *, said: bool, policy: str, scope: bytes = b"") -> Searched:
-        """The body as it may be sent; the same object if nothing is in it. Raises RedactionError.
+        """Return the body as it may be sent; the same object if nothing is in it. Raises RedactionError.
 
-        `said`: also in what the model calls tools with. `policy`: what becomes of a text that can't be
-        searched. `scope`: who is asking.
+        `said`: arguments of calls are searched as well. `policy`: what becomes of a text that can't be
+        searched. `scope`: the caller.
         """
         return _Search(self._anywhere, redact, said, policy, body.strict, scope).body(body)
 
@@ -380,7 +381,7 @@ class _Search:
         )
 
     def _file(self, body: Body) -> Searched:
-        """A file is its owner's, but for a batch of requests."""
+        """Return a batch of requests redacted; other files are their owner's and stay."""
         if boundary := _boundary(body.content_type):
             return self._parts(body.data, boundary, lambda part, _: self._batch(part)) or Searched(body.data)
         return self._batch(body.data) or Searched(body.data)
@@ -393,7 +394,7 @@ class _Search:
     def _parts(
         self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """A form with parts, each searched by itself, given its kind; None: it is none."""
+        """Return a form with each part searched by its own kind; None if the body is no form."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None
@@ -420,7 +421,7 @@ class _Search:
         return self._text(body.data, body.content_type.lower())
 
     def _text(self, data: bytes, kind: str) -> Searched:
-        """Text that is no JSON, or something else that may hold texts."""
+        """Return a body redacted that is no JSON but may hold text."""
         is_packed = any(name in kind for name in _PACKED)
         is_text = is_packed or _is_text(kind) or not kind
         try:
@@ -448,8 +449,10 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages, each after a flag and its length, is compressed. Where
-    messages `always` stand so, one that is cut off counts, too; elsewhere it may be something else."""
+    """Return whether one of several messages, each after a flag and its length, is compressed.
+
+    `always`: the body can be nothing but such messages, so that one that is cut off counts, too.
+    """
     at = 0
     while at < len(data):
         flag, end = data[at], at + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
@@ -474,7 +477,7 @@ def _is_batch(data: bytes) -> bool:
 
 
 def _joined(between: bytes, parts: list[Searched], data: bytes) -> Searched:
-    """The parts of a body together."""
+    """Return the parts of a body as one."""
     body = between.join(part.body for part in parts)
     counts = sum((part.counts for part in parts), Counter[str]())
     return Searched(data if body == data else body, any(part.results for part in parts), counts)

@@ -1,4 +1,4 @@
-"""Placeholders: the text that replaces a secret, and those that a model writes into its calls."""
+"""Placeholders: the texts that replace secrets, and those that a model writes into its calls."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PATTERN = re.compile(rf"\[{_BODY}\]")
 """A placeholder in a text."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
-"""A pattern of one that is all that an assignment assigns, to the end of its line."""
+"""Pattern of a placeholder that is all that an assignment assigns in its line."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Characters of the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
-"""Letters of each ten bits."""
+"""Two letters for each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
-"""Found in a body of a megabyte in a twentieth of a millisecond, where a pattern takes one."""
+"""An automaton, which searches a body of a megabyte in a twentieth of the time that a pattern takes."""
 
 
 def fingerprint(key: bytes, value: bytes) -> str:
-    """Six base32 characters of a keyed hash: equal values have equal fingerprints."""
+    """Return six base32 characters of a keyed hash; equal values have equal fingerprints."""
     keyed = _keyed(key).copy()
     keyed.update(value)
     bits = int.from_bytes(keyed.digest()[:4], "big") >> 2
@@ -43,12 +43,12 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """The hash with its key taken in, which takes longer than most values do."""
+    """Return the hash that has taken in its key, which takes longer than most values do."""
     return hmac.new(key, digestmod="sha256")
 
 
 def make(label: str, key: bytes, value: bytes) -> str:
-    """`[REDACTED:<label>:<fingerprint>]`."""
+    """Return `[REDACTED:<label>:<fingerprint>]`."""
     return f"[REDACTED:{label}:{fingerprint(key, value)}]"
 
 
@@ -65,24 +65,24 @@ def stands_in(data: bytes) -> bool:
 
 
 def spans(data: bytes) -> list[tuple[int, int]]:
-    """Return where placeholders stand already, in order."""
+    """Return where placeholders stand, in order."""
     if _MARK not in data:
         return []
     return [match.span() for match in PATTERN_BYTES.finditer(data)]
 
 
 _LEAST = 4
-"""Bytes: what is shorter beside a placeholder is punctuation."""
+"""Bytes: a shorter text beside a placeholder is punctuation."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""Text between a placeholder in the middle of a name, or after it, and the name's value."""
+"""Matches from a placeholder in or after a name to the name's value."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
-"""Text between a placeholder within a word and a value in the same word."""
+"""Matches from a placeholder within a word to a value in the same word."""
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """Yield what is left of the spans when placeholders are cut out of them. `taken` is in order."""
+    """Yield the rest of the spans after placeholders are cut out of them. `taken` is in order."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0
@@ -104,7 +104,7 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 
 
 class Gaps:
-    """Places of the placeholders in a text that is read without them."""
+    """The places of placeholders in a text that is read without them."""
 
     def __init__(self, data: bytes, taken: Sequence[tuple[int, int]]) -> None:
         self._data = data
@@ -116,8 +116,8 @@ class Gaps:
             gone += end - start
 
     def whole(self, span: Span, text: bytes) -> Span:
-        """The span, to the end of its word where it begins at a placeholder: of a word that goes on, what is
-        left would look like the beginning of another one. `text`: without placeholders."""
+        """Return the span, to the end of its word where it begins at a placeholder: the rest of the word
+        would look like another one. `text`: without placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span
@@ -125,7 +125,7 @@ class Gaps:
         return span._replace(end=rest.end()) if rest else span
 
     def concern(self, span: Span) -> bool:
-        """Return whether a span of the text without placeholders was hidden, or cut off, by one of them."""
+        """Return whether a placeholder hid or cut off a span of the text without placeholders."""
         index = bisect_left(self._at, span.start)
         if index < len(self._at) and self._at[index] <= span.end:
             return True
@@ -143,7 +143,7 @@ NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"
 )
-"""The line at the end of such a call's result, for the model."""
+"""The line for the model at the end of such a call's result."""
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
@@ -157,7 +157,8 @@ def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
 
 
 def within(wire: ApiFormat, message: bytes | None) -> int:
-    """Count such calls in a message as a request would carry it."""
+    """Return how many calls in a message, as a request would carry it, have a placeholder in their
+    arguments."""
     if message is None or PATTERN.search(message.decode("utf-8", "replace")) is None:
         return 0
     try:

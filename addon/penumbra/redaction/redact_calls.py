@@ -1,7 +1,7 @@
-"""Functions that redact texts within bounds, go on after a failed search, or make names fit to be shown.
+"""Functions that bound the time of redaction, go on after a failed search, or make names fit to be shown.
 
-By default a request with a text that can't be searched is refused; an operator may have such a text masked or
-passed on instead.
+By default, a request with a text that can't be searched is refused. An operator may have such a text masked
+or passed on instead.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from penumbra.short_texts import LONGEST, remembered
 Redact = Callable[[str, str], Redacted]
 """A function that redacts a text, with a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
-"""Processor time for the texts of one request: as much as several megabytes take that are full of secrets."""
+"""Processor time for the texts of one request, enough for several megabytes full of secrets."""
 RULE = "unscanned"
-"""Under this name masked texts are counted."""
+"""Rule id under which masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
 _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """`redact` for so much processor time altogether. A search beyond the time raises TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together, beyond which it raises
+    TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:
@@ -40,9 +41,10 @@ def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
 
 
 def forgiving(redact: Redact, failure: str) -> Redact:
-    """`redact` itself for `refuse`; for `mask` and `pass`, one that never raises RedactionError.
+    """Return `redact` itself for `refuse`; for `mask` and `pass`, a function that never raises
+    RedactionError.
 
-    A mask says how many UTF-8 bytes it stands for. Each failure is one log line, without any content.
+    A mask says how many UTF-8 bytes it stands for. Each failure is one line in the log, without any content.
     """
     if failure == "refuse":
         return redact
@@ -63,7 +65,7 @@ def forgiving(redact: Redact, failure: str) -> Redact:
 
 
 def mask(text: str) -> str:
-    """Return what stands for a text that was not searched."""
+    """Return the mask for a text that was not searched."""
     return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"
 
 
@@ -74,7 +76,7 @@ ShowName = Callable[[str], str]
 
 
 def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
-    """Return what makes of a name what may be shown: one line, cut, without secrets."""
+    """Return a function that makes a name fit to be shown: one line, cut, without secrets."""
 
     def show(name: str) -> str:
         try:

@@ -26,7 +26,7 @@ from penumbra.redaction.finders.places import FINDERS, USER_LISTS, file_in, lone
 from penumbra.redaction.finders.printed import TRANSCRIPTS, Printed, printed_by
 from penumbra.redaction.finders.tokens import (
     MAY_GO_ON,
-    Glance,
+    AnchorPattern,
     around,
     at_anchor,
     begins_word,
@@ -109,7 +109,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class _Stands:
+class _Owners:
     """The rules and finders of one anchor, by where it stands in their matches."""
 
     begins: tuple[Rule, ...]
@@ -120,7 +120,7 @@ class _Stands:
     """True if matches count only where no word runs into the anchor."""
 
     @classmethod
-    def of(cls, owners: list[Rule | Finder]) -> _Stands:
+    def of(cls, owners: list[Rule | Finder]) -> _Owners:
         begins: list[Rule] = []
         around: list[Rule | Finder] = []
         for owner in owners:
@@ -132,9 +132,9 @@ class _Stands:
         return cls(tuple(begins), tuple(around), bounded)
 
     @cached_property
-    def glance(self) -> Glance:
+    def pattern(self) -> AnchorPattern:
         """The pattern of all these rules, compiled when the anchor first occurs: most never do."""
-        return Glance.of(self.begins)
+        return AnchorPattern.of(self.begins)
 
 
 _FINDERS: tuple[Finder, ...] = (
@@ -150,7 +150,7 @@ _FINDERS: tuple[Finder, ...] = (
 
 
 @lru_cache(maxsize=2)
-def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.BytesAhoCorasick]:
+def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Owners], ahocorasick_rs.BytesAhoCorasick]:
     """Return the owners of each anchor, and the automaton that finds the anchors, for all redactors with the
     same rules."""
     owners: dict[bytes, list[Rule | Finder]] = {}
@@ -164,7 +164,7 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Stands], ahocorasick_rs.Byt
     # need the anchors all the same.)
     kind = ahocorasick_rs.Implementation.ContiguousNFA
     automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
-    return list(map(_Stands.of, owners.values())), automaton
+    return list(map(_Owners.of, owners.values())), automaton
 
 
 class Redactor:
@@ -245,7 +245,7 @@ class Redactor:
             found = self._allowed.without(data, found, self._key)
         if not found:
             return []
-        whole = (_whole_characters(data, _behind_escape(data, span)) for span in found)
+        whole = (_whole_characters(data, _after_escape(data, span)) for span in found)
         spans = list(placeholder.around(_merge(list(whole)), taken, data))
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
@@ -312,12 +312,12 @@ class Redactor:
                 continue
             if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            glance, matches = stands.glance, stands.glance.matches
+            shared, matches = stands.pattern, stands.pattern.matches
             if matches is not None:
-                end = min(start + glance.reach, len(data))
+                end = min(start + shared.reach, len(data))
                 if matches.here(data, start, end)[0] == NOWHERE:
                     continue
-            if begun := _begun(glance, data, start, done):
+            if begun := _begun(shared, data, start, done):
                 yield from begun
                 if stands.bounded:
                     over[number] = min(done.get(rule.id, 0) for rule in stands.begins)
@@ -360,12 +360,12 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return parts
 
 
-def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
+def _begun(shared: AnchorPattern, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
     """Return the secrets that begin with an anchor. `done`: by rule id, the end of the last secret that was
     found; kept up to date."""
-    wraps = glance.wraps(data, start)
+    wraps = shared.wraps(data, start)
     begun: list[Span] = []
-    for rule in glance.rules:
+    for rule in shared.rules:
         if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
             done[rule.id] = span.end
             begun.append(span)
@@ -389,7 +389,7 @@ def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
     return cut
 
 
-def _behind_escape(data: bytes, span: Span) -> Span:
+def _after_escape(data: bytes, span: Span) -> Span:
     """Return the span without the letters of an escape that its beginning cuts in two."""
     if data[span.start - 1 : span.start] != b"\\":
         return span

@@ -152,7 +152,7 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 def of(rule: SecretRule, label: str) -> Rule:
     """Return one rule. `label`: what its file calls its secrets."""
     regex = rule.regex.replace(_LINE, shared_patterns.LINE_BREAK.decode())
-    regex = _behind(rule.beside, regex) if rule.beside else regex
+    regex = _beside(rule.beside, regex) if rule.beside else regex
     return Rule(
         id=rule.id,
         label=rule.label or label,
@@ -195,7 +195,7 @@ def without_groups(regex: str) -> str:
     return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
 
 
-def _behind(names: tuple[str, ...], regex: str) -> str:
+def _beside(names: tuple[str, ...], regex: str) -> str:
     """Return the pattern of a secret that stands after a name with one of `names` in it."""
     telling = [re.escape(name) for name in names if _TELLS.search(name)]
     others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))

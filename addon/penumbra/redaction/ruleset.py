@@ -28,11 +28,11 @@ _LONGEST_LABEL = 40
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Content of a `gitleaks.toml`."""
+    """The content of a `gitleaks.toml`."""
 
     rules: tuple[Rule, ...]
     use_default: bool
-    """The file extends the default rules: ours stay."""
+    """True if the file extends the default rules, so that ours stay."""
     disabled: frozenset[str] = field(default_factory=frozenset)
     """Ids of rules that the file switches off."""
     warnings: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Loaded:
 
 
 def load(text: str, name: str = "gitleaks.toml") -> Loaded:
-    """The rules of a file's text. Raises RuleError if it is no TOML or has no usable form."""
+    """Return the rules of a file's text. Raises RuleError if it is no TOML or has no usable form."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -111,9 +111,9 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
 
 
 def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
-    """The rules in force: the file's, and ours unless it comes instead of them.
+    """Return the rules in force: the file's, and ours unless the file's come instead of them.
 
-    A file's rule replaces ours of the same id; ids that the file disables are dropped.
+    A rule of the file replaces ours of the same id; ids that the file disables are dropped.
     """
     replaced = {rule.id for rule in loaded.rules} | loaded.disabled
     kept = [] if instead else [rule for rule in ours if rule.id not in replaced]
@@ -124,13 +124,13 @@ _FINDERS = (
     "cookie dotted-token encoded-secret kubernetes-secret login-list lone-credential prefixed-token"
     " printed-credential printed-secret private-key user-list"
 )
-"""Ids under which the finds of code are counted that need no name."""
+"""Ids of finders that need no name."""
 _BY_NAME = ("column", "member", "name", "record")
-"""Ids under which the finds of code are counted, after a name's kind: `name-password`."""
+"""Beginnings of the ids of finders that need a name, of whose kind the rest is: `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
-    """Return what the file holds; None without a path. `only`: its rules come instead of ours.
+    """Return the content of the user's file; None without a path. `only`: its rules come instead of ours.
 
     Raises RuleError with one line, which names the setting.
     """
@@ -154,14 +154,14 @@ def user_rules(path: str, *, only: bool) -> Loaded | None:
 
 
 def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
-    """All rules, given what `user_rules` read. Raises RuleError."""
+    """Return all rules in force. `loaded`: the result of `user_rules`. Raises RuleError."""
     ours = rule.read()
     return tuple(merged(ours, loaded, instead=only)) if loaded is not None else ours
 
 
 def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
-    """Return what `penumbra_secrets_allow` leaves alone. Raises RuleError, in one line, where it names no
-    rule."""
+    """Return the exceptions of `penumbra_secrets_allow`. Raises RuleError, in one line, for an entry that
+    names no rule."""
     entries = tuple(entries)
     made = Allowed.of(entries)
     if not made.rules:

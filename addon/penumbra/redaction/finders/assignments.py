@@ -1,10 +1,11 @@
-"""Secrets that stand beside a telling name, whatever the language of the file.
+"""Secrets that stand beside a telling name, in files of any language.
 
-One linear regular expression finds the names that have something like an operator after them; how name
-and value are joined is read in `forms`, what they mean is judged in `names` and `values`.
+One linear regular expression finds the names that have something like an operator after them. `forms` reads
+how name and value are joined; `names` and `judgement` decide what both mean.
 
-A name may also have its value alone in the next line, as a prompt has and what Redis prints to a file; or
-name a list or map: a list's members are values of its name, a map's only under a name in the plural.
+A name may also have its value alone in the next line, as after a prompt or in what Redis prints to a file; or
+it may name a list or a map. The members of a list are values of its name, those of a map only if the name is
+a plural.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
 
 
 def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """The line below the prompt whose last word stands at `begin` to `end`."""
+    """Yield the line below a prompt whose last word stands at `begin` to `end`."""
     if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
         line = _TYPED.match(data, end)
         if line is not None:
@@ -64,8 +65,8 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 
 def _is_next_name(name: bytes, below: bytes) -> bool:
-    """Return whether a line goes on a list of names that the one above it is of: both begin with one word, or
-    both are written as constants are."""
+    """Return whether a line and the one above it are names of one list: both begin with one word, or both are
+    written as constants."""
     for form in (_NAME_OF_SEVERAL, _HUMPS):
         first, second = form.fullmatch(name), form.fullmatch(below)
         if first and second and first[1] == second[1]:
@@ -74,7 +75,7 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
 
 
 _CHECKED = 16
-"""Names that are read before the time is looked at."""
+"""Number of names between two looks at the time."""
 _MOST = 200
 """Members that are read of one container."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
@@ -86,9 +87,9 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""Bytes after a name in which the bracket stands: more than `_OPEN` may be long."""
+"""Bytes after a name in which the bracket stands: at least as many as `_OPEN` matches."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
-"""Beginnings of lists of words in the shell and in Ruby: what has no quotes there is text as well."""
+"""Beginnings of lists of words in the shell and in Ruby, where words without quotes are text."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
 _BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
 _NEXT = late(rb"{QUOTE}?" + _GAP + rb",")
@@ -115,7 +116,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Return whether a bracket stands where one would begin a list: most names are asked in vain."""
+    """Return whether a bracket stands where one would begin a list; after most names none does."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -123,7 +124,8 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """The members of the list after the name that ends at `end`; of the map, if the name is a plural."""
+    """Return the members of the list after the name that ends at `end`, or of the map if the name is a
+    plural."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -151,7 +153,7 @@ def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plur
 
 
 def _bare(data: bytes, at: int, style: Style) -> Value | None:
-    """A member without quotes: of a list of YAML, of the shell's or Ruby's words."""
+    """Return a member without quotes: of a list of YAML, or of words of the shell or Ruby."""
     word = _BARE.match(data, at)
     return Value(*word.span(1), style) if word else None
 
@@ -172,8 +174,8 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[Value]:
 
 _OPTIONS = latin1(64 << 20)
 
-_NAMES_SAID = Names()
-_OTHER_SCRIPTS = "|".join(_NAMES_SAID.spelt_in_other_letters())
+_VOCABULARY = Names()
+_OTHER_SCRIPTS = "|".join(_VOCABULARY.spelt_in_other_letters())
 _STEM = (
     r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passw|pwrd|passphrase|passcode|pwd|secrets?|credentials?|creds"
     r"|kennwort|contrasena|wachtwoord|adgangskode|motdepasse|mot de passe"
@@ -227,7 +229,7 @@ TAG_ENDS = rb"<\\?/"
 _NAME_BYTES = re.compile(
     rb"(?:[A-Za-z0-9_.\-$\x80-\xe1\xe3-\xee\xf0-\xff]|\xe2(?!\x80[\x98-\x9f])|\xef(?!\xbc[\x9a\x9d])){0,80}"
 )
-"""All but printed quotes, and the full-width colon and sign of equality."""
+"""Matches a name: all but printed quotes, the full-width colon and the full-width sign of equality."""
 _ASCII_NAME = re.compile(rb"[A-Za-z0-9_.\-$]{0,80}")
 _NO_NAME = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -235,14 +237,14 @@ _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
-"""A value that is a placeholder and nothing else."""
+"""Matches a value that is a placeholder and nothing else."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """Bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
-"""Before the parts of an address."""
+"""Bytes before the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
-"""Words that precede a type's name."""
+"""Matches the word that declares a type, before the type's name."""
 _NEW_LINE = re.compile(rb"\n|\\n")
 _CODE_FILE = late(rb"\.(?:[cm]?[jt]sx?|vue|svelte|py|rb|go|rs|php|t|spec)$")
 _TEST_NAME = late(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
@@ -258,22 +260,23 @@ _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""Items of a list beside `password` that are none: `min:8`, `--stdin`, `password_confirmation`."""
+"""Matches neighbours of `password` in a list that are no passwords: `min:8`, `--stdin`,
+`password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
     rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"
 )
 _LONGEST_DIGEST = 24
-"""Bytes of the longest name that `_DIGEST_OF` matches, and of what stands before it."""
+"""Bytes of the longest match of `_DIGEST_OF`."""
 _LONGEST_PATH = 120
 _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _Rests:
-    """Where the values of one text end that are longer than what is read of them.
+    """The ends of long values in one text.
 
-    A long value may be full of names, all with values of the same end, which is searched for once.
+    A long value may be full of names, whose values all have the same end: it is searched for once.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -281,7 +284,7 @@ class _Rests:
         self._start = self._stop = -1
 
     def end(self, at: int) -> int:
-        """The end of the value of which what lies before `at` was read."""
+        """Return the end of a value of which the bytes before `at` were read."""
         if not self._start <= at <= self._stop:
             rest = _REST.match(self._data, at)
             self._start, self._stop = at, rest.end() if rest else at
@@ -289,31 +292,31 @@ class _Rests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """Meaning of a name by itself."""
+class _Meaning:
+    """What a name says by itself."""
 
     written: str
     name: Name
     members: Name
-    """Meaning for the members of the list or map that it names."""
+    """What the name says of the members of the list or map that it names."""
     plural: bool
     bare_key: bool
-    """The word before it tells what it is."""
+    """True if the word before the name decides what it says."""
 
 
 class Assignments:
     """Finds values beside telling names."""
 
     def __init__(self) -> None:
-        self._names = _NAMES_SAID
+        self._names = _VOCABULARY
         # A name is cut where it gets long, so that what is remembered is bounded.
-        self._said = lru_cache(8_192)(self._ask)
+        self._meaning = lru_cache(8_192)(self._ask)
 
-    def _ask(self, identifier: bytes) -> _Said:
+    def _ask(self, identifier: bytes) -> _Meaning:
         written = identifier.decode("utf-8", "replace")
         name = self._names.judge(written)
         bare_key = name.label == "key" and identifier.lower() in (b"key", b"keys")
-        return _Said(written, name, *self._names.of_members(written), bare_key)
+        return _Meaning(written, name, *self._names.of_members(written), bare_key)
 
     def find(
         self,
@@ -325,26 +328,27 @@ class Assignments:
         flags: bool = True,
         tags: bool = True,
     ) -> Iterator[Span]:
-        """Spans of secrets; `low` is `data` in lower case.
+        """Yield the secrets; `low` is `data` in lower case.
 
-        `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
-        known to hold hashes: weak names don't count. `flags`, `tags`: `FLAGS`, `TAG_ENDS` matches somewhere.
+        `loud`: the text is of a place for secrets, so that weak names count as strong ones. `quiet`: the text
+        is full of hashes, so that weak names do not count. `flags`, `tags`: `FLAGS`, `TAG_ENDS` matches
+        somewhere.
         """
         rests = _Rests(data)
         read_to = 0
         for count, (start, end) in enumerate(_telling_names(data, low)):
             if not count % _CHECKED:
                 time_budget.check()
-            said = self._said(data[start:end])
+            meaning = self._meaning(data[start:end])
             secrets: list[Span] = []
-            if said.members.strength > Strength.HINT and start >= read_to:
-                members = list(contained(data, end, plural=said.plural))
+            if meaning.members.strength > Strength.HINT and start >= read_to:
+                members = list(contained(data, end, plural=meaning.plural))
                 read_to = members[-1].end if members else read_to
-                judged = (_judged_member(data, value, said.members, said.plural) for value in members)
+                judged = (_judged_member(data, value, meaning.members, meaning.plural) for value in members)
                 secrets = [span for span in judged if span]
                 yield from secrets
-            name = self._in_context(data, start) if said.bare_key else None
-            name = name or said.name
+            name = self._in_context(data, start) if meaning.bare_key else None
+            name = name or meaning.name
             if name.strength is Strength.WEAK and (loud or quiet):
                 name = Name(Strength.STRONG if loud else Strength.NONE, name.label)
             if secrets or name.strength is Strength.NONE or (name.strength is Strength.HINT and quiet):
@@ -353,19 +357,19 @@ class Assignments:
                 continue
             if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
-            yield from _values(data, start, end, said.written, name, rests)
+            yield from _values(data, start, end, meaning.written, name, rests)
         if flags:
             yield from self._flagged(data, low, rests)
         if tags:
             yield from self._tagged(data, low, rests)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
-        """Return what the word before a bare `key` makes of it; None if there is none."""
+        """Return what the word before a bare `key` says of it; None without such a word."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 
     def _tagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
-        """`<string name="password">value</string>`."""
+        """Yield the values of tags: `<string name="password">value</string>`."""
         for tag in _TAGS.finditer(low):
             for stem in _STEMS.finditer(low, *tag.span()):
                 start, end = _name(data, stem.start())
@@ -379,7 +383,7 @@ class Assignments:
                     break
 
     def _flagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
-        """`--password value`, `["--password", "value"]`."""
+        """Yield the values of options: `--password value`, `["--password", "value"]`."""
         for match in FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
             at = match.start()
@@ -395,7 +399,7 @@ class Assignments:
 
 
 def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: _Rests) -> Iterator[Span]:
-    """Yield what is secret of the value that belongs to the name at `start` to `end`."""
+    """Yield the secrets among the values of the name at `start` to `end`."""
     for value in chain(values_after(data, start, end), typed(data, start, end)):
         span = _judged(data, value, name, rests)
         if span and (
@@ -406,7 +410,7 @@ def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: 
         ):
             span = None  # Harmless, whatever it looks like.
         if span and name.label == "auth":
-            span = _behind_user(data, span)
+            span = _without_user(data, span)
         if span:
             yield span
         changed = changed_value(data, value)
@@ -431,15 +435,16 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _is_other_name(data: bytes, start: int) -> bool:
-    """`AWS::IAM::AccessKey` names a type, `checksum/secret` says that something has changed."""
+    """Return whether a name is part of one that names no secret: `AWS::IAM::AccessKey` is a type,
+    `checksum/secret` says that something has changed."""
     if data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha():
         return not data[start : start + 1].islower()
     return data[start - 9 : start] == b"checksum/"
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Return whether the name is of the file that a line is of, as `grep` puts it, `.pgpass:3:`, or what
-    makes digests: `SHA256 (password.txt) = `."""
+    """Return whether a name is that of a file: before a line that `grep` found in it (`.pgpass:3:`), or
+    before its digest (`SHA256 (password.txt) = `)."""
     if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
@@ -471,8 +476,8 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Return whether the value says words of its name again, or its user's name, as what is set up for tests
-    does: `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. The value adds nothing to them."""
+    """Return whether a value repeats words of its name or its user's name, as values for tests do:
+    `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
@@ -493,8 +498,8 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
 
 
 def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether the name is a type's that is declared here, and the value stands on a line below it:
-    `class ApiKey:`. On the same line, `interface password: …` is one."""
+    """Return whether a name is declared as a type's and the value stands on a line below it: `class ApiKey:`.
+    In `interface password: …`, the value is on the same line."""
     return (
         data[start : start + 1].isupper()
         and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
@@ -503,8 +508,8 @@ def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a member that is called `key` and no more holds a SHA-1: what things are found by, as
-    `"key": "…"` of a component or of a cache."""
+    """Return whether a member named `key` holds a SHA-1, by which components and caches find their
+    contents."""
     bare = data[start:end] == b"key" and data[end : end + 1] in (b'"', b"\\")
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
@@ -518,14 +523,13 @@ def _judged(data: bytes, value: Value, name: Name, rests: _Rests) -> Span | None
 
 
 def _is_named_again(data: bytes, value: Value) -> bool:
-    """Return whether the value begins with a name that has a value of its own: `--root-password
-    password:…`."""
+    """Return whether a value begins with a name that has a value of its own: `--root-password password:…`."""
     named = _NAMED_AGAIN.match(data, value.start, value.end)
-    return named is not None and _NAMES_SAID.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
+    return named is not None and _VOCABULARY.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
 
 
-def _behind_user(data: bytes, span: Span) -> Span:
-    """The span without the user before the password: `NEO4J_AUTH=neo4j/…`."""
+def _without_user(data: bytes, span: Span) -> Span:
+    """Return the span without the user before the password: `NEO4J_AUTH=neo4j/…`."""
     user = _USER_OF_LOGIN.match(data, span.start, span.end)
     if user is None or span.end - user.end() < _LEAST_PASSWORD or is_opaque(user[1].decode("ascii"), 5):
         return span
@@ -533,7 +537,7 @@ def _behind_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """As `_judged`, of a list's member: it may be an option, a rule or a name as well."""
+    """Return a member of a list as a secret; it may be an option, a rule or a name as well."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style
@@ -550,7 +554,7 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
-    """The whole identifier around the telling part of it that was found at `at`."""
+    """Return the place of the whole identifier whose telling part was found at `at`."""
     if data[at] in _NO_NAME:
         at += 1
     match = _ASCII_NAME.match(data, at)

@@ -1,10 +1,10 @@
 """Tables whose head names a column of secrets: CSV, what a database prints, Markdown, aligned lists.
 
-The head is a line of names; below it, every line with as many cells is a row. A few lines in a row that
-are none, empty ones or comments, don't end the table.
+The head is a line of names. Below it, every line with as many cells is a row. A few other lines in between,
+such as empty ones or comments, do not end the table.
 
-Rows of SQL have their columns named elsewhere: before `VALUES`, by the table's own definition
-further up, or before what `COPY … FROM stdin` is fed.
+The columns of rows of SQL are named before `VALUES`, in the table's own definition further up, or before the
+rows that `COPY … FROM stdin` reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CREATE = late(
 )
 _DEFINED = late(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
 _MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
-"""Ends of a cell or of a column's definition, and text that hides such ends."""
+"""Matches the end of a cell or of a column's definition, and texts that may hide such ends."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
@@ -64,12 +64,13 @@ _SQL_VALUE = late(
     + rb")"
     + _GAP
 )
-"""A text by how its first quote is written: what is after a backslash does not end it if the quote is bare
-(in a string, a backslash is several); else, a quote with backslashes does."""
+"""Matches a cell, whose text ends according to its first quote. After a bare quote, a backslash escapes what
+follows it (within a string, several backslashes do). After an escaped quote, the next escaped one ends the
+text."""
 _ROW = late(_GAP + rb"\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
-"""Bytes in which the next row is looked for after a cell that could not be read."""
+"""Bytes after an unreadable cell in which the next row is looked for."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = late(
     _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
@@ -101,13 +102,13 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _telling(names: Sequence[bytes]) -> Columns:
-    """The columns that hold secrets."""
+    """Return the columns that hold secrets."""
     judged = ((at, _NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
     return {at: name for at, name in judged if name.strength > Strength.WEAK}
 
 
 def _defined(data: bytes, at: int) -> list[bytes]:
-    """The columns that a table's definition names."""
+    """Return the columns that a table's definition names."""
     names: list[bytes] = []
     while len(names) < _MOST_COLUMNS and (column := _DEFINED.match(data, at)):
         if column[1].lower() not in _NO_COLUMN:
@@ -120,7 +121,7 @@ def _defined(data: bytes, at: int) -> list[bytes]:
 
 
 def _ending(data: bytes, at: int) -> int:
-    """Return where the comma or bracket stands that ends a cell or a definition; `at` if none does."""
+    """Return where the comma or bracket stands that ends a cell or a definition, or `at`."""
     if data[at : at + 1] in (b",", b")"):
         return at
     depth = 0
@@ -134,7 +135,7 @@ def _ending(data: bytes, at: int) -> int:
 
 
 def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
-    """The secrets in the rows that begin at `at`, and where the rows end."""
+    """Return the secrets in the rows that begin at `at`, and where the rows end."""
     spans: list[Span] = []
     while row := _ROW.match(data, at):
         at, number = row.end(), 0
@@ -158,7 +159,8 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
 
 
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """The secrets in rows of cells with tabs between them; a number before a row is its line's."""
+    """Return the secrets in rows with tabs between their cells, and where the rows end. The number of a line
+    may stand before its row."""
     spans: list[Span] = []
     while row := _COPY_ROW.match(data, at):
         at = row.end()
@@ -225,20 +227,20 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""A word with what ends a cell after it: the word alone stands in too many lines."""
+"""Words with what ends a cell after them: the words alone stand in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
 )
-"""Text that precedes a line within a string, or a string of JSON."""
+"""Texts before a line within a string or a string of JSON."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""Without bars that are no ASCII, the pattern is much faster."""
+"""Matches without bars beyond ASCII, which is much faster."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
@@ -252,7 +254,7 @@ _NAME = late(
 _CELL = late(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
 _RULE = late(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
 _STRING_END = late(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
-"""The end of a string of JSON that a table is the last of."""
+"""Matches the end of a string of JSON that ends with a table."""
 _BLANKS = late(rb" {2,}")
 _COMMA = late(rb",")
 _DELIMITERS = (
@@ -263,7 +265,7 @@ _DELIMITERS = (
     _BLANKS,
 )
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
-"""Heads of the column that names what the column `value` holds."""
+"""Heads of a column that names what the column `value` holds."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
@@ -290,8 +292,7 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _may_be_head(data: bytes, at: int) -> bool:
-    """Return whether nothing that stands in no head follows in the line: a cheap look, which most places
-    fail."""
+    """Return whether the rest of a line may be of a head; the rest of most lines is not."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
     if end < len(data) and data[end] == _BAR_BEGINS:
@@ -301,7 +302,7 @@ def _may_be_head(data: bytes, at: int) -> bool:
 
 
 def _may_be_cells(data: bytes, start: int, end: int) -> bool:
-    """Return whether a line holds nothing that stands in no head."""
+    """Return whether a line holds only what a head may hold."""
     if _PLAIN_HEAD.fullmatch(data, start, end):
         return True
     has_bars = data.find(b"\xe2\x94", start, end) >= 0 or data.find(b"u250", start, end) >= 0
@@ -309,7 +310,7 @@ def _may_be_cells(data: bytes, start: int, end: int) -> bool:
 
 
 def _line(data: bytes, at: int) -> tuple[int, int]:
-    """The line around a place, without what tools put before lines."""
+    """Return the line around a place, without what tools put before lines."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
     # Any other beginning has one of these.
@@ -326,8 +327,8 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return which columns below a head hold secrets, each with its name, or with the column whose cell names
-    it in each row; empty if the line is no head."""
+    """Return the columns of secrets below a head, each with its name, or with the column whose cell names it
+    in each row; none if the line is no head."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():
@@ -339,8 +340,8 @@ def _named_columns(
 
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
-    """Return the names in a head that tell of secrets, by their columns; empty where a cell holds no name, or
-    one holds the only one."""
+    """Return the names of secrets in a head, by their columns; none where a cell holds no name or is the only
+    one."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
@@ -359,7 +360,7 @@ def _rows(
     head: Sequence[tuple[int, int]],
     columns: dict[int, Name | int],
 ) -> Generator[Span, None, int]:
-    """The secrets below a head that ends at `at`. Returns where the table ends."""
+    """Yield the secrets below a head that ends at `at`, and return where the table ends."""
     ended = [at]
     first = data[slice(*head[0])].strip()
     for cells in _below(data, delimiter, len(head), ended):
@@ -376,7 +377,8 @@ def _rows(
 def _below(
     data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """The cells of each row below a head that ends at `ended`, which becomes where the last row ends."""
+    """Yield the cells of each row below a head. `ended` holds the end of the head, and then of the last
+    row."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
         time_budget.check()

@@ -1,7 +1,7 @@
 """Forms that join a name and its value: assignment, element, argument, table, pair.
 
-Each form is read with bounded patterns from the place where the name ends. The result is the place of the
-value and its style, which decides about the possible kinds of value.
+Each form is read with bounded patterns from the end of the name. The result is the place of the value, and
+its style, which decides what a value must be like to be a secret.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _WRAPPER = (
     rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""Text before a value in quotes: a call, a type, or another operand: `Some("value")`, `string(5) "value"`."""
+"""Matches a call, a type or another operand before a value in quotes: `Some("value")`, `string(5)
+"value"`."""
 _TYPED = (
     rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
@@ -83,7 +84,7 @@ _ARGUMENT = late(
 _PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
 _IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
-"""Names of arguments that hold a name: `SqlParameter(name: "password", "…")`."""
+"""Arguments that hold a name: `SqlParameter(name: "password", "…")`."""
 _LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
 _LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
 _IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
@@ -92,7 +93,7 @@ _ATTRIBUTE = late(rb"{QUOTE}[ \t]{0,4}(?:value|content|data-value)=({QUOTE})")
 _CSV = late(rb",( {0,2})(?:<<)?({QUOTE})?")
 _CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))({QUOTE})?")
 _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
-"""An argument by its name: `generate_key(public_exponent=65537)`."""
+"""Matches an argument with its name: `generate_key(public_exponent=65537)`."""
 _DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = late(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}"
@@ -135,7 +136,7 @@ _PUT = late(
 _BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
 _YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""Text after a member of an object in a program's output: `{Host:db1 Pass:value Port:1}`."""
+"""Matches after a member of an object that a program printed: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
@@ -145,14 +146,14 @@ _NO_SETTER = late(
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
 )
-"""Beginnings of the names of methods that ask for a secret, or do something with one."""
+"""Matches the beginning of a method's name that asks for a secret or does something with one."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
 _FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
 _SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
 _CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
-"""Text between an old and a new value: `token: "old" -> "new"`."""
+"""Matches between an old and a new value: `token: "old" -> "new"`."""
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
@@ -162,7 +163,8 @@ _END_OF_LINE = re.compile(
     rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""A `#` within a value: a fragment ends an address, so before another parameter it is no fragment."""
+"""Matches a `#` and what follows it in a value before another parameter: no fragment, which would end the
+address."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -171,14 +173,14 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""A command's option with a list of assignments, up to the name of one of them."""
+"""Matches a command's option with a list of assignments, up to the name of one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
-"""A name's end where nothing is assigned in its line."""
+"""Texts after a name to which nothing is assigned."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield what may be the value that belongs to the name at `begin` to `end`, the likeliest first."""
+    """Yield the values that may belong to the name at `begin` to `end`, the likeliest first."""
     value = _assigned(data, begin, end)
     if value is not None:
         yield value
@@ -203,13 +205,13 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 
 def changed_value(data: bytes, value: Value) -> Value | None:
-    """Return what took the place of a value, as plans and diffs show it: `"old" -> "new"`."""
+    """Return the new value after an old one in plans and diffs: `"old" -> "new"`."""
     match = _CHANGED.match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
-    """The argument after a command line flag that ends at `end`."""
+    """Return the argument after a command line flag that ends at `end`."""
     match = _FLAG.match(data, end)
     if match is None:
         return None
@@ -269,7 +271,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether the quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
+    """Return whether quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)
@@ -277,7 +279,7 @@ def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) 
 
 
 def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> Value | None:
-    """`name: value`, `name = value`, without quotes."""
+    """Return the value in `name: value` or `name = value`, without quotes."""
     end_of_name = at - 1
     value = read(data, at, b"", Style.CODE)
     if value is None:
@@ -306,7 +308,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
 
 
 def _printed(data: bytes, begin: int, value: Value) -> Value | None:
-    """The value of a member that a program printed within brackets, without quotes."""
+    """Return the value of a member that a program printed within brackets, without quotes."""
     opened = max(data.rfind(b"{", max(0, begin - 300), begin), data.rfind(b"[", max(0, begin - 300), begin))
     if opened < 0 or b"\n" in data[opened:begin] or data[begin - 1] not in b" {[@":
         return None
@@ -317,24 +319,24 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """The quote that ends a name, with the backslashes that escape it.
+    """Return the quote that ends a name, with the backslashes that escape it.
 
-    Escaped quotes at the end of the name come before it: a quote behind 0, 1, 3 … backslashes is preceded by
-    quotes behind 2, 4, 8 … of them.
+    Escaped quotes at the end of the name come before it: quotes with 2, 4, 8 … backslashes precede a quote
+    with 0, 1, 3 … of them.
     """
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
-    """True if nothing follows but the line's end, or the quotes that opened before the name."""
+    """Return whether nothing follows in the line but the quotes that opened before the name."""
     if _END_OF_LINE.match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
-    """`NAME=value` without spaces and quotes: where it ends depends on what it stands in."""
+    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on its surroundings."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
@@ -365,7 +367,7 @@ def _is_called(value: bytes) -> bool:
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
-    """The value of a member of what Java prints: `{host=db1, password=value, port=1}`."""
+    """Return the value of a member that Java prints: `{host=db1, password=value, port=1}`."""
     if not _PRINTED.match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
         return None
     low = max(0, begin - 300)
@@ -376,7 +378,7 @@ def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
-    """Return what stands after the tag that holds the name at `begin` to `end`."""
+    """Return the value after the tag that holds the name at `begin` to `end`."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
     if field := _INPUT.match(data, end):
@@ -434,7 +436,7 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
 
 
 def _is_declared(data: bytes, begin: int) -> bool:
-    """Return whether a type of text stands before the name: the brackets after it hold its first
+    """Return whether a type of text stands before the name, so that the brackets after it hold its first
     value."""
     return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 
@@ -452,7 +454,7 @@ def _is_given_to(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """The value, or None if it is a name itself: `"verdict":"pass","assertions":`."""
+    """Return the value, or None if it is a name itself: `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
     # `passwd, is_authenticated=False`: an argument with its name.

@@ -1,13 +1,12 @@
 """Names and values that stand in different members of one record.
 
-`{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: the value says nothing, its neighbour does. The
-member that holds a value is found by its key; the record around it is read for a member that names it, with
-others between. The block around a default names it as well: `variable "db_password" { default = "…" }`.
+`{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: another member names the value. The member with the
+value is found by its key, and the record around it is read for a member that names it. The block around a
+default names it as well: `variable "db_password" { default = "…" }`.
 
-A name may also stand apart in one statement, tag or reply: a default for a value that is not found,
-`getenv("DB_PASSWORD") || "…"`; an attribute of a tag whose name is another attribute,
-`<add value="…" key="ApiKey"/>`; the replies of a store to a command that names what is asked for,
-`HMGET user:1 name password`; the attributes that a state of Terraform lists as sensitive.
+A name may also stand apart in one statement, tag or reply: before a default, `getenv("DB_PASSWORD") || "…"`;
+in another attribute of a tag, `<add value="…" key="ApiKey"/>`; in the command that a store replies to, `HMGET
+user:1 name password`; in the list of the sensitive attributes of a state of Terraform.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _WORDS = rules.load("secrets/words/records.yaml")
 
 
 def _any_of(words: str) -> bytes:
-    """A pattern of any of the words, whatever their capitals."""
+    """Return a pattern of any of the words, in small letters or capitals."""
     return b"(?i:" + "|".join(words.split()).encode() + b")"
 
 
@@ -66,7 +65,7 @@ _NAMES = Names()
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""Text that stands in all names that may be telling: most records have none."""
+"""Matches in every name that may be telling; most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -80,7 +79,7 @@ _NAMED = Linear(
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
     + _TELLING_WORDS
 )
-"""A member that may be a telling name: a cheap question that most records fail."""
+"""Matches a member that may be a telling name; most records have none."""
 _MARK = Linear(
     rb"(?i)(?:^|[^\w.-])(?:"
     + "|".join(
@@ -88,7 +87,7 @@ _MARK = Linear(
     ).encode()
     + rb")\b"
 )
-"""A member that says of the one beside it that it is a secret."""
+"""Matches a member that says that the member beside it is a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -103,18 +102,18 @@ _LINE = late(
 )
 _HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")
 _FLAG = late(rb"--([a-z][\w-]{2,60}){QUOTE}[^()\n]{0,160}\Z")
-"""`add_argument("--password", default="…")`."""
+"""Matches an option before its default: `add_argument("--password", default="…")`."""
 
 _WHERE = late(
     rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
     rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
 )
-"""`UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
+"""Matches the condition after a value: `UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
 
 
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""Text that needs quotes around what stands in its place."""
+"""Matches a number, whose placeholder needs quotes."""
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -142,7 +141,7 @@ def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
-    """Yield what the record around a value may call it."""
+    """Yield the names that the record around a value may have for it."""
     before = data[max(0, match.start() - _REACH) : match.start()]
     behind = data[value.end : value.end + _REACH]
     if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, behind)):
@@ -189,14 +188,15 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """The lines before a member whose braces are cut off: those that are members as it is."""
+    """Return the lines before a member of a record whose brace is cut off."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
 
 
 def _in_lines(before: bytes, behind: bytes) -> Iterator[Name]:
-    """Lines of YAML and its like: siblings stand in the same column, the owner left of them."""
+    """Yield the names in lines of YAML and its like: siblings stand in the same column, the owner left of
+    them."""
     above = _BREAK.split(before)[-_LINES:]
     own = _LINE.match(above[-1])
     column = len(above[-1].rstrip(b"\"'\\"))
@@ -247,7 +247,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""Text that stands after a text that is one side of a comparison, and takes the place of nothing."""
+"""Matches after a text that is one side of a comparison, and no default."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
@@ -296,9 +296,9 @@ _ASKED = late(
     rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?={BREAK})", re.IGNORECASE
 )
 _PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
-"""Before a command of a store."""
+"""Matches before a command of a store."""
 _ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
-"""The key, flags and length that memcached prints before a value."""
+"""Matches the key, flags and length that memcached prints before a value."""
 _REPLY = late(
     rb"{BREAK}{LEAD}[ ]{0,4}(?:[0-9]{1,3}\)[ ])?(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\""
     rb"|(?P<bare>[^\s\"'\\]{1,512}))(?=[ ]?{BREAK}|[ ]?\Z)"
@@ -321,7 +321,7 @@ def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
-    """The names of the values that a store prints below a line, in their order."""
+    """Return the names of the values that a store prints below a line, in their order."""
     command = asked[1].lower()
     if command == b"value":
         item = _ITEM.match(asked[2])
@@ -333,7 +333,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""Bytes between the attributes of a state and the list of those that are sensitive."""
+"""Bytes between the attributes of a state and the list of the sensitive ones."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 

@@ -1,10 +1,10 @@
-"""Private keys in armour, however the text around them broke their lines.
+"""Private keys in armour, with line breaks of any kind.
 
-The lines between BEGIN and END may carry line numbers, diff signs or quotes, may be joined by
-escaped newlines, may be cut off at either end, and the whole may be base64 once more. A line that
-only mentions a header has no key material after it and loses nothing.
+The lines between BEGIN and END may have line numbers, diff signs or quotes before them, may be joined by
+escaped newlines, may be cut off at either end, and may all be in base64 once more. A line that only mentions
+a header has no key after it and loses nothing.
 
-Others are written number by number: as JSON, as OpenSSL prints them, as lists of wallets.
+Other keys are written number by number: in JSON, as OpenSSL prints them, in lists of wallets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST = 100
 
 
 def _json_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """The secret members of a JSON Web Key."""
+    """Yield the secret members of a JSON Web Key."""
     done = 0
     for place in places:
         if place < done or not _KIND.match(data, place):
@@ -61,7 +61,7 @@ def _json_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _printed_numbers(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """`openssl rsa -text`: octets with colons between them, line after line."""
+    """Yield the numbers that `openssl rsa -text` prints: octets with colons between them, line after line."""
     done = 0
     for place in places:
         number = _NUMBER.match(low, place) if place >= done else None
@@ -80,7 +80,7 @@ def _printed_numbers(data: bytes, low: bytes, places: list[int]) -> Iterator[Spa
 
 
 def _listed_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """The private keys that a test network lists at its start."""
+    """Yield the private keys that a test network lists at its start."""
     for place in places:
         at = place + len(b"private keys")
         rule = _RULE.match(data, at)
@@ -142,10 +142,10 @@ _NAKED = late(
 _WRAPPED = late(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
 _PPK = late(rb"Private-Lines: ?(\d{1,4})")
 _LEAST = 24
-"""Characters of key material that make a key."""
+"""Characters of the shortest key."""
 _LONGEST = 65_536
 _SHORT = 16
-"""A line below this length is material only at the end."""
+"""Characters of a line; a shorter one is part of a key only at its end."""
 
 
 _ANCHORS = (
@@ -157,11 +157,11 @@ _ANCHORS = (
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
 )
-"""Strings, in lower case, without which a text holds no private key."""
+"""Texts in lower case, one of which is in every text with a private key."""
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Spans of key material: what stands between BEGIN and END, or as much of it as there is."""
+    """Yield the keys: what stands between BEGIN and END, or as much of it as there is."""
     yield from _armoured(data)
     yield from _naked(data)
     yield from _wrapped(data)
@@ -188,7 +188,7 @@ def _armoured(data: bytes) -> Iterator[Span]:
 
 
 def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
-    """The material after a header that stands at `begin` to `start`; `end`: where the next END stands."""
+    """Return the key after a header at `begin` to `start`; `end`: where the next END stands."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines
@@ -202,7 +202,7 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return what may stand before each line: what stood before the first, numbers aside."""
+    """Return a pattern of what may stand before each line: what stands before the first, with any number."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)
@@ -236,13 +236,13 @@ def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] |
 
 
 def _is_last(data: bytes, at: int) -> bool:
-    """The key's last line is short; what follows must be no further line of words."""
+    """Return whether a key's line is the last: no further line of words follows."""
     rest = data[at : at + 400]
     return b"-----END" in rest or not rest.strip()
 
 
 def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
-    """Over line breaks, prefixes, quotes and the attributes of encrypted keys."""
+    """Return the place after line breaks, prefixes, quotes and the attributes of encrypted keys."""
     for _ in range(12):
         start = at
         gap = _GAP.match(data, at)
@@ -261,7 +261,7 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
 
 
 def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
-    """The material between `low` and an END whose BEGIN is missing."""
+    """Return the key between `low` and an END whose BEGIN is missing."""
     low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]
@@ -278,7 +278,7 @@ def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
 
 
 def _naked(data: bytes) -> Iterator[Span]:
-    """Material without any header, known by how keys of its kind begin."""
+    """Yield keys without a header, which are known by how keys of their kind begin."""
     done = 0
     for match in _NAKED.finditer(data):
         if match.start() < done:
@@ -290,7 +290,7 @@ def _naked(data: bytes) -> Iterator[Span]:
 
 
 def _wrapped(data: bytes) -> Iterator[Span]:
-    """A whole key file in base64, once or twice."""
+    """Yield whole key files in base64, once or twice."""
     done = 0
     for mark in _WRAPPED.finditer(data):
         at = mark.start()

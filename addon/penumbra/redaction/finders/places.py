@@ -1,7 +1,7 @@
-"""Places where secrets stand that no single pattern describes: cookies, Kubernetes secrets, lists of logins.
+"""Places of secrets that no single pattern describes: cookies, Kubernetes secrets, lists of logins.
 
 Nothing in a line with a user and a password says that it is one (pgbouncer, PPP, JMX, rsync, Jetty, Postfix).
-The name of the file decides, in the text or in the call, or the comment at its beginning; a few lines are
+The name of the file decides, in the text or in the call, or the comment at its beginning. A few lines are
 recognised by their users, or by the quotes around both.
 """
 
@@ -33,7 +33,7 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""The end of such a line: a cheap question that most places of its quotes fail."""
+"""Matches the end of such a line; after most quotes none follows."""
 _CLIENT = (
     LEAD
     + rb"(?:"
@@ -56,7 +56,7 @@ _REALM = late(
 _MAIL = late(rb"{LEAD}[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
 _REST_OF_LINE = late(rb"[^\n\\]{0,160}(?:{BREAK})?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
-"""Text that `grep` puts between a file's name and its line."""
+"""Matches what `grep` puts between the name of a file and its line."""
 _COMMENT = late(rb"{LEAD}[ \t]{0,8}(?:[#;]|(?={BREAK}))[^\n\\]{0,200}")
 _STEP = late(rb"{BREAK}")
 _BY_FILE = {
@@ -74,7 +74,7 @@ _BY_FILE = {
     b"sasl_passwd": _MAIL,
 }
 _MOST_ODD_LINES = 10
-"""Consecutive lines without a user: the client's own, empty ones, users of another form."""
+"""Consecutive lines without a user: lines of the client's, empty ones, users in another form."""
 _LONGEST_BEGINNING = 128
 """Bytes before a place in which its line begins."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
@@ -97,7 +97,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    """The passwords in the lines after the name of their file. Returns where they end."""
+    """Yield the passwords in the lines after the name of their file, and return where they end."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)
@@ -106,7 +106,7 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, Non
 
 
 def file_in(call: str) -> bytes:
-    """Return which of these files a path or command line names; empty for none."""
+    """Return which of these files a path or command line names, or nothing."""
     low = call.lower().encode("utf-8", "replace")
     return next((name for name in _BY_FILE if name in low), b"")
 
@@ -134,7 +134,7 @@ def _following(
 
 
 def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
-    """The password of a line that is recognised by itself."""
+    """Yield the password of a line that is recognised by itself."""
     quoted = low.startswith((b'" "', b'\\" \\"'), place)
     if quoted and not _PAIR_END.match(data, place):
         return
@@ -154,7 +154,7 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Return true if the line begins with a user, followed by a digest, or by a word with capitals, small
+    """Return whether a line begins with a user and a digest, or with a user and a word of capitals, small
     letters and digits."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
@@ -166,8 +166,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Return true if the next line, or else the previous one, has a user as well: a single line of two words
-    may be anything, except beside a digest."""
+    """Return whether the next line, or else the previous one, has a user as well. A single line of two words
+    may be anything, unless it has a digest."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:
@@ -304,7 +304,7 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
-    """Lines that are one random word and nothing else, for texts where secrets are kept.
+    """Yield the lines that are one random word and nothing else, for texts of places for secrets.
 
     A line with a name and its value yields the value.
     """

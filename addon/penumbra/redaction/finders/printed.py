@@ -1,7 +1,7 @@
-"""Commands that print one bare secret, and what of their output it is: `rules/printed_secrets.yaml`.
+"""Commands that print one bare secret (`rules/printed_secrets.yaml`), and their outputs.
 
-Nothing in such an output tells that it is a secret; the call does. Only values are taken out: lines of
-several words are messages, and stay.
+The call alone tells that its output is a secret. Only single words are replaced: lines of several words are
+messages, and stay.
 
 A transcript shows such a command after a prompt: `$ op read op://shop/db/password`.
 """
@@ -30,7 +30,7 @@ from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, k
 from penumbra.short_texts import forgettable
 
 _LINES = 12
-"""Lines with something in them; of a longer output, only what a machine has made is taken for the secret."""
+"""Lines that are not empty; of a longer output, only random words are secrets."""
 _LONGEST = 65_536
 _DEEPEST = 4
 _NESTED = re.compile(r"\$\(([^()]{1,1000})\)|`([^`]{1,1000})`")
@@ -42,7 +42,7 @@ _PIECE = re.compile(
     rb"[ \t]{0,8}(?=\r?\n|\Z|[\"'\x1b]|\\{1,3}[nr\"])"
 )
 _LABEL = re.compile(r"\S{0,80}:$|[A-Za-z_][A-Za-z_.-]{0,80}=[^=]")
-"""Text that names a value, beside it or on the next line: that is for others to judge."""
+"""Matches a text with a name for a value, which other finders judge."""
 _ENTRY = re.compile(rb"[\"']\s{0,4}:")
 _ANYTHING = Name(Strength.PASSWORD, "credential")
 
@@ -78,7 +78,8 @@ _names = cache(Names)
 
 
 def printed_by(call: str) -> Printed | None:
-    """Return whether a command line, or the reading of a file with this path, prints a bare secret."""
+    """Return the bare secret that a command line prints, or the reading of a file with this path; None
+    without one."""
     parts = parse(call)
     # `pwd` is a command, and no file of passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
@@ -107,7 +108,7 @@ def _of_part(part: Part, depth: int) -> Name | None:
 
 
 def _of_command(argv: Sequence[str], depth: int) -> Name | None:
-    """The name of the secret that a command prints; None if it prints none that is known."""
+    """Return the name of the secret that a command prints; None if it prints none that is known."""
     always, naming = _commands()
     if always.name_of(argv):
         return _ANYTHING
@@ -122,7 +123,7 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 
 
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
-    """Return what is secret of the words that a command prints again."""
+    """Return the name of the secret among the words that a command prints again."""
     nested = (match for word in argv for match in _NESTED.finditer(word[:4_000]))
     for match in nested if depth < _DEEPEST else ():
         if (name := _of_parts(parse(match[1] or match[2]), depth + 1)) is not None:
@@ -141,7 +142,7 @@ def _strongest_name(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return what a file holds that is all one secret."""
+    """Return the name of the secret that is all that a file holds."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -155,7 +156,7 @@ def _file(path: str) -> Name | None:
 
 
 def values(data: bytes, what: Printed) -> Iterator[Span]:
-    """The values in the output of such a command."""
+    """Yield the values in the output of such a command."""
     sure = what.only and len(data) <= _LONGEST and data.count(b"\n") <= 4 * _LINES
     sure = sure and sum(1 for line in data.split(b"\n") if line.strip()) <= _LINES
     in_json = data.lstrip()[:1] in (b"{", b"[")
@@ -167,7 +168,7 @@ def values(data: bytes, what: Printed) -> Iterator[Span]:
 
 
 def programs() -> frozenset[str]:
-    """The programs that may print a bare secret, by their names."""
+    """Return the names of the programs that may print a bare secret."""
     known = _knowledge()
     lines = (*known["commands"], *known["naming"])
     first = (line.split()[0] for line in lines)
@@ -190,13 +191,13 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""Texts of all kinds hold these signs: they count before known programs only."""
+"""Signs that texts of all kinds hold: they count before known programs only."""
 _BEFORE = ("sudo", "env", "curl")
-"""Programs that others stand behind."""
+"""Programs that take another program's command line."""
 _REACH = 240
 """Bytes before a prompt's sign that are read."""
 _TAG = b">"
-"""Text that may end before a prompt, and says nothing of how lines do."""
+"""Text that may stand before a prompt and does not tell how lines end."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """Prompts of one text that are looked at."""
@@ -209,7 +210,7 @@ _WHERE = (
     rb"(?:(\[?[\w.-]{1,40}@[\w.-]{1,60}[: ][\w~/. -]{0,80}\]?|(?:PS [A-Z]:|[A-Z]:\\)[^\s>]{0,80}"
     rb"|[\w.~/-]{1,40} )|)[ ]?"
 )
-"""Text that may stand before a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
+"""Matches before a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
 _PROMPT = late(_FRONT + _WHERE + rb"\Z")
 _FRONTS = late(_FRONT)
 _NEXT = late(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
@@ -227,7 +228,7 @@ _VALUE = late(
 _TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
-"""Words in a command that may print a secret."""
+"""Matches a word of a command that may print a secret."""
 _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 
@@ -252,8 +253,8 @@ def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:
 
 
 def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | None:
-    """Return where a prompt's sign stands, whether it can be nothing else, and how lines end there; None if
-    it is none."""
+    """Return where a prompt's sign stands, whether it can be nothing else, and how lines end there; None
+    without a prompt."""
     least = max(0, sign - _REACH)
     real = data.rfind(b"\n", least, sign)
     of_string = max(data.rfind(end, least, sign) for end in _QUOTES)
@@ -271,7 +272,7 @@ def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | Non
 
 
 def _below(data: bytes, lines: Iterator[re.Match[bytes]], what: Printed) -> Iterator[Span]:
-    """The values that are alone in their lines, up to the next prompt."""
+    """Yield the values that are alone in their lines, up to the next prompt."""
     for line in islice(lines, _LINES):
         start, end = _alone(data, line)
         if _is_value(data[start:end], what.name, sure=True, in_json=False):
@@ -279,7 +280,7 @@ def _below(data: bytes, lines: Iterator[re.Match[bytes]], what: Printed) -> Iter
 
 
 def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
-    """The first line, if a machine has made it."""
+    """Yield the first line if it is one random word."""
     for line in islice(lines, 1):
         start, end = _alone(data, line)
         text = data[start:end].decode("utf-8", "replace")
@@ -288,7 +289,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
-    """Return where the only word of a line stands; nowhere if there are more."""
+    """Return where the only word of a line stands; (0, 0) if there are more."""
     # A front ends in a blank, which what stood after it may have taken along.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
@@ -296,7 +297,7 @@ def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """The line that begins at `at`, and those after it up to the next prompt."""
+    """Yield the line that begins at `at`, and those after it up to the next prompt."""
     while (line := form.match(data, at)) is not None:
         yield line
         at = line.end()

@@ -1,11 +1,13 @@
-"""Secrets that are known by their own form, or by the place they stand in: the rules of YAML.
+"""Secrets that are known by their own form or by their place: the rules of YAML.
 
-A rule's pattern is tried in a bounded window around each place of its anchors, so that a text costs the
-same whatever it holds.
+The pattern of a rule is tried in a bounded window around each place of its anchors, so that time grows
+linearly with any text.
 
-Tokens of services that no rule knows have a short prefix and a long random tail; hashes are hexadecimal,
-names are made of words, and ids have well-known prefixes. Two words on two lines look the same as one
-that a terminal broke: it counts as one only where three lines show the width, and are of one alphabet.
+Tokens of services without a rule have a short prefix and a long random tail. Hashes are hexadecimal, names
+are made of words, and ids have well-known prefixes.
+
+Two words on two lines look like one that a terminal broke. They count as one only where three lines show the
+width, and have one alphabet.
 """
 
 from __future__ import annotations
@@ -56,10 +58,10 @@ _DOTTED = (
     # Three numbers: of Mailgun.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
-"""Tokens in parts with points between them that nothing else is written like."""
+"""Patterns of tokens in parts with points between them, a form that nothing else has."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""Dotted rules without their surroundings: a quick question that most texts fail."""
+"""The dotted patterns without their surroundings, in linear time; most texts match none."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -69,7 +71,7 @@ _LONGEST_PREFIX = 64
 _HEX = re.compile(rb"[0-9a-fA-F]+")
 _END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
 _DIGEST = re.compile(rb"(?i)(?<![a-z0-9])(?:sha-?[0-9]{1,3}|md5|blake[0-9][a-z]?)[=:-]\Z")
-"""Before what is the digest of something: `sha256=` of a wheel's list of files."""
+"""Matches before a digest: `sha256=` in the list of files of a wheel."""
 _BITS = 3.6
 _SPEC = rules.load("secrets/words/prefixes.yaml")
 _IDS = frozenset(_SPEC["ids"].split())
@@ -77,7 +79,7 @@ _TELLING = tuple(_SPEC["telling"].split())
 
 
 def prefixed_tokens(data: bytes) -> Iterator[Span]:
-    """Spans of whole tokens, with their prefixes."""
+    """Yield whole tokens with their prefixes."""
     dotted = False
     for match in TAIL.finditer(data):
         joint, end = match.span()
@@ -114,24 +116,25 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
 _LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _HEX_END = re.compile(rb"[0-9a-f]*\Z")
 _NEAR = 2_000
-"""Bytes before the word in which its line begins."""
+"""Bytes before a word in which its line begins."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
-"""Columns: no terminal and no mailer breaks lines before."""
+"""Columns: terminals and mailers break longer lines only."""
 _ARMOUR_WIDTHS = (64, 76)
 _ARMOUR_REACH = 128
 _ARMOURED = re.compile(
     rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
     rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
 )
-"""Text that stands before a line of a certificate, or of mail: its beginning, or a line as wide."""
+"""Matches before a line of a certificate or of mail: its beginning, or a line of the same width."""
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Return where a word ends that begins at `start` and reaches the end of its line at `end`.
+    """Return where a word ends that begins at `start` and reaches the end of its line at `end`; `end` if the
+    lines after it prove nothing.
 
-    `end` itself if the lines after it prove nothing. `most`: bytes that are looked at. `begins`: how such
-    words begin, in small letters; lines that each begin so are a list of them.
+    `most`: bytes that are read. `begins`: beginnings of such words in small letters; lines that all begin so
+    are a list of them.
     """
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
@@ -154,7 +157,7 @@ def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
 
 
 def _is_hex(piece: bytes) -> bool:
-    """Nothing else after the piece's last joint than hexadecimal digits, in small letters."""
+    """Return whether only hexadecimal digits in small letters stand after the last joint of a piece."""
     return bool(_HEX_END.match(piece, max(piece.rfind(joint) for joint in (b"_", b"-", b".")) + 1))
 
 
@@ -190,19 +193,19 @@ _REST = re.compile(
 _WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
-"""A word at the end of a line, and one that the next begins with: where a token may be broken."""
+"""Matches a word at the end of a line and one at the beginning of the next, where a token may be broken."""
 _WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
-"""Without parts that RE2 has no need of."""
+"""The pattern for RE2, which has no possessive repeats."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
-"""Text that asks of a pattern's match where it stands."""
+"""Matches a condition on where a match stands, in the source of a pattern."""
 _MEMORY = 16 << 20
-"""Bytes that a pattern of RE2 may take as one of several: twice as many as alone."""
-_BEHIND_WRAP = 64
-"""Bytes of that after the end of the word, at most."""
+"""Bytes that the automaton of one of several patterns may take."""
+_AFTER_WRAP = 64
+"""Bytes of such a match after the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""Text that joins the parts of a token: what begins after one is no token of its own."""
+"""Signs between the parts of a token: what begins after one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """A host on the local machine, or a name without a domain."""
@@ -218,11 +221,11 @@ _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _NOBODYS_HOST = re.compile(
     rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|(?:your)?domain(?:\.[a-z]{2,6})?)(?![\w-]|\.\w)"
 )
-"""Hosts that are reserved for documents, and text in the place of a name."""
+"""Matches a host that is reserved for documents, or a text in the place of a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
 _FRONT = re.compile(shared_patterns.FILE)
-"""Prefix of `grep`, which is no part of the line."""
+"""Matches the prefix of `grep`, which is no part of the line."""
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
@@ -231,13 +234,13 @@ _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """Bytes before a value in which its line may open a bracket."""
 _GLIMPSE = 600
-"""Bytes after an anchor in which a long value shows what it is."""
+"""Bytes after an anchor in which a long value shows whether it is random."""
 _LOOK = 256
-"""Bytes of a value that are read to judge it: a longer look at each of many would make hostile texts slow."""
+"""Bytes of a value that are judged: more of each of many would make hostile texts slow."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
-    """The secrets of a rule whose anchors, in order, stand within what matches.
+    """Yield the secrets of a rule whose anchors, in order, stand within its matches.
 
     Windows that overlap are searched as one.
     """
@@ -258,19 +261,19 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 @dataclass(frozen=True)
-class Glance:
-    """A cheap question about an anchor, asked once for all rules whose it is: nearly all anchors fail it."""
+class AnchorPattern:
+    """One pattern for all rules that share an anchor: at nearly all its places none of them matches."""
 
     rules: tuple[Rule, ...]
     matches: Linear | None
-    """Matches at an anchor at which one of the rules may find its secret; None if no pattern tells."""
+    """Matches at an anchor if one of the rules may find its secret there; None if no pattern tells."""
     reach: int
-    """Bytes from the anchor on that are looked at."""
+    """Bytes from the anchor on that the pattern may use."""
 
     @classmethod
-    def of(cls, rules: Sequence[Rule]) -> Glance:
-        """`rules`: those whose secrets begin with the anchor."""
-        reach = max(rule.window for rule in rules) + _BEHIND_WRAP
+    def of(cls, rules: Sequence[Rule]) -> AnchorPattern:
+        """Return the pattern for rules whose secrets begin with the anchor."""
+        reach = max(rule.window for rule in rules) + _AFTER_WRAP
         looks = [_whatever_is_around(rule) for rule in rules]
         if not all(looks):
             return cls(tuple(rules), None, reach)
@@ -285,8 +288,8 @@ class Glance:
 
 
 def _whatever_is_around(rule: Rule) -> bytes:
-    """Return a pattern without groups of what a rule matches, whatever stands around it; empty if its
-    beginning or a checksum must be looked at."""
+    """Return a pattern without groups that matches at least where a rule does; empty if only the rule's own
+    pattern or a checksum tells."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -298,7 +301,7 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """The rule's secret that begins with the anchor at `anchor`. `wraps`: as `Glance.wraps` says."""
+    """Return the rule's secret that begins at `anchor`. `wraps`: whether the line's end may break it."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
@@ -313,7 +316,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
 
 
 def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
-    """Return whether the value, which goes on beyond a glimpse of it, begins as no random one does."""
+    """Return whether a long value begins as no random one does."""
     stop = anchor + _GLIMPSE
     match = rule.pattern.match(data, anchor, stop)
     if match is None or match.end(1) < stop:
@@ -325,7 +328,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
 
 
 def _checked_end(data: bytes, start: int) -> int:
-    """Return where a token ends that begins at `start` and whose checksum holds; 0 if it does not."""
+    """Return where a token ends that begins at `start` and has the right checksum; 0 without one."""
     begin = data.find(b"_", start, start + 12) + 1
     token = data[begin : begin + 36] if begin else b""
     if len(token) < 36 or not token.isalnum():
@@ -338,7 +341,7 @@ def _checked_end(data: bytes, start: int) -> int:
 
 
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
-    """The span with the rest of a token that reached the end of a long line."""
+    """Return the span with the rest of a token that reached the end of a long line."""
     rest = _REST.match(data, span.end)
     if rest is None or rule.pattern.match(rest[1]):
         return span
@@ -351,7 +354,7 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """The secret at `anchor` if a terminal or mailer broke its line."""
+    """Return the secret at `anchor` if a terminal or mailer broke its line."""
     run = _RUN.match(data, anchor, anchor + rule.window)
     rest = _REST.match(data, run.end()) if run is not None else None
     if run is None or rest is None or data[anchor - 1 : anchor] in _JOINTS:
@@ -368,21 +371,21 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """Return what stands there without its line breaks; nothing if that is not the rule's, all of it."""
+    """Return the text without its line breaks if the rule matches all of it, else nothing."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""
 
 
 def _is_rest(piece: bytes) -> bool:
-    """Return whether a whole line can only be the rest of a token: as random as one, and long enough to tell.
-    Hexadecimal is none: commits and checksums stand alone in lines."""
+    """Return whether a whole line can only be the rest of a token: random, and of three kinds of characters,
+    since commits and checksums stand alone in lines."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
 
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
-    """The rule's secrets, with its pattern tried on the whole text."""
+    """Yield the rule's secrets, with its pattern tried on the whole text."""
     for match in rule.pattern.finditer(data):
         span = _accept(rule, data, match)
         if span:
@@ -390,30 +393,27 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
-_BEHIND = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""For each byte whether what stands after it begins a word: after the bracket that ends a placeholder, it
-may go on."""
-MAY_GO_ON = bytes(behind != _BEGINS for behind in _BEHIND)
-"""For each byte whether a word may run into what stands after it."""
+_AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
+"""By byte, whether a word begins after it. A word may go on after the bracket that ends a placeholder."""
+MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
+"""By byte, whether a word before it may go on after it."""
 
 
 _TRACED = re.compile(
     rb"(?i)(?:(?:trace|span|parent|request|transaction)(?:[_-]?(?:id|parent|state|context))?|x-[a-z]{2,20}-id)"
     rb"[\"']{0,2}[:=][ \"']{0,3}\Z"
 )
-"""Text that says that a request can be followed by a value."""
+"""Matches before a value by which a request can be followed."""
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """No word runs into what begins at `start`; an escape before it is no word.
-
-    A placeholder stands for what it replaced: mostly a word.
-    """
+    """Return whether no word runs into what begins at `start`. An escape is no word, and a placeholder is
+    what it replaced: mostly a word."""
     if start == 0:
         return True
-    behind = _BEHIND[data[start - 1]]
-    if behind != _GOES_ON:
-        return behind == _BEGINS or not placeholder.ends(data, start)
+    after = _AFTER[data[start - 1]]
+    if after != _GOES_ON:
+        return after == _BEGINS or not placeholder.ends(data, start)
     # The character before the last sign of an escape.
     if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
@@ -453,8 +453,7 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with the bracket that closes what was opened before it, in its
-    line."""
+    """Return whether a value ends with a bracket that was opened before it, in its line."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
     if opening is None or opening in data[start:end]:
@@ -465,8 +464,7 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
     """Return whether a password is its user's name, at this machine or one beside it:
-    `guest:guest@localhost`. A login with equal halves protects nothing, and tests and settings are full of
-    it."""
+    `guest:guest@localhost`. Such a login protects nothing, and tests and settings are full of it."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
@@ -474,8 +472,8 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return true if a login only shows the form of one, in words about logins: before a placeholder host
-    (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or `user`
+    """Return whether a login only shows the form of one, in words about logins: before a host for documents
+    (`foo:mypass@example.com`), or with joints between its words, for a user with such a name
     (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
@@ -515,7 +513,7 @@ def _is_allowed(allow: Allow, data: bytes, match: Found, start: int, end: int) -
 
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
-    """A stretch of base64 that happens to look like a token: a line of a certificate, or part of one."""
+    """Return whether a match is a stretch of base64, such as a line of a certificate or part of one."""
     if is_armour(data, start, end):
         return True
     if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
@@ -540,8 +538,8 @@ def _fits(rule: Rule, secret: bytes) -> bool:
 
 
 def _is_identifier(rule: Rule, text: str) -> bool:
-    """Words with joints between them: `acme_migration_20240101_create_users_table`. The rule's own words do
-    not count."""
+    """Return whether a value is words with joints between them, not counting those of the rule:
+    `acme_migration_20240101_create_users_table`."""
     if not _IDENTIFIER.fullmatch(text):
         return False
     words = [part for part in _JOINT.split(text) if len(part) > 3 and part.isalpha() and is_wordy(part)]
@@ -568,7 +566,7 @@ def _is_given(text: str) -> bool:
 
 
 def _is_basic(text: str) -> bool:
-    """Base64 of `user:password`."""
+    """Return whether a value is base64 of `user:password`."""
     try:
         pair = base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
     except ValueError:

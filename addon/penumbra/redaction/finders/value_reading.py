@@ -1,6 +1,6 @@
-"""Reading of a value from the place where it begins: between quotes, or as a run of what values hold.
+"""Reading of a value from its beginning: between quotes, or as a run of characters.
 
-The closing quote of a string n levels down has 2**n - 1 backslashes, after those of its content, which come
+The closing quote of a string n levels down has 2**n - 1 backslashes. Those of its content come before them,
 in multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
 """
 
@@ -23,12 +23,13 @@ _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return where the value from `at` to `end` ends that other quotes opened, `closed` if they stand after
+    """Return where the value from `at` to `end` ends, which other quotes opened; `closed`: they stand after
     it.
 
-    If they stand there within the same string, that is `end`; else the first escaped quote. The quote before
-    `at` is one of the string, or of a deeper one that has ended: what is not deeper ends the string. Reading
-    back is linear in all: each time it stops at an escaped quote of the time before.
+    The value ends at `end` if those quotes stand in the same string, else at the first escaped quote. The
+    quote before `at` is of that string, or of a deeper one that has ended: a quote that is not deeper ends
+    the string. Reading back takes linear time in all, since each time it stops at an escaped quote of the
+    time before.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -42,8 +43,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 
 def _level(data: bytes, at: int) -> int:
-    """The level of the nearest quote before `at`; less if a line has ended since, which within a string is
-    escaped as often as the string itself."""
+    """Return the level of the nearest quote before `at`; less if a line has ended since, whose escapes show
+    the level of its string."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
@@ -51,7 +52,8 @@ def _level(data: bytes, at: int) -> int:
 
 
 def _quote_before(data: bytes, at: int) -> tuple[int, int]:
-    """Place and level of the nearest quote; in steps, so that neither way to write it is sought in vain."""
+    """Return the place and level of the nearest quote. The text is read back in steps, for one of the two
+    spellings may never occur."""
     reach = _REACH
     while True:
         low = max(0, at - reach)
@@ -66,8 +68,8 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """The level of a quote that stands after so many, and how many are its own. If it is not `bare` but
-    written as `u0022`, it was a quote where an odd number was left of them."""
+    """Return the level of a quote after so many backslashes, and how many of them are its own. A quote that
+    is not `bare` is written as `u0022`, and an odd number of backslashes is left for it."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded
@@ -78,7 +80,7 @@ def _halvings(count: int) -> int:
 
 
 QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
-"""A quote as a page writes it."""
+"""Matches a quote as HTML writes it."""
 _FRAMED = re.compile(rb"<([^\s<>\"'`\\]{8,128})>")
 _NAMED = re.compile(rb"([a-z]{2,24}|[A-Z]{2,24}|[a-z]+_[a-z_]{1,24}|[A-Z]+_[A-Z_]{1,24})=")
 _ENDS = re.compile(
@@ -86,12 +88,12 @@ _ENDS = re.compile(
     + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
     + rb")(?:\||\Z)"
 )
-"""Text with which no value goes on after a `|`: a date, the name of a command."""
+"""Matches a text after a `|` that is no part of a value: a date, the name of a command."""
 _LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Return where the value ends that a `|` stands in: there, if what follows is of a shell or a table. A
+    """Return where a value with a `|` ends: before it if a command or a cell of a table follows, since a
     password may have one as well."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
@@ -104,7 +106,7 @@ def before_bar(data: bytes, start: int, end: int) -> int:
 
 
 def _is_other(behind: bytes) -> bool:
-    """Return whether what stands after a `|` is no part of the value in front: it may have a name of its
+    """Return whether the text after a `|` is no part of the value before it; it may have a name of its
     own."""
     named = _NAMED.match(behind)
     if named is not None:
@@ -113,7 +115,7 @@ def _is_other(behind: bytes) -> bool:
 
 
 def _is_in_row(data: bytes, at: int, bar: int) -> bool:
-    """Return whether the line of that place is a row of a table, between bars."""
+    """Return whether a line is a row of a table, between bars."""
     begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
     if data[begin:at].lstrip(b" \t")[:1] != b"|":
         return False
@@ -122,13 +124,13 @@ def _is_in_row(data: bytes, at: int, bar: int) -> bool:
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return what stands between `<` and `>` if it is random: what is to be filled in are words."""
+    """Return the place between `<` and `>` if a random value stands there; words are to be filled in."""
     framed = _FRAMED.fullmatch(data, start, end)
     return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
 
 
 def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
-    """The random value between the `<` at `at` and its `>`."""
+    """Return the place of a random value between the `<` at `at` and its `>`."""
     framed = _FRAMED.match(data, at)
     return framed.span(1) if framed and _is_random(framed[1]) else None
 
@@ -139,7 +141,7 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return what stands between the quotes that a page writes as `&quot;`: they are none of the value."""
+    """Return the place between two quotes that HTML writes as `&quot;`."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
@@ -163,7 +165,8 @@ RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
     rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
-"""Text that ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
+"""Matches the end of a value within its run: signs of an address, an entity, full-width commas and full
+stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _TRIM = b".,;:"
@@ -171,17 +174,17 @@ _BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
 
 
 class Value(NamedTuple):
-    """Place and style of a value."""
+    """A value's place and style."""
 
     start: int
     end: int
     style: Style
     bare: bytes = b""
-    """Quotes of the name of a bare JSON number; empty for all else."""
+    """Quotes of the name of a bare JSON number; empty for other values."""
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """The value that begins at `at`, after the quotes `opener`; without quotes, it is a `run`."""
+    """Return the value at `at`, after the quotes `opener`, or a `run` of characters without quotes."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -236,7 +239,7 @@ def _is_stray(data: bytes, at: int, end: int) -> bool:
 
 
 def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
-    """`&quot;value&quot;`: what a page shows between quotes."""
+    """Return the value between two entities for quotes: `&quot;value&quot;`."""
     stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
     inside = b"\n" not in data[opener.end() : stop]
     return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None

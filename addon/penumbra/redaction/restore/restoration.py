@@ -1,9 +1,9 @@
-"""`penumbra_restore_secrets`: values back into the edits of a response, and out of the next request.
+"""`penumbra_restore_secrets`: values go back into the edits of a response, and out of the next request.
 
-The provider never gets a value: placeholders in a response become values after all our readers of the
-response, and values in a request become placeholders before all our readers of the request. Values are known
-from the conversation's own results, which clients send again in every request: after a restart they are
-simply read again. Where a result is gone, its place in the arguments is remembered, without the value
+The provider never gets a value. Placeholders in a response become values after all our readers of the
+response, and values in a request become placeholders before all our readers of the request. The values are
+known from the conversation's own results, which clients send again in every request, also after a restart.
+For a result that is gone, the place of its value in the arguments is remembered, without the value
 (`store/restorations.py`).
 """
 
@@ -50,15 +50,15 @@ _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""Characters: from here on a value is known even where one of its ends runs into a word."""
+"""Characters of a value from which on it is known even where one of its ends runs into a word."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""Most times that a value may have been escaped."""
+"""Greatest number of times that a value may have been escaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One string within the arguments of a call, decoded."""
+    """One string within the arguments of a call."""
 
     text: str
     document: Document
@@ -67,7 +67,7 @@ class Leaf:
     inner: tuple[Document, Raw] | None = None
 
     def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
-        """Yield what puts the placeholders into the document."""
+        """Yield the edits that put placeholders into the document."""
         if self.inner is not None:
             inner, leaf = self.inner
             begin, raw = _inside(inner, leaf)
@@ -84,7 +84,7 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """The strings within arguments, which are an object, a string that holds one, or free text."""
+    """Yield the strings within arguments, which are an object, a string that holds one, or free text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -123,7 +123,7 @@ def _inside(document: Document, value: Raw) -> tuple[int, str]:
 
 
 def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Stretches of a decoded string, as they stand in its JSON spelling."""
+    """Return stretches of a decoded string as they stand in its JSON spelling."""
     if "\\" not in raw:
         return list(stretches)
     places: dict[int, int] = {}
@@ -140,7 +140,7 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
-    """The values (placeholder -> value) in a text. A short one must stand on its own."""
+    """Return the places of values in a text (`values`: placeholder -> value). A short one must be a word."""
     by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
     if not by_value:
         return []
@@ -153,14 +153,14 @@ def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Return whether the match is a part of a longer word."""
+    """Return whether a match is a part of a longer word."""
     before = start > 0 and bool(_WORD.match(text[start - 1]))
     after = end < len(text) and bool(_WORD.match(text[end]))
     return (before and after) if end - start >= _LONG else (before or after)
 
 
 def replaced(text: str, stretches: Iterable[Stretch]) -> str:
-    """The text with placeholders in the place of values."""
+    """Return the text with placeholders in the place of values."""
     pieces: list[str] = []
     at = 0
     for stretch in stretches:
@@ -170,7 +170,7 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Bytes with placeholders in the place of values, however often JSON stands inside of JSON there."""
+    """Return the bytes with placeholders in the place of values, at any depth of JSON within JSON."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -184,7 +184,7 @@ def swept(content: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
-    """The values in what was sent of a string in which the model wrote placeholders."""
+    """Return the places of the values in a sent string that the model wrote with placeholders."""
     stretches: list[Stretch] = []
     at = shift = 0
     for match in PATTERN.finditer(written):
@@ -197,7 +197,8 @@ def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
 
 
 def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
-    """Each string of sent arguments that has values in it, and where; `written`: as the model wrote them."""
+    """Yield each string of sent arguments that has values in it, with their places. `written`: the arguments
+    as the model wrote them."""
     before, after = _parsed(written), _parsed(sent)
     if before is None or after is None:
         pairs = [(written, sent)]
@@ -212,18 +213,18 @@ def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable
 
 
 RULE = "known-value"
-"""Under this name values are counted that are known from another result."""
+"""Rule id under which values are counted that are known from another result."""
 _MEMORY = 16_384
 """Calls whose edits are remembered."""
 _SURE = 12
-"""Characters: shorter values are looked for in the arguments of edits, and nowhere else."""
+"""Characters: shorter values are looked for in the arguments of edits alone."""
 _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
-"""Members of a request whose history is at the provider."""
+"""Members of a request whose history the provider has."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
-"""Takes a text and a hint. Raises RedactionError."""
+"""A function that scans a text with a hint. Raises RedactionError."""
 
 
 class ReadResult(Protocol):
@@ -245,7 +246,7 @@ class ReadResult(Protocol):
 
 
 class ReadRequest(Protocol):
-    """A request, as far as its values are concerned."""
+    """What restoration reads of a request."""
 
     @property
     def format(self) -> str: ...
@@ -264,7 +265,7 @@ class ReadRequest(Protocol):
 
 
 class Restoration:
-    """Text that may be put back into one response, and what was."""
+    """The values that may go back into one response, and those that did."""
 
     def __init__(
         self,
@@ -275,7 +276,7 @@ class Restoration:
         declared: Mapping[str, str],
         past: Restorations,
     ):
-        """`folder`: where relative paths start; `declared`: see `redaction.restore.edited`."""
+        """`folder`: the start of relative paths; `declared`: see `restorer.edited`."""
         self.format = format_name
         self._conversation = conversation
         self._values = values
@@ -293,7 +294,7 @@ class Restoration:
         return len(self._sent)
 
     def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
-        """See `wire.call_arguments.Open`."""
+        """Return a restorer for the arguments of a call; None if nothing may go back into them."""
         opened = restorer_of(tool, self._values, self._folder, self._declared, freeform=freeform)
         if opened is not None:
             opened.note = self._note
@@ -313,16 +314,16 @@ class Restoration:
         self._past.note(noted)
 
     async def keep(self) -> None:
-        """Remember what was put back, over a restart."""
+        """Store the places of the values that went back, for the time after a restart."""
         await self._past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
-        """A response as the client got it, for those who only look: with the placeholders."""
+        """Return a response as the client got it, but with the placeholders."""
         return swept(content, self.used)
 
 
 class Restoring:
-    """State: the vault, and what was put back."""
+    """The values of conversations, and the edits that take them out of requests again."""
 
     def __init__(self, past: Restorations, decisions: KeyedValues[Decision]) -> None:
         self._past = past
@@ -334,10 +335,10 @@ class Restoring:
     # Requests
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
-        """Turn values that were put back into earlier responses into their placeholders again: the arguments
-        are amended. Returns true if there were any.
+        """Replace values that went back into earlier responses by their placeholders, in the arguments of
+        past calls; return whether there were any. Raises RedactionError.
 
-        `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
+        `scan`: None if nothing goes back now, though it may have before.
         """
         document = request.document
         calls = [
@@ -357,7 +358,7 @@ class Restoring:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call in its place: what was read before it decides about it."""
+        """Return the key of a call in its place: the results before it decide about it."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()
@@ -369,7 +370,7 @@ class Restoring:
         calls: Mapping[bytes, PastCall],
         scan: Scanner | None,
     ) -> dict[bytes, tuple[Edit, ...]]:
-        """Decide about calls that were not seen before."""
+        """Return the edits of calls that were not seen before."""
         decided: Mapping[bytes, Decision] = {}
         if scan is not None:
             decided = await self._decisions.get(item.key for item in request.items)
@@ -397,7 +398,7 @@ class Restoring:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """The edits of calls, and what is new to be remembered. `hide`: values are looked for."""
+        """Return the edits of calls, and the new places that are to be stored. `hide`: look for values."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
@@ -414,7 +415,8 @@ class Restoring:
         return decided, fresh
 
     def redacting(self, request: ReadRequest, conversation: bytes, redact: Redact) -> Redact:
-        """`redact`, after which the values that the conversation's other results had are gone too."""
+        """Return `redact` with a second step that takes out the values of the conversation's other
+        results."""
         values = self._vault.values(conversation, [item.key for item in request.items]).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
         if not values:
@@ -474,10 +476,9 @@ class Restoring:
 def _relative(
     document: Document, call: PastCall, edits: Iterable[Edit], values: Mapping[str, str]
 ) -> tuple[Edit, ...]:
-    """Edits of a call's arguments, counted from their begin.
+    """Return the edits of a call's arguments, counted from their beginning.
 
-    Values where no reader of JSON looks, such as the first of two members of one name, are found by their
-    bytes.
+    Values that no reader of JSON sees, as in the first of two members of one name, are found by their bytes.
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
@@ -491,8 +492,8 @@ def _root(request: ReadRequest) -> str:
 
 
 def _declared_paths(request: ReadRequest) -> dict[str, str]:
-    """By name of tool: the one property of its declared schema that names a file; empty if none does, or
-    more than one. A tool that is declared twice has none."""
+    """Return, by name of tool, the one property of its declared schema that names a file; empty without one,
+    with several, or for a tool that is declared twice."""
     paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
@@ -502,7 +503,7 @@ def _declared_paths(request: ReadRequest) -> dict[str, str]:
 
 
 def _first_move(request: ReadRequest) -> int:
-    """The turn of the first call that may have changed the folder which relative paths start from."""
+    """Return the turn of the first call that may have changed the folder of relative paths."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
         # Calls that are not in the request may have.
@@ -515,6 +516,6 @@ def _first_move(request: ReadRequest) -> int:
 
 
 def _key(conversation: bytes, text: str) -> bytes:
-    """Return what a string within arguments is known by."""
+    """Return the key of a string within arguments."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

@@ -1,11 +1,10 @@
-"""Puts values back where the model wrote placeholders into the arguments of a file edit.
+"""Restoration of values in the arguments of a file edit.
 
-The arguments of a call arrive in fragments of any size, and are passed on at once up to the first
-placeholder whose value is known. From there on they wait for the end of the call, for only then it is
-certain which file the call edits: a second path, a doubled key or a second section may stand after
-everything else. Any uncertain placeholder stays.
+The arguments of a call arrive in fragments of any size, and are passed on at once up to the first placeholder
+with a known value. The rest waits for the end of the call, since only then it is certain which file the call
+edits: a second path, a doubled key or a second section may follow. Any uncertain placeholder stays.
 
-The values after placeholders are in memory only, apart for each conversation, and bounded.
+The values are in memory only, bounded, and apart for each conversation.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from penumbra.short_texts import remembered
 # starts from the folder that the call names, or that the conversation says it works in. Without either it
 # equals only the same relative path; after a change of folder it equals no path.
 Kind = Literal["path", "patch", ""]
-"""Place where a call names the file that it edits: a member or a patch; empty if the call is no edit."""
+"""How a call names the file that it edits: by a member or in a patch; empty if the call is no edit."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -41,7 +40,7 @@ _SETTLED = ("read", "edit", "write", "glob", "list", "grep", "web", "plan")
 """Categories of tools whose calls change no folder."""
 _QUOTES = str.maketrans("", "", "\"'\\")
 _DOT = re.compile(r"(?:^|[;&|(\n])[ \t]*\.[ \t]")
-"""The shell's command that runs a file's lines as its own."""
+"""Matches the shell's command that runs the lines of a file as its own."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -73,12 +72,12 @@ def names_file(member: str) -> bool:
 
 
 def folder_keys() -> tuple[str, ...]:
-    """The members of a call's arguments that name the folder in which it runs."""
+    """Return the members of a call's arguments that name the folder in which it runs."""
     return tuple(_table()["folders"])
 
 
 def built_in_path(tool: str) -> str:
-    """The member that names the file in calls of a tool that the provider declares; or empty."""
+    """Return the member that names the file in calls of a tool that the provider declares, or nothing."""
     return str(_table()["built_in"].get(tool, ""))
 
 
@@ -88,10 +87,8 @@ def settled(tool: str) -> bool:
 
 
 def moves(tool: str, texts: Iterable[str]) -> bool:
-    """Return whether a call may change the folder that later relative paths start from.
-
-    `texts`: the strings of its arguments.
-    """
+    """Return whether a call may change the folder of later relative paths. `texts`: the strings of its
+    arguments."""
     if tool in _table()["moving_tools"]:
         return True
     if settled(tool):
@@ -104,7 +101,8 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
 
 
 def edit_kind(tool: str) -> Kind:
-    """Return what kind of file edit a tool makes. MCP servers may run anywhere: their tools are no edits."""
+    """Return how a tool names the file that it edits. Tools of MCP servers, which may run anywhere, are no
+    edits."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -114,17 +112,17 @@ def edit_kind(tool: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Folder where relative paths start."""
+    """The folder of relative paths."""
 
     root: str = ""
-    """Absolute; empty if it is not known."""
+    """Absolute path; empty if it is unknown."""
     moved: bool = False
-    """A call may have gone elsewhere: relative paths are in doubt."""
+    """True if a call may have changed the folder."""
 
     def file(self, path: str, workdir: str | None = None) -> str:
-        """The one file that a path names, in its only spelling; empty if that is in doubt.
+        """Return the one file that a path names, in its only spelling; empty in doubt.
 
-        `workdir`: the folder that the call itself says it runs in.
+        `workdir`: the folder in which the call itself says that it runs.
         """
         path = _plain(path)
         if not path or _is_absolute(path):
@@ -146,7 +144,7 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """The path, with slashes, if it means one file to every reader; empty for any other.
+    """Return the path, with slashes, if it means one file to every reader, else nothing.
 
     A path that normalising changes may cross a link. A path that begins with a special character of the
     shell, or has parts that some systems cut off, may name another file.
@@ -168,7 +166,7 @@ def _plain(path: str) -> str:
 
 
 def read_from(tool: str, arguments: Any, folder: Folder) -> str:
-    """The file whose text a call's result shows; empty if that is not sure."""
+    """Return the file whose text a call's result shows; empty in doubt."""
     if tools.is_mcp(tool):
         return ""
     call = classify(tool, arguments)
@@ -188,10 +186,9 @@ def _workdir(arguments: Any) -> str | None:
 
 
 def stated_folder(opening: str, data: bytes) -> str:
-    """The absolute folder that a conversation works in; empty if none is stated, or more than one.
+    """Return the absolute folder that a conversation works in; empty if none is stated, or more than one.
 
-    `opening`: the text of the first user turn; `data`: the whole request, of which no part may say
-    anything else.
+    `opening`: the text of the first user turn; `data`: the whole request, which must not name another.
     """
     pattern = _table()["stated"]
     if (stated := re.search(pattern, opening)) is None:
@@ -208,7 +205,7 @@ MAX_CHARACTERS = 1_000_000
 _OF_EACH = 500
 """Size of a result without values: 2,000 of them fill a scope."""
 _LONGEST_LINE = 1_000
-"""Characters: agents cut longer lines, and a value that was cut is another value."""
+"""Characters: agents cut longer lines, and a cut value is another value."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
 
 
@@ -226,10 +223,10 @@ class Read:
 
 
 class Values:
-    """Placeholder -> value for each file: what may be put back into the edits of one response."""
+    """The values that may go back into one response, by file."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
-        """Values of `reads`, without those that share a placeholder with another value."""
+        """Take the values of `reads`, without those that share a placeholder with another value."""
         self._by_path: dict[str, dict[str, str]] = {}
         every: dict[str, str] = {}
         clashing: set[str] = set()
@@ -245,18 +242,18 @@ class Values:
         self._known = frozenset(mark for values in self._by_path.values() for mark in values)
 
     def __contains__(self, mark: str) -> bool:
-        """True if some file has a value for a placeholder."""
+        """Return whether some file has a value for a placeholder."""
         return mark in self._known
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def of(self, path: str) -> Mapping[str, str]:
-        """Placeholder -> value, of the values that were read from a file."""
+        """Return placeholder -> value, of the values that were read from a file."""
         return self._by_path.get(path, {})
 
     def every(self) -> dict[str, str]:
-        """Placeholder -> value, of all files."""
+        """Return placeholder -> value, of all files."""
         return {mark: value for values in self._by_path.values() for mark, value in values.items()}
 
     def __repr__(self) -> str:
@@ -301,9 +298,9 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values of a scanned text that are beyond doubt spelt as in the file that the text shows.
+    """Return the values of a scanned text that are certainly spelt as in the file that the text shows.
 
-    Left out: what a tool may have cut, numbered, coloured, or escaped for a JSON document of its own.
+    A tool may have cut, numbered or coloured the others, or escaped them for a JSON document of its own.
     """
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
@@ -325,12 +322,12 @@ _FIRST, _LAST = "*** Begin Patch", "*** End Patch"
 _SILENT = (_FIRST, _LAST, "*** End of File")
 """Lines with stars that name no file."""
 _ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that some readers of a patch take for the end of a line, and others don't."""
+"""Matches a character that only some readers of a patch take for the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Way in which a tool's calls name the file that they edit."""
+    """How the calls of a tool name the file that they edit."""
 
     member: str = ""
     """The only member of the arguments that names a file; empty if a patch in the arguments does."""
@@ -341,7 +338,7 @@ class Edited:
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
     """Return how calls of a tool name their file; None if the tool is no edit, or the file is uncertain.
 
-    `declared`: by name of tool, the only property of its schema that names a file; empty if there is none.
+    `declared`: by name of tool, the only property of its schema that names a file, or nothing.
     """
     kind = edit_kind(tool)
     if not kind:
@@ -354,14 +351,14 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 
 @dataclass(slots=True)
 class Restorer:
-    """Puts values back into one call's arguments, a text. `freeform`: the text is a patch, else JSON."""
+    """Puts values back into the arguments of one call. `freeform`: they are a patch, else JSON."""
 
     values: Values
     folder: Folder
     how: Edited
     freeform: bool = False
     used: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value, of what was put back."""
+    """Placeholder -> value, of the values that went back."""
     note: Callable[[str, str, Mapping[str, str]], None] | None = None
     """Called at the end of a call that got values: with its arguments as written and as sent, and the
     values."""
@@ -383,7 +380,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return the arguments that were not passed on yet, at the end of the call."""
+        """Return the rest of the arguments, at the end of the call."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -405,7 +402,8 @@ class Restorer:
         return rest
 
     def _certain(self, text: str) -> int:
-        """Characters up to the first placeholder that may get its value, or may become one."""
+        """Return the number of characters before the first placeholder that may get its value, or its
+        beginning."""
         at = 0
         while (bracket := text.find("[", at)) >= 0:
             mark = PATTERN.match(text, bracket)
@@ -418,7 +416,7 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """The placeholders, and the file that each would be written to; none if one is in doubt."""
+        """Yield the placeholders, each with the file that it would be written to; none if one is in doubt."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
@@ -433,10 +431,8 @@ class Restorer:
 def restorer_of(
     tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
 ) -> Restorer | None:
-    """A restorer for a call's arguments; None if nothing may be put back into them.
-
-    `freeform`: the arguments are text, else JSON.
-    """
+    """Return a restorer for a call's arguments; None if nothing may go back into them. `freeform`: they are
+    text, else JSON."""
     how = edited(tool, declared) if values else None
     if how is None or (freeform and how.member):
         return None
@@ -451,10 +447,8 @@ def may_become(text: str) -> bool:
 
 
 def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
-    """The placeholders in arguments that are JSON, in order, each with the file that it is written to.
-
-    Nothing if the arguments can be read in two ways.
-    """
+    """Return the placeholders in JSON arguments, in order, each with the file that it is written to; none if
+    the arguments can be read in two ways."""
     arguments = _object(text)
     if arguments is None:
         return []
@@ -479,7 +473,7 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
 
 
 def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
-    """Return the marks of a patch, whose sections name their files. Nothing if a line may be read in two
+    """Return the placeholders of a patch, whose sections name their files; none if a line can be read in two
     ways."""
     lines = patch.split("\n")
     if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
@@ -501,8 +495,7 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a reader that is generous with white space may take the line for one with a file's
-    name."""
+    """Return whether a reader that ignores white space may take a line for one with a file's name."""
     return line.strip().startswith("***")
 
 
@@ -516,7 +509,7 @@ class _Doubled(ValueError):
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The arguments; None if they are no object, or if two readers may see different members.
+    """Return the arguments; None if they are no object, or if two readers may see different members.
 
     Names that differ only in case count as one name, as they do for some readers.
     """
@@ -534,7 +527,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """The names of all members at any depth."""
+    """Yield the names of all members at any depth."""
     if isinstance(value, dict):
         yield from value
         for member in value.values():

@@ -6,7 +6,7 @@ import random
 
 from penumbra import rules
 from penumbra.redaction import rule, view
-from penumbra.redaction.finders.tokens import Glance, at_anchor
+from penumbra.redaction.finders.tokens import AnchorPattern, at_anchor
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile
 from penumbra.user_rules import plain
@@ -22,17 +22,17 @@ def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
             if not each.anchors or each.before or each.whole:
                 continue
             other = by_id["github-token"]
-            glance, several = Glance.of((each,)), Glance.of((other, each))
+            alone, several = AnchorPattern.of((each,)), AnchorPattern.of((other, each))
             for data in (
                 text for example in written.examples.match for text in _texts(plain(example).encode())
             ):
                 for at in filter(lambda at: at >= 0, map(data.lower().find, each.anchors)):
                     if at_anchor(each, data, at, wraps=True) is not None:
                         seen += 1
-                        for one in (glance, several):
+                        for one in (alone, several):
                             found = one.matches is None or one.matches.match(data, at, at + one.reach)
                             assert found, (each.id, data)
-                        assert at_anchor(each, data, at, glance.wraps(data, at)), (each.id, data)
+                        assert at_anchor(each, data, at, alone.wraps(data, at)), (each.id, data)
     assert seen > 500
 
 
