@@ -35,43 +35,37 @@ def test_every_format_that_is_recognised_has_prices():
         assert prices(api.format, "", b"{}").write >= 1.0
 
 
-def test_the_two_cases_of_a_large_result():
-    """10 k tokens to 1 k: behind it 50 k cached tokens, or 5 k."""
-    far = decide([Change(10_000, 1_000, 50_000)], ANTHROPIC, 30, cold=False, bound=False)
-    assert far.count == 0
-    # once 1.25 * (60,000 - 9,000) - 0.1 * 60,000 = 57,750; each turn 0.1 * 9,000
+FAR, NEAR, LAST = Change(10_000, 1_000, 50_000), Change(10_000, 1_000, 5_000), Change(10_000, 100, 300)
+COLD, BOUND = {"cold": True}, {"cold": True, "bound": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "turns", "more", "count", "line"),
+    [
+        ([FAR], 30, {}, 0, "kept 1 results: the last alone pays back in 64 turns at best, 30 are expected"),
+        ([NEAR], 30, {}, 1, "rewrote 1 results before 5,000 cached tokens: pays back in 7 turns"),
+        ([NEAR], 3, {}, 0, "kept 1 results: "),
+        ([LAST], 0, {}, 1, "rewrote 1 results: after them are only 300 cached tokens, it pays at once"),
+        ([Change(2_000, 100, 90_000), Change(900, 100, 4_000)], 0, COLD, 2, "rewrote 2 results: the cache is cold"),
+        ([LAST], 30, BOUND, 0, "kept 1 results: reasoning after them is bound"),
+        ([Change(500, 100, 200_000), Change(8_000, 200, 9_000), Change(6_000, 200, 1_500)], 20, {}, 2, "rewrote 2 "),
+    ],
+    ids=["far", "near", "few turns", "last", "cold", "bound", "some of them"],
+)  # fmt: skip
+def test_as_many_are_rewritten_as_pay(
+    changes: list[Change], turns: int, more: dict[str, bool], count: int, line: str
+) -> None:
+    verdict = decide(changes, ANTHROPIC, turns, **{"cold": False, "bound": False, **more})
+    assert verdict.count == count
+    assert verdict.line.startswith(line)
+
+
+def test_the_cost_of_a_change() -> None:
+    """Once 1.25 * (60,000 - 9,000) - 0.1 * 60,000, and each turn 0.1 * 9,000."""
+    far = decide([FAR], ANTHROPIC, 30, cold=False, bound=False)
     assert (round(far.once), round(far.each)) == (57_750, 900)
-    assert far.line == "kept 1 results: the last alone pays back in 64 turns at best, 30 are expected"
-    near = decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 30, cold=False, bound=False)
-    assert near.count == 1
-    assert near.line == "rewrote 1 results before 5,000 cached tokens: pays back in 7 turns"
-
-
-def test_a_short_suffix_pays_at_once_and_few_turns_never():
-    at_once = decide([Change(10_000, 100, 300)], ANTHROPIC, 0, cold=False, bound=False)
-    assert at_once.count == 1
-    assert at_once.once < 0
-    assert decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 3, cold=False, bound=False).count == 0
-
-
-def test_a_cold_cache_pays_for_everything():
-    changes = [Change(2_000, 100, 90_000), Change(900, 100, 4_000)]
-    verdict = decide(changes, ANTHROPIC, 0, cold=True, bound=False)
-    assert verdict.count == 2
-    assert verdict.once == -1.25 * 2_700
-    assert "cold" in verdict.line
-
-
-def test_bound_reasoning_forbids_it_even_when_cold():
-    verdict = decide([Change(10_000, 100, 300)], ANTHROPIC, 30, cold=True, bound=True)
-    assert verdict.count == 0
-    assert "bound" in verdict.line
-
-
-def test_changes_are_batched_from_the_end():
-    near = [Change(8_000, 200, 9_000), Change(6_000, 200, 1_500)]
-    verdict = decide([Change(500, 100, 200_000), *near], ANTHROPIC, 20, cold=False, bound=False)
-    assert verdict.count == 2
+    cold = decide([Change(2_000, 100, 90_000), Change(900, 100, 4_000)], ANTHROPIC, 0, cold=True, bound=False)
+    assert cold.once == -1.25 * 2_700
 
 
 def test_expected_turns_grow_with_the_conversation_and_end():

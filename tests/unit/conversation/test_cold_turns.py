@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from penumbra.conversation import late_declaration
 from penumbra.conversation.incoming import Accepted
 from penumbra.metrics.cache_miss import COLD, UNSEEN, WARM, ColdTurn, Prompt, found_cold
 from support.apis import APIS, Api, Turn
-from support.engines import Callers, database, shown
+from support.engines import Callers, shown
 from support.planted import GITHUB
 
 ANTHROPIC, CHAT, RESPONSES, GEMINI, _, CONVERSE = APIS
@@ -68,13 +67,6 @@ def forms(accepted: Accepted) -> list[str]:
 
 def how(accepted: Accepted) -> list[str]:
     return [entry.facts.how for entry in accepted.rewritten.shown]
-
-
-@pytest.fixture
-def callers(tmp_path: Path) -> Iterator[Callers]:
-    made = Callers(database=database(tmp_path))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(
@@ -167,16 +159,15 @@ def test_a_second_pause_changes_nothing(callers: Callers) -> None:
     ids=["too short", "an hour is asked for", "another maker", "a day by default", "raw", "safe"],
 )
 def test_on_any_doubt_it_stays(
-    api: Api, more: dict[str, Any], pause: float, settings: dict[str, Any], tmp_path: Path
+    api: Api, more: dict[str, Any], pause: float, settings: dict[str, Any], start: Callable[..., Callers]
 ) -> None:
-    callers = Callers(database=database(tmp_path), **settings)
+    callers = start(**settings)
     talk = Talk(callers, api, **more)
     met = talk.send()
     talk.after(pause)
     later = talk.send(*MORE)
     assert forms(later) == forms(met)
     assert later.prepared is None is later.cold_turn
-    callers.close()
 
 
 def test_a_life_that_was_asked_for_before_counts(callers: Callers) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from penumbra.store.decisions import PLACEHOLDER_NOTE, SCHEMA, Decision, Facts
 from penumbra.store.keyed_values import News
 from penumbra.store.stores import Stores
 from support.apis import APIS, Api, Turn
-from support.engines import Callers, database
+from support.engines import Callers
 from support.planted import PASSWORD
 
 SHOWN = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
@@ -28,14 +28,8 @@ ANTHROPIC, CHAT, RESPONSES, GEMINI, CONVERSE = (
     next(api for api in APIS if api.id == name)
     for name in ("anthropic-messages", "openai-chat", "openai-responses", "gemini", "bedrock-converse")
 )
+Start = Callable[..., Callers]
 every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-
-
-@pytest.fixture
-def callers() -> Iterator[Callers]:
-    made = Callers()
-    yield made
-    made.close()
 
 
 def send(callers: Callers, turns: list[Turn], api: Api = ANTHROPIC, **more: Any) -> Accepted:
@@ -67,14 +61,14 @@ def last_results(accepted: Accepted) -> list[str]:
 
 
 @every_api
-def test_note_is_given_once_and_stays_over_turns_and_a_restart(api: Api, tmp_path: Any) -> None:
-    callers = Callers(database=database(tmp_path))
+def test_note_is_given_once_and_stays_over_turns_and_a_restart(api: Api, callers: Callers) -> None:
     turns = list(READ)
     mark = mark_in(sent(send(callers, turns, api)))
     turns += written(mark)
     noted = sent(send(callers, turns, api))
     assert noted.count(json.dumps(f"ok\n{NOTE}", ensure_ascii=False)) == 1
     assert noted.count("[Note:") == 1
+    assert sent(send(callers, turns, api)) == noted
     callers.restart()
     for more in ([("said", "Done."), ("user", "And?")], [("call", IDS[2], "ls"), ("result", IDS[2], "a")]):
         turns += more
@@ -82,15 +76,6 @@ def test_note_is_given_once_and_stays_over_turns_and_a_restart(api: Api, tmp_pat
         assert later.startswith(noted[: noted.index(NOTE) + len(NOTE)])
         assert later.count("[Note:") == 1
         callers.restart()
-    callers.close()
-
-
-@every_api
-def test_request_that_is_sent_again_is_the_same(api: Api, callers: Callers) -> None:
-    turns = [*READ, *written(mark_in(sent(send(callers, READ, api))))]
-    first = sent(send(callers, turns, api))
-    assert NOTE in first
-    assert sent(send(callers, turns, api)) == first
 
 
 STRANGE = make("password", b"another", b"value")
@@ -181,13 +166,6 @@ def test_note_stands_at_the_end_of_the_last_text(
     assert last_results(with_content(callers, content)) == expected
 
 
-def test_failed_call_stays_failed(callers: Callers) -> None:
-    accepted = with_content(callers, "no such folder", is_error=True)
-    (block,) = json.loads(accepted.rewritten.body)["messages"][-1]["content"]
-    assert block["is_error"] is True
-    assert block["content"] == f"no such folder\n{NOTE}"
-
-
 def test_facts_tell_the_stage_and_the_size(callers: Callers) -> None:
     entry = with_content(callers, "ok").rewritten.shown[-1]
     assert (entry.facts.how, entry.facts.stages) == ("shortened", (PLACEHOLDER_NOTE,))
@@ -197,7 +175,9 @@ def test_facts_tell_the_stage_and_the_size(callers: Callers) -> None:
 
 def test_shortened_result_has_the_note_behind_its_form(callers: Callers) -> None:
     listing = "".join(f"row {number * 7919 % 10007} of {number}\n" for number in range(900))
-    (text,) = last_results(with_content(callers, listing))
+    accepted = with_content(callers, listing, is_error=True)
+    (text,) = last_results(accepted)
+    assert json.loads(accepted.rewritten.body)["messages"][-1]["content"][0]["is_error"] is True
     assert text.startswith("<<<SHADOW:")
     assert text.endswith(f"\n{NOTE}")
 
@@ -233,12 +213,10 @@ def test_result_that_a_program_reads_gets_none(callers: Callers) -> None:
     assert last_results(accepted) == ["ok"]
 
 
-def test_placeholder_is_known_by_the_request_alone_after_a_restart(tmp_path: Any) -> None:
-    callers = Callers(database=database(tmp_path))
+def test_placeholder_is_known_by_the_request_alone_after_a_restart(callers: Callers) -> None:
     mark = mark_in(sent(send(callers, READ)))
     callers.restart()
     assert last_results(send(callers, [*READ, *written(mark)])) == [f"ok\n{NOTE}"]
-    callers.close()
 
 
 def test_placeholder_is_known_when_its_result_is_gone(callers: Callers) -> None:
@@ -268,8 +246,8 @@ def test_none_is_given_while_it_could_not_be_remembered(
 @pytest.mark.parametrize(
     ("content", "is_noted"), [("value", False), ("mark", True)], ids=["value put back", "placeholder"]
 )
-def test_value_that_was_put_back_is_no_placeholder(content: str, is_noted: bool) -> None:
-    callers = Callers(restore_secrets="edits", enable_expand_context=False)
+def test_value_that_was_put_back_is_no_placeholder(start: Start, content: str, is_noted: bool) -> None:
+    callers = start(restore_secrets="edits", enable_expand_context=False)
     shown = f"     1\tDB_PASSWORD={PASSWORD}"
     body = json.loads(ANTHROPIC.body([*READ[:2], ("result", IDS[0], shown)]))
     read = body["messages"][1]["content"][0]
@@ -286,28 +264,25 @@ def test_value_that_was_put_back_is_no_placeholder(content: str, is_noted: bool)
     )
     assert f"A={mark}" in sent(accepted)
     assert last_results(accepted) == [f"ok\n{NOTE}" if is_noted else "ok"]
-    callers.close()
 
 
 @pytest.mark.parametrize("restores", ["off", "edits"])
-def test_call_that_only_the_provider_has_is_known_too(restores: str) -> None:
-    """Where values are put back, nobody can tell what the client got."""
-    callers = Callers(adopt="compress", restore_secrets=restores)
+def test_call_that_only_the_provider_has_is_known_too(start: Start, restores: str) -> None:
+    """Where values are put back, the call may have got a value."""
+    callers = start(adopt="compress", restore_secrets=restores)
     first = send(callers, READ, RESPONSES, store=True)
     response, made = f"resp_{1:030d}", written(mark_in(sent(first)))
     callers.answer(first, RESPONSES, made[0], shows=True, ids=(response,))
     second = sent(send(callers, made[1:], RESPONSES, store=True, previous_response_id=response))
     assert json.loads(second)["input"][-1]["output"] == (f"ok\n{NOTE}" if restores == "off" else "ok")
-    callers.close()
 
 
-def test_value_that_is_redacted_in_the_arguments_is_no_placeholder() -> None:
-    callers = Callers(redact_scope="all")
+def test_value_that_is_redacted_in_the_arguments_is_no_placeholder(start: Start) -> None:
+    callers = start(redact_scope="all")
     mark = mark_in(sent(send(callers, READ)))
     accepted = send(callers, [*READ, *written(PASSWORD)])
     assert f"DB_PASSWORD={mark}' > other.env" in sent(accepted)
     assert last_results(accepted) == ["ok"]
-    callers.close()
 
 
 def retried(callers: Callers, accepted: Accepted, body: bytes, change: Callable[[Any], Plan]) -> Accepted:

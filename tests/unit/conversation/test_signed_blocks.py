@@ -4,9 +4,8 @@ reasoning that holds what the model says between its calls."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,12 +13,14 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
 from penumbra.expand.reference import NAMES, tool
 from support.apis import APIS
-from support.engines import Callers, database
+from support.engines import Callers
 from support.planted import GITHUB, PASSWORD
-from support.streams.anthropic_streams import PHANTOM, block, call, end, start
+from support.streams import anthropic_streams as streams
+from support.streams.anthropic_streams import PHANTOM, block, call, end
 from support.streams.drive import every_cut
 
 API = APIS[0]
+Start = Callable[..., Callers]
 LOG = "".join(f"{number:05} worker {number * 7919 % 10007} is idle\n" for number in range(300))
 SECRET = f"DB_PASSWORD={PASSWORD}\nGITHUB_TOKEN={GITHUB}\n"
 SPELT = json.dumps(SECRET)[1:-1]
@@ -70,13 +71,6 @@ def listed(sent: bytes) -> bytes:
     return sent[sent.index(b'"messages":[') + len(b'"messages":[') : sent.rindex(b"]}")]
 
 
-@pytest.fixture
-def callers() -> Iterator[Callers]:
-    made = Callers()
-    yield made
-    made.close()
-
-
 def send(callers: Callers, data: bytes) -> bytes:
     betas = {"anthropic-beta": "compact-2026-09-04,thinking-display-updates-2026-08-18"}
     return callers.send(API, data, {**API.credential("k"), **betas}).rewritten.body
@@ -98,9 +92,9 @@ SPEAKING = said(SILENT, use(1, "cat .env"), SPOKEN, use(2, "docker logs w"), RED
     ids=["compaction", "spoken reasoning", "both, with results"],
 )
 def test_signed_block_keeps_its_bytes(
-    messages: tuple[str, ...], signed: tuple[str, ...], tools: bool, scope: str
+    start: Start, messages: tuple[str, ...], signed: tuple[str, ...], tools: bool, scope: str
 ) -> None:
-    callers = Callers(redact_scope=scope)
+    callers = start(redact_scope=scope)
     # The values are known to be secrets, too.
     send(callers, body(user("Go."), said(use(0, "cat .env")), results((0, SECRET))))
     sent = send(callers, body(*messages, tools=tools)).decode()
@@ -108,7 +102,6 @@ def test_signed_block_keeps_its_bytes(
         assert sent.count(one) == 1
     if "[REDACTED:" in sent:
         assert SPELT not in sent.replace(COMPACTION, "").replace(SPOKEN, "")
-    callers.close()
 
 
 def test_all_that_is_not_ours_keeps_its_bytes_around_a_compaction(callers: Callers) -> None:
@@ -117,8 +110,7 @@ def test_all_that_is_not_ours_keeps_its_bytes_around_a_compaction(callers: Calle
     assert send(callers, data) == data
 
 
-def test_prefix_holds_over_turns_and_a_restart(tmp_path: Any) -> None:
-    callers = Callers(database=database(tmp_path))
+def test_prefix_holds_over_turns_and_a_restart(callers: Callers) -> None:
     turns = [COMPACTED, user("Why?")]
     before = listed(send(callers, body(*turns)))
     for number, (more, text) in enumerate([((SILENT,), LOG), ((SPOKEN,), SECRET), ((REDACTED, SPOKEN), LOG)]):
@@ -129,7 +121,6 @@ def test_prefix_holds_over_turns_and_a_restart(tmp_path: Any) -> None:
         callers.restart()
     assert len(before) < len(listed(body(*turns))) / 2
     assert before.count(b"[REDACTED:") == 2
-    callers.close()
 
 
 def test_request_for_a_compaction_has_the_prefix_of_its_conversation(callers: Callers) -> None:
@@ -228,7 +219,7 @@ NOTES = (
 
 @pytest.mark.parametrize(
     "data",
-    [start() + SUMMARY + end("compaction", 7), start() + NOTES + end("tool_use", 7)],
+    [streams.start() + SUMMARY + end("compaction", 7), streams.start() + NOTES + end("tool_use", 7)],
     ids=["compaction", "spoken reasoning"],
 )
 def test_signed_block_of_a_response_reaches_the_client_as_it_came(data: bytes) -> None:
@@ -240,7 +231,7 @@ def test_signed_block_of_a_response_reaches_the_client_as_it_came(data: bytes) -
 
 def test_spoken_reasoning_in_front_of_a_hidden_call_is_kept_for_the_next_request() -> None:
     hidden = NOTES + call(4, PHANTOM, "toolu_p0", '{"id":"shadow_0"}')
-    out, (turn,) = every_cut(stream, [start() + hidden + end("tool_use", 7)])
+    out, (turn,) = every_cut(stream, [streams.start() + hidden + end("tool_use", 7)])
     assert NOTES in out
     assert b"toolu_p0" not in out
     assert turn.message is not None
@@ -252,7 +243,7 @@ def test_spoken_reasoning_in_front_of_a_hidden_call_is_kept_for_the_next_request
 
 def test_summary_in_front_of_a_hidden_call_is_rebuilt_whole() -> None:
     hidden = SUMMARY + call(1, PHANTOM, "toolu_p0", '{"id":"shadow_0"}')
-    _, (turn,) = every_cut(stream, [start() + hidden + end("tool_use", 7)])
+    _, (turn,) = every_cut(stream, [streams.start() + hidden + end("tool_use", 7)])
     assert turn.message is not None
     assert json.loads(turn.message)["content"][0] == {
         "type": "compaction",

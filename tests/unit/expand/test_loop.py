@@ -22,6 +22,15 @@ def exchange() -> ToolLoop:
     return ToolLoop(WIRE, WIRE.stream(PHANTOM), REQUEST)
 
 
+def continued(text: str = "text") -> ToolLoop:
+    """Return a loop whose first turn has asked for one original and got this text."""
+    one = exchange()
+    one.feed(FIRST)
+    one.end_turn()
+    one.answered([text])
+    return one
+
+
 def test_a_hidden_turn() -> None:
     one = exchange()
     shown = one.feed(FIRST)
@@ -117,10 +126,7 @@ def test_words_beside_the_last_call_are_an_answer() -> None:
 
 def test_a_continuation_that_ends_early() -> None:
     """Without anything for the client it may be had again; else the client's response ends as early."""
-    one = exchange()
-    one.feed(FIRST)
-    one.end_turn()
-    one.answered(["text"])
+    one = continued()
     one.feed(SECOND[:200])
     broken = one.end_turn()
     assert isinstance(broken, Broken)
@@ -134,10 +140,7 @@ def test_a_continuation_that_ends_early() -> None:
 
 
 def test_an_error_that_the_provider_reports_is_one_for_the_client() -> None:
-    one = exchange()
-    one.feed(FIRST)
-    one.end_turn()
-    one.answered(["text"])
+    one = continued()
     one.feed(start(1) + text(0, "half"))
     one.feed(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))
     broken = one.end_turn()
@@ -148,10 +151,7 @@ def test_an_error_that_the_provider_reports_is_one_for_the_client() -> None:
 
 
 def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
-    one = exchange()
-    one.feed(FIRST)
-    one.end_turn()
-    one.answered(["text"])
+    one = continued()
     one.feed(start(1))
     one.again()
     shown = one.feed(SECOND)
@@ -159,11 +159,7 @@ def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
     assert isinstance(done, Done)
     assert done.sound
     assert b"message_start" not in shown
-    other = exchange()
-    other.feed(FIRST)
-    other.end_turn()
-    other.answered(["text"])
-    failed = other.failed(Failure(529, b'{"error":{"type":"overloaded_error","message":"Busy"}}', "x"))
+    failed = continued().failed(Failure(529, b'{"error":{"type":"overloaded_error","message":"Busy"}}', "x"))
     assert (failed.status, failed.out, failed.broken) == (529, b"", "x")
 
 
@@ -180,10 +176,7 @@ def test_a_client_that_leaves() -> None:
 def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
     """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
     for at in places(SECOND[:-1]):
-        one = exchange()
-        one.feed(FIRST)
-        one.end_turn()
-        one.answered(["THE ORIGINAL"])
+        one = continued("THE ORIGINAL")
         one.feed(SECOND[:at])
         for done in (one.failed(Failure(503, b"", "x")), one.interrupted()):
             assert not done.sound
@@ -210,10 +203,7 @@ def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.M
 
 
 def test_reasoning_in_front_of_the_hidden_turn_is_not_late() -> None:
-    one = exchange()
-    one.feed(FIRST)
-    one.end_turn()
-    one.answered(["text"])
+    one = continued()
     one.feed(start(1) + text(0, "Done.") + end("end_turn", 1))
     done = one.end_turn()
     assert isinstance(done, Done)

@@ -96,9 +96,3 @@ def test_where_the_phantom_belongs() -> None:
     assert name("a", forced=True) is None
     assert name("a", "b", forced=True) == "expand_context"
     assert name("a", continuable=False) is None
-
-
-def test_the_declaration_is_constant() -> None:
-    tool = reference.tool("expand_context")
-    assert tool == reference.tool("expand_context")
-    assert b'"required":["id"]' in tool.parameters
