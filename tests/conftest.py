@@ -1,9 +1,6 @@
-"""Fixtures for tests that need a provider or a running proxy.
-
-One stand-in serves a whole session, emptied before each test; proxies are started once for each set of
-options that tests ask for, and shared. What a shared proxy remembers is kept apart by the API key:
-every test has its own.
-"""
+"""Fixtures for tests that need a provider or a running proxy. One test provider serves a whole session and is
+emptied before each test. A proxy is started once for each set of options that tests ask for, and shared; each
+test has an API key of its own, which keeps apart what a shared proxy remembers."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from support.mitm.starter import POSSIBLE, Starter
 from support.upstream import Upstream
 
 os.environ["XDG_CONFIG_HOME"] = os.devnull
-"""Whoever runs the tests may have rules of their own."""
+"""Rules of the person who runs the tests are not read."""
 pytest_addoption = examples.add_option
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
@@ -39,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What collecting makes stays until the end: nobody need look it through for garbage."""
+    """Leave what collecting has made out of garbage collection: all of it stays until the end."""
     gc.disable()
     try:
         return (yield)
@@ -50,7 +47,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests with a proxy before pytest selects by marks."""
+    """Mark the tests with a proxy before pytest selects by marks."""
     for item in items:
         if item.nodeid.startswith("tests/proxy/") or PROXY_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("proxy")
@@ -58,22 +55,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
-    """Names containers, of which pytest would tell the place in the table alone."""
+    """Name a container by its value, where pytest would give its place in the table."""
     if isinstance(val, frozenset):
-        # All workers have to name a case in one way, and each has an order of its own.
+        # All workers have to use one name for a case, while each has an order of its own for a frozenset.
         return repr(sorted(val, key=repr))[:60]
     return repr(val)[:60] if isinstance(val, (tuple, list, dict)) else None
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """The event loop of tests that are coroutines."""
     return "asyncio"
 
 
 @pytest.fixture(autouse=True)
 def log_level() -> Iterator[None]:
-    """A command that runs in the tests' own process says less from then on; the next test hears all again."""
+    """Restore the log's level after a test: a command that runs in the tests' own process may change it."""
     log = logging.getLogger("penumbra")
     before = log.level
     yield
@@ -82,19 +78,20 @@ def log_level() -> Iterator[None]:
 
 StartProxy = Callable[..., Mitmdump]
 PROXIES_AT_ONCE = 5
-"""Shared ones; the one that was not asked for the longest time makes room. Each takes about 100 MB."""
+"""The number of shared proxies that run at once; the one that was used the longest time ago is stopped for a
+new one. Each takes about 100 MB."""
 
 
 @pytest.fixture(scope="session")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """The stand-in of the session."""
+    """The test provider of the session."""
     with Upstream(tmp_path_factory.mktemp("upstream")) as running:
         yield running
 
 
 @pytest.fixture
 def upstream(provider: Upstream) -> Iterator[Upstream]:
-    """The stand-in, as if just started."""
+    """The test provider without the requests, the script and the settings of earlier tests."""
     provider.reset()
     yield provider
     assert not provider.errors, provider.errors
@@ -139,10 +136,8 @@ def shared_proxies(
 
 @pytest.fixture
 def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
-    """`proxy(mode, addon=True, **options)`: a running mitmdump, shared with other tests.
-
-    Do not stop it or change its options; for that there is `own_proxy`.
-    """
+    """`proxy(mode, addon=True, **options)` returns a running mitmdump that other tests use, too. A test that
+    stops it or changes its options takes `own_proxy`."""
     return shared_proxies
 
 
@@ -150,9 +145,9 @@ def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
 def own_proxy(
     upstream: Upstream, confdir: Path, starter: Starter | None, tmp_path: Path
 ) -> Iterator[StartProxy]:
-    """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, forked=True, **options)`:
-    one of this test's own, with a state of its own, to be restarted and changed at will. Where it matters what
-    is imported, it can't be forked."""
+    """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, forked=True, **options)`
+    returns a mitmdump of the test's own, which it may restart and change. One that is forked has imported the
+    package already."""
     made: list[Mitmdump] = []
 
     def start(
@@ -185,7 +180,7 @@ def running_service() -> Iterator[Service]:
 
 @pytest.fixture
 def service(running_service: Service) -> Service:
-    """A service that shortens texts, as if just started."""
+    """A compressor service without the requests and settings of earlier tests."""
     running_service.reset()
     return running_service
 
@@ -201,7 +196,7 @@ def api_key(request: pytest.FixtureRequest) -> str:
 
 
 class Clients:
-    """The official SDKs and their HTTP client, made to talk through a proxy."""
+    """`Clients` makes the official SDKs and their HTTP client talk through a proxy."""
 
     def __init__(self, api_key: str) -> None:
         self._key = api_key
@@ -209,33 +204,32 @@ class Clients:
         self.httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
     def of(self, api_key: str) -> Clients:
-        """Those of another caller; closed together with these."""
+        """Return the clients of another caller, which are closed together with these."""
         other = Clients(api_key)
         other._open = self._open
         return other
 
     def http(self, proxy: Mitmdump | None, *, http2: bool = False, **more: Any) -> Any:
-        """An HTTP client: through the proxy in regular mode, else one that may call its address."""
+        """Return an HTTP client that goes through a proxy in regular mode, and else may call a proxy's
+        address."""
         if proxy is not None:
             more["verify"] = proxy.trust()
             more["proxy"] = None if proxy.is_reverse else proxy.url
-        # To read all that a system trusts takes longer than most tests.
+        # Reading all certificates that a system trusts takes longer than most tests.
         more.setdefault("verify", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         client = self.httpx.Client(http2=http2, trust_env=False, timeout=60, **more)
         self._open.append(client)
         return client
 
     def base(self, proxy: Mitmdump, host: str, *, http2: bool = False) -> str:
-        """The base URL to give a client: the provider's own, or the proxy's in reverse mode.
-
-        HTTP/2 needs TLS on the client's side too; mitmproxy takes it on the same port.
-        """
+        """Return the base URL for a client: the provider's own, or the proxy's in reverse mode. HTTP/2 needs
+        TLS on the client's side; mitmproxy takes it on the same port."""
         if not proxy.is_reverse:
             return host
         return proxy.url.replace("http:", "https:") if http2 else proxy.url
 
     def anthropic(self, proxy: Mitmdump, *, http2: bool = False, **more: Any) -> Any:
-        """`anthropic.Anthropic`, at api.anthropic.com, or at the proxy's address in reverse mode."""
+        """Return `anthropic.Anthropic` at api.anthropic.com, or at the proxy's address in reverse mode."""
         import anthropic
 
         base = self.base(proxy, "https://api.anthropic.com", http2=http2)
@@ -243,7 +237,7 @@ class Clients:
         return anthropic.Anthropic(http_client=self.http(proxy, http2=http2), **settings)
 
     def openai(self, proxy: Mitmdump, *, http2: bool = False, **more: Any) -> Any:
-        """`openai.OpenAI`, at api.openai.com, or at the proxy's address in reverse mode."""
+        """Return `openai.OpenAI` at api.openai.com, or at the proxy's address in reverse mode."""
         import openai
 
         base = self.base(proxy, "https://api.openai.com", http2=http2)
@@ -257,7 +251,7 @@ class Clients:
 
 @pytest.fixture
 def clients(api_key: str) -> Iterator[Clients]:
-    """Factories of clients; all are closed after the test."""
+    """Factories of clients, all of which are closed after the test."""
     made = Clients(api_key)
     yield made
     made.close()

@@ -1,4 +1,5 @@
-"""Whose work comes next, counted in pieces of work: nobody waits for all that somebody else has brought."""
+"""The order in which work of several callers begins, counted in pieces of work: nobody waits for all that
+another caller has brought."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from penumbra.conversation.workers import Workers, WorkOwner
 
 
 class Log:
-    """Pieces of work that note when they began, the first of them held until all are waiting."""
+    """A `Log` makes pieces of work that note when they begin; the first ones wait until all have arrived."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -34,7 +35,7 @@ class Log:
         return work
 
     async def all_wait(self, workers: Workers) -> None:
-        """Until each piece is handed over, and those whose turn it is have begun."""
+        """Wait until each piece is handed over, and the first ones have begun."""
         await asyncio.sleep(0)
         while self._now < sum(peer.busy for peer in workers.peers.values()):
             await asyncio.sleep(0.001)
@@ -72,7 +73,7 @@ def test_credentials_that_are_made_up_take_no_turns_of_other_addresses():
 def test_callers_at_one_address_take_turns():
     one, other = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.1", b"b")
     given = [(one, f"a{n}") for n in range(30)] + [(other, f"b{n}") for n in range(3)]
-    # With two threads, one of which is not for this address, its pieces begin one after the other.
+    # One of the two threads is not for this address, so that its pieces begin one after the other.
     log, _ = _run(given, threads=2)
     assert log.order[:7] == ["a0", "a1", "b0", "a2", "b1", "a3", "b2"]
     assert log.most == 1
@@ -121,7 +122,7 @@ def test_an_error_comes_back_to_its_caller_and_others_go_on():
 
 
 def _requests(callers: list[WorkOwner], each: int) -> list[str]:
-    """The order in which requests of two pieces each are worked on, all of which arrive at once."""
+    """Return the order in which requests of two pieces each are worked on, all of which arrive at once."""
     log, workers = Log(), Workers(2)
 
     async def request(caller: WorkOwner, name: str) -> None:
@@ -148,21 +149,21 @@ def _requests(callers: list[WorkOwner], each: int) -> list[str]:
 def test_a_request_that_is_begun_goes_on_before_others_begin():
     order = _requests([WorkOwner("192.0.2.1", name.encode()) for name in "abcdef"], 1)
     ends = [order.index(f"{name}0 rewritten") for name in "abcdef"]
-    # One after the other, each two pieces behind the one before, but for one that begins meanwhile.
+    # Each request ends two pieces after the one before, but for one that begins meanwhile.
     assert all(end <= 2 * number + 2 for number, end in enumerate(ends))
 
 
 def test_going_on_takes_no_turns_of_other_callers():
     many, few = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.1", b"b")
     log = _requests([many, few], 20)
-    # Of twenty requests each, both callers have had about as many at any time.
+    # Both callers have had about as many of their twenty requests at any time.
     for count in range(4, 40):
         shares = [sum(one.startswith(name) for one in log[:count]) for name in "ab"]
         assert abs(shares[0] - shares[1]) <= 4
 
 
 def _in_turn(given: list[tuple[WorkOwner, str, int]]) -> list[str]:
-    """The order of requests of so many bytes, the first of which is under way when the others come."""
+    """Return the order of requests of so many bytes, the first of which is under way when the others come."""
     log, workers = Log(), Workers(2)
 
     async def all_of_it() -> None:
@@ -185,16 +186,16 @@ def _in_turn(given: list[tuple[WorkOwner, str, int]]) -> list[str]:
 def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) -> None:
     large = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
     order = _in_turn([*large, (WorkOwner(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
-    # It is third; from two addresses, two begin at the same moment.
+    # The small request is third; from two addresses, two requests begin at the same moment.
     assert order.index("small") <= (2 if peers == 1 else 3)
     if peers == 1:
-        # One after the other: equal ones in the order in which they came.
+        # Equal requests begin in the order in which they came.
         assert [one for one in order if one != "small"] == [name for _, name, _ in large]
 
 
 @pytest.mark.parametrize("peers", [1, 41])
 def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
-    """However many there are."""
+    """The large request has its turn however many small ones there are."""
     small = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
     order = _in_turn([small[0], (WorkOwner("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
     assert order.index("large") <= 6

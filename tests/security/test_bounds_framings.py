@@ -1,4 +1,5 @@
-"""Streams, messages and documents that grow without end: at a limit they go on as they arrive, and nothing is kept."""
+"""Streams, messages and documents without an end: above a limit they pass as they arrive, and nothing is
+kept."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_an_event_without_an_end_goes_on_as_it_arrives(reader, size):
         out += cut.feed(stream[at : at + size])
         assert len(stream[: at + size]) - sum(len(one.raw) for one in out) <= 100
     assert out[0].data
-    # All of it has gone on, and what comes then goes on at once, in one piece, unread.
+    # All bytes have passed, and later ones pass at once, in one piece, unread.
     assert b"".join(one.raw for one in out) == stream
     (piece,) = cut.feed(later)
     assert (piece.raw, piece.data) == (later, None)
@@ -90,7 +91,7 @@ def test_a_part_of_a_long_item_is_not_taken_for_the_end_of_its_array(monkeypatch
 
 @pytest.fixture
 def ends(monkeypatch):
-    """A server whose extension is the one that mitmproxy would make, and a client as they come."""
+    """The server has the extension that mitmproxy would make, the client the usual one."""
     monkeypatch.setattr(wsproto.extensions, "PerMessageDeflate", wsproto.extensions.PerMessageDeflate)
     client_deflate = wsproto.extensions.PerMessageDeflate()
     websocket_streams.bound_messages()
@@ -142,7 +143,7 @@ def test_a_message_that_decodes_to_more_closes_its_connection(ends, monkeypatch,
 
 _PLAIN = 700_000_000
 _MARGIN_KB = 450_000
-"""Far less than what one of the answers decodes to, far more than what the limit lets through."""
+"""Kilobytes; far less than a bomb decodes to, far more than the limit lets through."""
 EVENT = b'data: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}\n\n'
 BODY = {
     "model": "claude-sonnet-4-5",
@@ -154,7 +155,7 @@ BODY = {
 
 @cache
 def _bomb(coding: str, begin: bytes) -> bytes:
-    """`begin`, and then nothing but blanks."""
+    """Return an encoded body: `begin`, and then only blanks."""
     parts = [begin] + [b" " * 1_000_000] * (_PLAIN // 1_000_000)
     if coding == "br":
         machine = brotli.Compressor(quality=1)
@@ -164,12 +165,12 @@ def _bomb(coding: str, begin: bytes) -> bytes:
         return b"".join([frames.compress(part) for part in parts]) + frames.flush()
     gzip = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = gzip.compress(begin) + gzip.flush(zlib.Z_FULL_FLUSH)
-    # Behind a full flush nothing refers to what came before, so that one part can stand for all.
+    # Nothing after a full flush refers to earlier bytes, so that one part can stand for all.
     return head + (gzip.compress(parts[1]) + gzip.flush(zlib.Z_FULL_FLUSH)) * (len(parts) - 1)
 
 
 def _peak(running: Any) -> int:
-    """Kilobytes."""
+    """Return the kilobytes that the process used at most so far."""
     status = Path(f"/proc/{running.process.pid}/status")
     found = re.search(r"VmHWM:\s+([0-9]+)", status.read_text()) if status.exists() else None
     if found is None:
@@ -197,7 +198,7 @@ def test_an_answer_that_decodes_to_gigabytes_takes_no_memory(
             "POST", url, content=body, headers={**headers, "content-type": "application/json"}
         ) as got:
             pieces: list[bytes] = []
-            # A stream that goes too far breaks off; a document goes on as it came.
+            # A stream that exceeds the limit breaks off; a document passes as it came.
             with pytest.raises(Exception, match=r"closed|StreamReset") if "event" in kind else nullcontext():
                 pieces.extend(got.iter_raw())
             return got.status_code, got.headers, b"".join(pieces)

@@ -41,8 +41,9 @@ class Scale:
     least: float
     """Seconds of processor time below which nothing is concluded."""
     steps: tuple[tuple[int, int, float], ...]
-    """Of each comparison: the size of the smaller text, how many times larger the other one is, and how many times
-    the work has to grow. Work that is bounded grows up to its bound, so that the last comparison decides."""
+    """The comparisons: the size of the smaller text, how many times larger the other one is, and how many
+    times the work has to grow. Work that is bounded grows up to its bound, so that the last comparison
+    decides."""
 
 
 # Four times the text takes four times the work, sixteen times where a place is looked at from each other.
@@ -87,12 +88,10 @@ def modules(package: str) -> Iterator[Any]:
             continue
 
 
-# Patterns
-
 PACKAGES = ("apis", "compress", "conversation", "expand", "redaction", "wire")
 TRUSTED = ("rule",)
 """Modules that read rules."""
-BOUNDED = {  # Why each one can't take long where it is asked.
+BOUNDED = {  # The reason for which each pattern can't take long.
     "penumbra.conversation.staying_lines:_HEADINGS": "lines of bounded length",
     "penumbra.compress.stages.headings:_COLUMN": "asked by `match` under another name",
 }
@@ -176,8 +175,6 @@ def test_no_pattern_is_quadratic(package: str) -> None:
 def test_a_quadratic_pattern_is_seen(pattern: str) -> None:
     assert quadratic(re.compile(pattern), "finditer", Scale(2_048, 0.003, ((512, 4, 9),)))
 
-
-# Stages, redaction and readers
 
 SAMPLE = 300
 """One text in so many is tried, without `--all`."""

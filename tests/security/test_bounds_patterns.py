@@ -1,4 +1,5 @@
-"""What a model's pattern may cost: its size, one line, and one call. What was not searched is told."""
+"""The cost of a model's pattern is bounded: by its size, for a line, and for a call. The answer names what
+was not searched."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def test_a_pattern_of_many_steps_is_refused(pattern):
 
 
 def test_a_search_that_takes_long_ends_and_says_where():
-    # The time is over behind the tenth line.
+    # The time is over after the tenth line.
     told = _ask(TEXT, "line (3|50)$", seconds_a_line=0.2, context=0)
     assert told == (
         "[1 matching line in 100 lines, of which only 1-10 were searched, since this pattern takes long]\n"

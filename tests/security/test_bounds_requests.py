@@ -1,4 +1,5 @@
-"""What a request costs grows with its size, whatever it is made of. Counted in calls of functions."""
+"""The work for a request grows with its size, whatever the request holds. Work is counted in calls of
+functions."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def _read(name: str, body: dict[str, Any]) -> Request:
 
 
 def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
-    """Everything that is done to a request, without I/O."""
+    """Do everything that is done to a request, without I/O."""
     request = _read(name, body)
     return rewrite.rewrite(Inputs(request, {}, lambda text, hint: Redacted(text), None), LineIndexes())
 
@@ -54,7 +55,7 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
 @pytest.mark.parametrize("role", ["user", "assistant", "result"])
 @pytest.mark.parametrize("memory", [None, PrefixMemory()])
 def test_what_is_empty_costs_little(role, memory):
-    """A byte or two of it are an object, and a body has millions of bytes."""
+    """An empty value of two bytes is an object, and a body has millions of bytes."""
     api = recognise.by_request_line("POST", "/v1/messages")
     many = 2_000
 
@@ -74,7 +75,8 @@ SHAPES: dict[str, dict[str, Any]] = {"one turn": {}, "turns": {"apart": True}, "
 
 
 def _growth(work: Callable[[str, dict[str, Any]], Any], name: str, bodies: list[dict[str, Any]]) -> float:
-    """How many times more the second half of the results takes than the second quarter: 2 where it is linear."""
+    """Return how many times more work the second half of the results takes than the second quarter: 2 where
+    the work is linear."""
     work(name, bodies[0])
     small, medium, large = (calls(work, name, body) for body in bodies)
     return (large - medium) / (medium - small)
@@ -91,7 +93,7 @@ def test_twice_as_many_results_are_twice_the_work_to_read(name, order, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_results_are_twice_the_work(name, shape):
-    """Once they are read, it makes no difference in which order they stood: one for each shape will do."""
+    """The order makes no difference once the results are read, so that one order for each shape is enough."""
     order = list(ORDERS.values())[list(SHAPES).index(shape)]
     bodies = [MAKERS[name][0](order(size), **SHAPES[shape]) for size in (25, 50, 100)]
     assert _growth(_all_of, name, bodies) < 2.4
@@ -99,7 +101,8 @@ def test_twice_as_many_results_are_twice_the_work(name, shape):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_long_results_are_twice_the_work(name):
-    """So long that what they are read for is looked up, and parts of them are said by reference."""
+    """The results are so long that they are compared with later calls, and that parts of them become
+    references."""
     padding = "".join(f"line {n} of what all of them say\n" for n in range(60))
     bodies = [MAKERS[name][0](range(size), padding=padding) for size in (8, 16, 32)]
     assert _growth(_all_of, name, bodies) < 2.6
@@ -139,7 +142,7 @@ def _arguments(document: Document, value: Any) -> str:
 
 
 def test_members_are_taken_out_without_a_look_at_all_that_stands_before():
-    """The bytes that are read around each member: a document may have as many of them as it likes."""
+    """The test counts the bytes that are read around each member."""
     looked = 0
 
     class Bytes(bytes):
@@ -181,13 +184,13 @@ SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
 
 
 def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good(monkeypatch):
-    """Some results are shortened; when the time is over, the others are searched for secrets and no more."""
+    """Some results are shortened; once the time is over, the others are searched for secrets alone."""
     body = json.dumps(MAKERS["anthropic"][0](range(30), padding=f"  token {SECRET}  \n" * 60)).encode()
     api = recognise.by_request_line("POST", "/v1/messages")
     assert api is not None
     redact = Redactor(b"k" * 32).redact
     counted = iter(range(1_000_000))
-    # Not of the clock: of how often it was asked.
+    # The check counts how often it is asked, and looks at no clock.
     monkeypatch.setattr(time_budget, "of_request", lambda seconds: lambda: next(counted) >= 10)
 
     def sent(known: dict[bytes, Decision]) -> Rewritten:
@@ -202,7 +205,7 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
     assert all(one.facts.redactions for one in first.shown if one.facts.how != "duplicate")
     for one in first.shown[10:]:
         assert first.decisions[one.item.key].text == redact(one.item.text, "").text
-    # Later, with all the time there is: every result keeps the form that it got.
+    # Every result keeps its form later, with all the time there is.
     monkeypatch.undo()
     again = sent(dict(first.decisions))
     assert again.body == first.body
@@ -216,7 +219,7 @@ def test_what_is_nested_deeply_is_not_read_again_at_every_level():
         with pytest.raises(NotJson, match="nested too deeply"):
             list(string_values(document, document.root))
         assert document._parsed.opened <= 60 * len(document.data)
-        # As deep as anybody writes, or deep and small.
+        # These documents are as deep as real ones, or deep and small.
         for count, value in ((30, inner), (900, b'"x"')):
             document = Document(begin * count + value + end * count)
             list(string_values(document, document.root))

@@ -1,4 +1,4 @@
-"""Where a request goes: what its connection, its request line and its headers say, in odd shapes, too."""
+"""The destination of a request: its connection, its request line and its headers, in odd shapes, too."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ NO_VERSION = {"no version": [b"POST ", PATH.encode() + b"\r\n\r\n" + BODY]}
 def said(
     running: Any, host: str, pieces: list[bytes], *, greeting: bytes = b"", ends: bool = False
 ) -> tuple[bytes, bytes]:
-    """Say something through a tunnel without TLS, and then nothing more if it `ends`. Return the answer, and all
-    that the server got."""
+    """Send some bytes through a tunnel without TLS, and close the sending side if the client `ends`. Return
+    the answer, and all that the server got."""
     with Sink(greeting) as sink, socket.create_connection(("127.0.0.1", running.port), 20) as stream:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.sendall(f"CONNECT {host}:{sink.port} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
@@ -48,7 +48,7 @@ def said(
         with contextlib.suppress(OSError):
             for piece in pieces:
                 stream.sendall(piece)
-                time.sleep(0.1)  # So that the proxy reads the pieces one by one.
+                time.sleep(0.1)  # The proxy reads the pieces one by one.
             if ends:
                 stream.shutdown(socket.SHUT_WR)
             while not answer.endswith(b"{}") and (data := stream.recv(4096)):
@@ -59,7 +59,8 @@ def said(
 
 @pytest.fixture
 def strict(proxy: Any) -> Any:
-    """A proxy that knows a tunnel by the name that its client gives, and lets two other hosts' pass unread."""
+    """A proxy that identifies a tunnel by the name that its client gives, and lets those of two other hosts
+    pass unread."""
     return proxy(
         "regular",
         connection_strategy="lazy",
@@ -83,7 +84,7 @@ def test_nothing_but_requests_goes_to_a_provider(pieces: list[bytes], strict: An
 
 
 def test_tls_that_the_operator_ignores(strict: Any, upstream: Any) -> None:
-    """Its certificate is the server's own, although it is shown."""
+    """The client gets the server's own certificate, although the connection is shown."""
     with socket.create_connection(("127.0.0.1", strict.port), 20) as tunnel:
         tunnel.sendall(b"CONNECT openrouter.ai:443 HTTP/1.1\r\nHost: openrouter.ai\r\n\r\n")
         assert b" 200 " in tunnel.recv(4096)
@@ -156,14 +157,14 @@ def test_other_protocols_of_this_machine(pieces: list[bytes], greeting: bytes, p
     ids=["a provider's tunnel", "a provider's certificate"],
 )
 def test_a_tunnel_and_its_tls_with_two_names(tunnel: str, name: str, strict: Any, upstream: Any) -> None:
-    """Either may be where the request goes."""
+    """The request may go to either of the two."""
     upstream.pages[PATH] = Raw(body=b"{}")
     assert b" 200 " in tunnelled(strict, tunnel, name, name, BODY)
     assert SECRET.encode() not in upstream.requests[-1].raw_body
 
 
 def over_http2(running: Any, path: str, trailers: list[tuple[str, str]]) -> list[Any]:
-    """A request with trailers over HTTP/2; return the events of its answer."""
+    """Send a request with trailers over HTTP/2; return the events of its answer."""
     trust = running.trust()
     trust.set_alpn_protocols(["h2"])
     machine = h2.connection.H2Connection()
@@ -186,7 +187,8 @@ def over_http2(running: Any, path: str, trailers: list[tuple[str, str]]) -> list
 
 
 def test_trailers_over_http2(proxy: Any, upstream: Any) -> None:
-    """Nobody searches them: a request that has to be searched is not sent with some, any other is."""
+    """Trailers are not searched: a request that must be searched is refused if it has some, any other one
+    passes."""
     upstream.pages[PATH] = upstream.pages["/v1/oauth/token"] = Raw(body=b"{}")
     trailers = [("x-result", f"token: {SECRET}")]
     events = over_http2(proxy("regular"), PATH, trailers)
@@ -198,7 +200,7 @@ def test_trailers_over_http2(proxy: Any, upstream: Any) -> None:
 
 
 def test_trailers_over_http1(proxy: Any, upstream: Any) -> None:
-    """mitmproxy can't send any: the client is not left waiting."""
+    """mitmproxy can't send trailers; the client gets an end."""
     upstream.pages[PATH] = Raw(body=b"{}")
     head = HEAD.partition("Content-Length")[0] + "Transfer-Encoding: chunked\r\nTrailer: x-result\r\n\r\n"
     chunked = head.encode() + b"%x;a=b\r\n%s\r\n0\r\n" % (len(BODY), BODY)
@@ -212,7 +214,7 @@ def test_trailers_over_http1(proxy: Any, upstream: Any) -> None:
 
 
 def secured(running: Any, name: str | None, target: str, host: str) -> bytes:
-    """A request through TLS that ends at the proxy."""
+    """Send a request through TLS that ends at the proxy; return the answer."""
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
     with (
@@ -223,7 +225,7 @@ def secured(running: Any, name: str | None, target: str, host: str) -> bytes:
 
 
 def test_the_name_of_the_proxy_is_nobodys_host(proxy: Any, upstream: Any) -> None:
-    """Who asks the proxy for the certificate of a provider does not make another host that provider."""
+    """A client that asks the proxy for a provider's certificate does not make another host that provider."""
     upstream.pages[PATH] = Raw(body=b"{}")
     secured(proxy("regular", ssl_insecure="true"), "api.openai.com", f"http://evil.example.org{PATH}", "evil")
     assert upstream.requests[-1].raw_body == CHAT.body(TURNS)
@@ -235,7 +237,7 @@ def test_the_name_of_the_proxy_is_nobodys_host(proxy: Any, upstream: Any) -> Non
 
 @pytest.mark.parametrize("name", ["proxy.example.org", "api.openai.com", None])
 def test_a_proxy_that_is_reached_through_tls(name: str | None, proxy: Any, upstream: Any) -> None:
-    """It is a proxy like any other, and what goes through it is searched."""
+    """A request to a proxy with TLS is searched."""
     upstream.pages[PATH] = Raw(body=b"{}")
     answer = secured(proxy("regular"), name, f"https://api.openai.com{PATH}", "api.openai.com")
     assert b" 200 " in answer
@@ -244,7 +246,7 @@ def test_a_proxy_that_is_reached_through_tls(name: str | None, proxy: Any, upstr
 
 @pytest.mark.parametrize("pieces", [[b"P", b"OST"], [b"POST", b" "], [b"\r\n"], [b"\0"], [b" "]])
 def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, upstream: Any) -> None:
-    """mitmproxy would pass on everything behind them as bytes of an unknown protocol."""
+    """mitmproxy would forward all later bytes as those of an unknown protocol."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body, running = CHAT.body(TURNS), proxy("regular")
     head = f"POST {PATH} HTTP/1.1\r\nHost: api.openai.com\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -257,7 +259,7 @@ def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, ups
         with running.trust().wrap_socket(tunnel, server_hostname="api.openai.com") as secure:
             for piece in [*pieces, rest]:
                 secure.sendall(piece)
-                time.sleep(0.1)  # So that the proxy reads the pieces one by one.
+                time.sleep(0.1)  # The proxy reads the pieces one by one.
             with contextlib.suppress(OSError):
                 secure.recv(4096)
     assert all(SECRET.encode() not in one.raw_body for one in upstream.requests)
@@ -266,7 +268,7 @@ def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, ups
 
 
 def test_a_host_header_makes_nobody_a_provider(proxy: Any, upstream: Any) -> None:
-    """A server of the attacker's own, which says that it is a provider's."""
+    """An attacker's server claims to be a provider's."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body = CHAT.body(TURNS)
     with socket.create_connection(("127.0.0.1", proxy("regular").port), 20) as stream:
@@ -275,7 +277,7 @@ def test_a_host_header_makes_nobody_a_provider(proxy: Any, upstream: Any) -> Non
 
 
 def test_a_host_header_takes_no_request_away_from_its_provider(proxy: Any, upstream: Any) -> None:
-    """What goes to a provider is searched and rewritten whatever name stands in it."""
+    """A request to a provider is searched and rewritten whatever name its header has."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body = CHAT.body(TURNS)
     tunnelled(proxy("regular"), "api.openai.com", "api.openai.com", "attacker.example.org", body)
@@ -285,7 +287,7 @@ def test_a_host_header_takes_no_request_away_from_its_provider(proxy: Any, upstr
 
 
 def test_the_certificate_names_the_host_of_a_tunnel(proxy: Any, upstream: Any) -> None:
-    """An address counts by the name that its certificate is checked for."""
+    """An address stands for the name that its certificate is checked for."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body = CHAT.body(TURNS)
     tunnelled(proxy("regular"), "192.0.2.1", "api.openai.com", "api.openai.com", body)
@@ -293,7 +295,7 @@ def test_the_certificate_names_the_host_of_a_tunnel(proxy: Any, upstream: Any) -
 
 
 def test_a_server_without_the_certificate_gets_nothing(own_proxy: Any, upstream: Any) -> None:
-    """The same address for a server that can't show that it is the provider: the tunnel ends."""
+    """The tunnel ends where the server can't prove that it is the provider."""
     running = own_proxy("regular", ssl_verify_upstream_trusted_ca=certifi.where())
     before = len(upstream.requests)
     with contextlib.suppress(OSError):
@@ -325,7 +327,7 @@ def body_of(api: Api) -> bytes:
 
 
 def asked(running: Any, sink: Sink, host: str, target: bytes, api: Api, *headers: str) -> tuple[bytes, bytes]:
-    """One request, written by hand; return its answer, and the body that the server got of it."""
+    """Send one request, written by hand; return its answer, and the body that the server got."""
     before, content = len(sink.got), body_of(api)
     authority = f"{host}:{sink.port}"
     lines = (f"Host: {authority}", "Connection: close", "Content-Type: application/json", *headers)
@@ -355,7 +357,7 @@ PATHS: dict[str, tuple[str, bytes, Api]] = {
 
 @pytest.mark.parametrize(("host", "target", "api"), PATHS.values(), ids=PATHS)
 def test_a_path_with_any_bytes(host: str, target: bytes, api: Api, proxy: Any, sink: Sink) -> None:
-    """It is searched like any other, and keeps its bytes."""
+    """The request is searched, and its path keeps its bytes."""
     answer, got = asked(proxy("regular"), sink, host, target, api)
     assert b" 200 " in answer
     assert SECRET.encode() not in got

@@ -1,5 +1,5 @@
-"""Whatever raises in a hook: nothing that had to be searched is sent unsearched, everybody gets an answer, and what is
-none of ours goes on."""
+"""Any function raises in a hook: nothing that must be searched is sent unsearched, every client gets an
+answer, and other traffic passes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.skipif(
 
 WHOLE = "flow/request.py:RequestWay.request"
 STEPS = ("addon.py", "errors.py", "flow/", "apis/recognise.py", "wire/", "config/per_request.py")
-"""What hooks are made of. `scripts/fail_closed` does it with every function that a request passes."""
+"""The modules that hooks are made of. `scripts/fail_closed` tries every function that a request passes."""
 TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TLS", "line in pieces")]
 WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "mitm.py", "_is_at_ours")
-"""If these fail, nobody knows whether a request is ours."""
+"""Functions that find out whether a request is one of a provider's."""
 NOT_WHOSE = (
     "_providers", "Other", "SocketKind", "others", "sockets", "by_path", "socket_by_path", "error_body",
 )  # fmt: skip
-"""Of what recognises requests, what says how others are treated."""
+"""Functions among those that treat requests of other kinds."""
 CONNECTION = ("splice.py", "next_layer")
-"""If these fail, a connection ends."""
+"""Functions whose failure ends the connection."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is remembered of what comes from outside has a bound in bytes, not only in entries."""
+"""Caches of values from outside are bounded in bytes, not only in entries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
 
 
 class Text(str):
-    """One that can be asked whether it is still there."""
+    """A string that can be referred to weakly."""
 
 
 @pytest.mark.parametrize("kind", REMEMBERED)
@@ -53,7 +53,7 @@ def test_long_texts_are_not_kept(kind: str) -> None:
 
 
 def test_names_that_nobody_gives_are_credentials_at_once() -> None:
-    """They keep callers apart, and are not cut into words: that took a second for 80 KB."""
+    """Such names keep callers apart, and are not split into words, which took a second for 80 KB."""
     name = "a1-" * 100_000
     assert identity._is_header(name)
     assert identity._is_query(name)
@@ -61,7 +61,7 @@ def test_names_that_nobody_gives_are_credentials_at_once() -> None:
 
 @pytest.mark.parametrize("where", ["_is_header", "_is_query"])
 def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them count: another value is another caller."""
+    """All of the names count: another value is another caller."""
     looked: list[str] = []
     monkeypatch.setattr(identity, where, lambda name: bool(looked.append(name)))
     many = {f"a{number}": "v" for number in range(5_000)}

@@ -1,8 +1,6 @@
-"""mitmweb's own port, where the flows of all clients are shown, can't be reached through the proxy.
-
-Until 11.1.2 mitmweb gave them to everyone who came from its own machine, and so to every client of the
-proxy (CVE-2025-23217). Later versions ask for a token; the port stays shut all the same.
-"""
+"""mitmweb's own port, where the flows of all clients are shown, can't be reached through the proxy. Until
+11.1.2 mitmweb gave the flows to everyone who came from its own machine, and so to every client of the proxy
+(CVE-2025-23217). Later versions ask for a token; the port stays closed all the same."""
 
 import contextlib
 import os
@@ -21,7 +19,7 @@ from support.mitm import ADDON, eventually
 
 
 def addresses():
-    """Names and addresses that all lead to this machine."""
+    """Return names and addresses that all lead to this machine."""
     own = {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
         probe.connect(("192.0.2.1", 9))
@@ -38,7 +36,7 @@ pytestmark = pytest.mark.proxy
 
 
 class Mitmweb:
-    """A mitmweb in a process of its own, with the addon or without."""
+    """A `Mitmweb` runs in a process of its own, with the addon or without."""
 
     def __init__(self, folder, *, addon):
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -46,7 +44,7 @@ class Mitmweb:
         self._log = folder / "log"
         command = [str(Path(sys.executable).with_name("mitmweb")), "--no-web-open-browser"]
         command += ["--listen-host", "127.0.0.1", "-p", "0", "--web-port", str(self.web)]
-        # Everybody may reach it, so that its own addresses are tried as well.
+        # Everybody may reach the port, so that the machine's own addresses are tried, too.
         command += ["--web-host", "0.0.0.0", "--set", "block_private=false"]
         command += ["-s", str(ADDON)] if addon else []
         environment = {
@@ -79,7 +77,7 @@ def guarded(tmp_path_factory):
 
 
 def by_proxy(proxy, host):
-    """Status and body of the flows, asked for through the proxy as any client would."""
+    """Return status and body of the flows, asked for through the proxy as any client would."""
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({"http": f"http://127.0.0.1:{proxy.port}"})
     )
@@ -91,7 +89,7 @@ def by_proxy(proxy, host):
 
 
 def tunnelled(proxy, host, data):
-    """What comes back from mitmweb through a tunnel that the proxy was asked for."""
+    """Return the answer of mitmweb through a tunnel that the proxy was asked for."""
     with socket.create_connection(("127.0.0.1", proxy.port), 30) as client:
         client.sendall(f"CONNECT {host}:{proxy.web} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         found = client.recv(1000)
@@ -125,7 +123,7 @@ def test_mitmweb_itself_answers_those_who_reach_its_port(guarded):
 
 @pytest.mark.skipif(not HAS_HOLE, reason="this mitmproxy has no such hole")
 def test_without_the_addon_every_client_reads_all_flows(tmp_path):
-    """The hole that is shut, as it is without us."""
+    """Without the addon, the hole is open."""
     open_to_all = Mitmweb(tmp_path, addon=False)
     try:
         status, body = by_proxy(open_to_all, "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Names that clients and upstreams give to things: in logs and figures they are bounded, and one line."""
+"""Names from clients and upstreams are bounded in logs and figures, and take one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ODD = "api.openai.com\x1b]0;title\x07\u2028[00:00:00.000] Penumbra: all is well"
 
 
 def test_a_host_header_in_the_log(proxy: Any, upstream: Any) -> None:
-    """A terminal obeys some signs, and takes others for the end of a line."""
+    """A terminal obeys some characters, and takes others for the end of a line."""
     running = proxy("regular")
     tunnelled(running, "api.openai.com", "api.openai.com", ODD, b'{"messages": x')
     said = [line for line in running.log().split("\n") if "Penumbra" in line and "title" in line]
@@ -42,7 +42,7 @@ def test_names_of_tools_in_figures() -> None:
 
 
 def test_usage_within_usage() -> None:
-    """An upstream may nest what it tells deeper than Python likes."""
+    """An upstream may nest its usage deeper than Python's recursion goes."""
     deep: Any = 1
     for _ in range(900):
         deep = {"a": deep}

@@ -1,4 +1,4 @@
-"""Strings and bodies as no client writes them: nothing raises, and nothing leaves unsearched."""
+"""Strings and bodies as no client writes them: nothing raises, and nothing is sent unsearched."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _each_spoilt(api: Api, odd: str) -> Iterator[tuple[str, bytes]]:
     """Yield (member, request) for each string of the request: with `odd` at its end, `odd` alone, and `odd`
-    behind the path in it; the arguments of a call also within their JSON."""
+    after the path in it; for the arguments of a call also within their JSON."""
     parsed = json.loads(api.body(_TURNS))
     for container, key in list(_places(parsed)):
         plain = container[key]

@@ -1,4 +1,4 @@
-"""Attempts to lead a value that is put back into an edit to another file than the one it was read from."""
+"""Attempts to lead a value that is put back into another file than the one that it was read from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DECLARED = {"Edit": "file_path", "apply_patch": "", "Both": ""}
 
 
 def sent(text: str, step: int, tool: str = "Edit", values: Values = ABSOLUTE, **more: Any) -> str:
-    """What the client gets of arguments that arrive in pieces of `step` characters."""
+    """Return what the client gets of arguments that arrive in pieces of `step` characters."""
     folder = Folder(more.pop("root", "/repo"), more.pop("moved", False))
     found = restorer_of(tool, values, folder, DECLARED, freeform=more.pop("freeform", False))
     if found is None:
@@ -36,7 +36,7 @@ def sent(text: str, step: int, tool: str = "Edit", values: Values = ABSOLUTE, **
 
 
 def everywhere(text: str, **more: Any) -> set[str]:
-    """The same for pieces of every size."""
+    """Return the results for pieces of every size."""
     return {sent(text, step, **more) for step in range(1, len(text) + 1)}
 
 
@@ -84,7 +84,7 @@ def test_only_the_simplest_spelling_of_a_path(path: str) -> None:
     text = json.dumps({"new_string": MARK, "file_path": path})
     assert everywhere(text) == {text}
     if "\n" in path:
-        # In a patch, that is the end of the line.
+        # A line break ends the line of a patch.
         return
     text = f"*** Begin Patch\n*** Update File: {path}\n+{MARK}\n*** End Patch"
     assert everywhere(text, tool="apply_patch", freeform=True) == {text}

@@ -1,4 +1,4 @@
-"""Secrets planted in every shape that a result of a tool can have, over all APIs: none is sent."""
+"""Secrets in every shape that a tool result can have, over all APIs, are not sent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sent(api: str, body: Any, settings: Settings | None = None, known: Any = Non
 
 
 def decoded(body: bytes) -> str:
-    """The body with the text of its blobs beside it."""
+    """Return the body with the text of its blobs."""
     text = body.decode()
     return text + "".join(
         base64.b64decode(value.strip('"')).decode("latin-1")
@@ -148,7 +148,7 @@ def test_reasoning_that_is_bound_to_a_server_tools_result_keeps_it() -> None:
     body["model"] = "claude-opus-5-5"
     body["messages"].append({"role": "user", "content": "go on"})
     assert GITHUB in sent("anthropic-messages", body).body.decode()
-    # What was taken out before the reasoning stays out.
+    # A value that was taken out before the reasoning stays out.
     before = {**body, "messages": [*body["messages"][:2], {"role": "assistant", "content": [searched]}]}
     decided = sent("anthropic-messages", before).decisions
     assert GITHUB not in sent("anthropic-messages", body, known=decided).body.decode()

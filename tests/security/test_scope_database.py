@@ -1,4 +1,4 @@
-"""What lies on the disk: readable with the installation's key only, and whose files are used."""
+"""Files on the disk can be read with the installation's key only; files of others are not used."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
         for table in ("carried_originals", "answers", "decisions"):
             rows = connection.execute(f"SELECT record FROM {table}").fetchall()
             assert rows
-            # Neither is it merely compressed.
+            # The records are not merely compressed.
             assert not any(b"\x28\xb5\x2f\xfd" in row for (row,) in rows)
 
 

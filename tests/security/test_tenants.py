@@ -1,4 +1,4 @@
-"""Possession or credential, never a claim: what one tenant can get of another's, over every API."""
+"""Possession or credential, never a claim, gives access to what belongs to a tenant, over every API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.tenants import ASK, CALL, DONE, FORGERIES, LOG, NEXT, OTHER, begun,
 
 @every_api
 def test_a_hidden_exchange_stays_where_the_same_was_said_before_it(api: Api, callers: Callers) -> None:
-    """Same key, same opening, ids that everybody has: another session never gets it."""
+    """Another session with the same key, the same opening and common ids never gets the exchange."""
     key = api.credential("one key")
     begun(callers, api, key)
     mine = callers.send(api, api.body([ASK, CALL, result(LOG), NEXT, DONE]), key)
@@ -108,7 +108,8 @@ def renewed(number: int) -> dict[str, str]:
 
 @every_api
 def test_a_renewed_token_goes_on_with_its_conversation(api: Api, tmp_path: Path) -> None:
-    """The same bytes as before, also in a new process; originals when the provider has taken it."""
+    """A renewed token gets the same bytes as before, in a new process, too, and originals once the provider
+    has taken it."""
     callers = Callers(database=database(tmp_path))
     try:
         asked = begun(callers, api, renewed(1))
@@ -121,7 +122,7 @@ def test_a_renewed_token_goes_on_with_its_conversation(api: Api, tmp_path: Path)
         assert callers.stored(again, ref) is None
         callers.answer(again, api, ("said", "It is."), shows=True)
         assert callers.stored(again, ref) == LOG
-        # By now the client has cleared the log, and the store alone has it.
+        # The client has cleared the log meanwhile, and the store alone has it.
         assert again.conversation != asked.conversation
         later = callers.send(api, api.body([ASK, CALL, result("[cleared]"), NEXT, DONE]), renewed(2))
         assert callers.stored(later, ref) == LOG
@@ -155,7 +156,8 @@ def test_histories_in_another_shape_are_the_same(api: Api, callers: Callers) -> 
 
 
 def test_a_line_index_is_nobody_elses(callers: Callers) -> None:
-    """Calls of the same id and size: a text that only another tenant has read is never referred to."""
+    """Two tenants have calls of the same id and results of the same size; a text that only one of them has
+    read is not referred to for the other."""
     api = APIS[1]
     written, theirs = (
         "\n".join(f"{sha256(b'%s %d' % (who, number)).hexdigest()} is part {number}" for number in range(40))
@@ -171,7 +173,7 @@ def test_a_line_index_is_nobody_elses(callers: Callers) -> None:
 
 
 def test_a_provider_that_keeps_histories_decides_by_its_ids(callers: Callers) -> None:
-    """Only new items travel: the id and the credential say whose they are."""
+    """Requests carry new items alone, so that the id and the credential identify the conversation."""
     api = APIS[2]
     response_id = "resp_0123456789abcdef0123456789"
     tools = {"store": True}
@@ -219,7 +221,7 @@ def callers() -> Iterator[Callers]:
 
 
 def held(callers: Callers, headers: dict[str, str]) -> str:
-    """A chain whose provider has a long log; the reference to it."""
+    """Return the reference to a long log, in a chain whose provider holds the log."""
     first = callers.send(RESPONSES, RESPONSES.body([ASK], store=True), headers)
     callers.answer(first, RESPONSES, HELD_CALL, shows=True, ids=(RESPONSE,))
     sent = goes_on(callers, headers, ("result", HELD_CALL[1], TEXT))
@@ -243,7 +245,7 @@ def goes_on(
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_the_id_of_a_response_tells_nobody_else_what_stands_before_it(name: str, callers: Callers) -> None:
-    """Neither that a text is there, nor the name of its call, nor an original."""
+    """Another caller learns neither that a text exists, nor the name of its call, nor an original."""
     victim, attacker = FORGERIES[name]
     ref = held(callers, victim)
     same = ("result", HELD_CALL[1] + "2", TEXT)
@@ -276,7 +278,7 @@ def test_the_name_of_a_session_joins_nobody_else(api: Api, callers: Callers) -> 
 
 
 def test_a_session_joins_nothing_without_a_credential(callers: Callers) -> None:
-    """Not even at the same address, and with an answer of one's own."""
+    """A session joins nothing even at the same address, and with an answer of its own."""
     ref = held(callers, {})
     turns = [ASK, ("call", "call_0", "cat log"), result(LOG)]
     callers.send(RESPONSES, RESPONSES.body(turns, **SESSION), {})
@@ -287,7 +289,7 @@ def test_a_session_joins_nothing_without_a_credential(callers: Callers) -> None:
 
 
 def test_no_conversation_has_the_name_of_a_session(callers: Callers) -> None:
-    """Of one key, too: a header can't name what a session is kept by."""
+    """A header can't name a session's key, even for the same credential."""
     api = RESPONSES
     key = api.credential("one key")
     turns = [ASK, ("call", "call_0", "cat log"), result(LOG)]
@@ -299,7 +301,7 @@ def test_no_conversation_has_the_name_of_a_session(callers: Callers) -> None:
 
 
 def test_what_a_forged_login_brings_along_is_its_own(callers: Callers) -> None:
-    """It has the same claim, and sends the same result: the reference is kept for it, and nothing else is."""
+    """A forged login with the same claim and the same result keeps that result's reference, and no other."""
     api = APIS[0]
     victim, attacker = ({"authorization": jwt("me", name)} for name in ("one", "two"))
     secret = LOG.replace("worker", "hidden")

@@ -1,4 +1,4 @@
-"""Secrets in what agents send outside of tool results: transcripts, and values that were taken out before."""
+"""Secrets that agents send outside of tool results: in transcripts, and values that were taken out before."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sent(callers: Callers, api: Api, turns: Any, key: str = "k", **more: Any) ->
 
 
 def parts(body: str, member: str) -> list[str]:
-    """The messages of a request, each as JSON."""
+    """Return the messages of a request, each as JSON."""
     return [json.dumps(one) for one in json.loads(body)[member]]
 
 
@@ -58,13 +58,13 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", LINES)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_no_secret_leaves(shape: Shape, kind: str, way: str, shared: Callers) -> None:
-    """`bare`: without what tells that it is one."""
+    """`bare` is a transcript without the line that reveals the value."""
     _leaves_not(shape, kind, way, shared)
 
 
 @pytest.mark.parametrize("shape", WITH_TOOLS, ids=lambda shape: shape.name)
 def test_a_transcript_is_known_by_its_shape(shape: Shape, shared: Callers) -> None:
-    """Its request declares tools, and the value is new."""
+    """The request declares tools, and the value is new."""
     _leaves_not(shape, "url", "cold", shared)
 
 
@@ -96,7 +96,7 @@ def test_what_was_taken_out_is_looked_for_where_anything_is_said(api: Api, calle
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "restarts"])
 def test_the_prefix_of_a_conversation_stays(api: Api, restarts: bool, callers: Callers) -> None:
-    """What was sent raw before the value was known stays raw, what was redacted stays redacted."""
+    """Text that was sent raw before the value was known stays raw, and redacted text stays redacted."""
     turns: list[Any] = [("user", f"is {URL_PASSWORD} in use?"), *SEEN[1:]]
     bodies = [sent(callers, api, turns[:1]), sent(callers, api, turns)]
     assert URL_PASSWORD in bodies[0]
@@ -156,9 +156,6 @@ def test_what_is_said_without_secrets_keeps_its_bytes(callers: Callers) -> None:
         b'{"model":"m","max_tokens":9,\n "messages":[{"content":"caf\\u00e9 \\ud800 1.10", "role":"user"}]}'
     )
     assert callers.send(MESSAGES, body, MESSAGES.credential("k")).rewritten.body == body
-
-
-# The memory of values
 
 
 REDACTOR = Redactor(b"k")

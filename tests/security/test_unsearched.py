@@ -1,4 +1,5 @@
-"""Requests that are no LLM calls, and paths in any spelling: what is searched, and that nothing else changes."""
+"""Requests that are no LLM calls, and paths in any spelling: the strings that are searched, and the bytes
+that stay."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_what_is_searched(name: str) -> None:
         assert GITHUB.encode() not in found.body
         assert PASSWORD.encode() not in found.body
         assert b"[REDACTED:" in found.body
-        # Nothing but strings that held a secret is another one.
+        # Only strings that held a secret change.
         before, after = json.loads(body), json.loads(found.body)
         pairs = zip(strings(before), strings(after), strict=True)
         assert all((old == new) is (GITHUB not in old and PASSWORD not in old) for old, new in pairs)
@@ -130,7 +131,7 @@ def test_what_stands_twice_without_a_secret_stays() -> None:
 
 
 def test_an_item_is_the_same_whatever_stands_beside_it() -> None:
-    """Also when a later item shows what a word of an earlier one is."""
+    """A later item may show what a word of an earlier one is."""
     items = [result(f"the word is {PASSWORD}"), result({"DB_PASSWORD": PASSWORD})]
     alone = search(json.dumps({"items": items[:1]}).encode()).body
     both = search(json.dumps({"items": items}).encode()).body
@@ -138,7 +139,7 @@ def test_an_item_is_the_same_whatever_stands_beside_it() -> None:
 
 
 class Counting:
-    """Counts what is asked for."""
+    """A `Counting` redaction counts its calls."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -274,7 +275,7 @@ def message(text: bytes, flag: bytes = b"\0") -> bytes:
     ],
 )
 def test_packed_messages_with_secrets_are_refused(kind: str) -> None:
-    """Their texts can't be replaced, since each stands behind its length."""
+    """The texts can't be replaced, since each follows its length."""
     clean = message("größer".encode() * 30)
     assert search(clean + clean, kind=kind).body == clean + clean
     for body in (message(TEXT.encode()), clean + message(TEXT.encode()), b"\n" + TEXT.encode()):
@@ -332,7 +333,7 @@ def test_every_example(name: str, example: Any) -> None:
     assert found.id == name
     if found.passes or "{secret}" not in example["body"]:
         return
-    # On a line with its name, as files and logs have them, and alone, as a tool may print it.
+    # The secret stands on a line with its name, as in files and logs, and alone, as a tool may print it.
     for text in (f"line one\\nGITHUB_TOKEN={GITHUB}\\n", f"see {GITHUB} there"):
         body = example["body"].replace("{secret}", text).encode()
         searched = search(body, files=found.files)

@@ -26,7 +26,8 @@ def running(proxy: Any) -> Any:
 
 @pytest.fixture
 def send(running: Any, upstream: Any) -> Iterator[Any]:
-    """`send(target, body, *headers, method="POST")`: status, and the body that arrived, if one did."""
+    """`send(target, body, *headers, method="POST")` returns the status, and the body that arrived, if one
+    did."""
     connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
 
     def send(target: str, body: bytes, *more: tuple[str, str], method: str = "POST") -> tuple[int, Any]:
@@ -121,7 +122,7 @@ def test_what_stands_twice_elsewhere_keeps_its_bytes(send: Any) -> None:
 def test_two_headers_that_disagree_are_refused(send: Any, proxy: Any, upstream: Any) -> None:
     for first in ("application/json", "text/plain"):
         assert send("/v1/messages", BODY, ("Content-Type", first), ("content-type", "a/b")) == (400, None)
-    # In reverse mode mitmproxy itself leaves one host.
+    # mitmproxy itself leaves one host in reverse mode.
     connection = http.client.HTTPConnection("127.0.0.1", proxy("regular").port, timeout=60)
     for host in ("api.openai.com", "example.com"):
         connection.putrequest("POST", "http://api.openai.com/v1/chat/completions", skip_host=True)
@@ -156,7 +157,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("name", UNFIT)
 def test_bodies_that_lack_what_a_call_has_are_searched(name: str, send: Any) -> None:
-    # With a parameter, which the stand-in takes for another path.
+    # The test provider takes a path with a parameter for another one.
     for target in ("/v1/messages;a", "/v1/chat/completions;a", "/v1/responses;a", "/api/chat;a"):
         _, received = send(target, json.dumps(UNFIT[name]).encode())
         assert without_secret(received)
@@ -192,7 +193,7 @@ def test_codings_that_can_t_be_undone_are_refused(kind: str, send: Any) -> None:
 
 
 def test_a_body_in_front_of_a_socket_is_refused(send: Any, upstream: Any) -> None:
-    """The request is a socket's opening, and nobody looks for a body there."""
+    """The request opens a socket, where no provider expects a body."""
     opening = ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")
     key = ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
     assert send("/v1/responses", BODY, *opening, key, method="GET") == (400, None)
@@ -252,7 +253,7 @@ def test_uploads(send: Any) -> None:
 
 
 def test_unknown_paths(send: Any, running: Any) -> None:
-    """Secrets go, one warning is written for each kind of path, and all else keeps its bytes."""
+    """Secrets are taken out, one warning is written for each kind of path, and all other bytes stay."""
     for number in range(3):
         _, received = send(f"/v9/things/thing_{number}/results?x=1", BODY)
         assert without_secret(received)
@@ -298,7 +299,7 @@ def test_what_becomes_of_unknown_paths_is_the_operators_choice(
 
 
 def test_what_runs_locally_may_be_anything(proxy: Any, clients: Any, upstream: Any) -> None:
-    """In a forward proxy, a host of one's own is no provider: unknown paths there are not looked at."""
+    """A user's own host is no provider in a forward proxy: unknown paths there pass unread."""
     client = clients.http(proxy("regular"))
     base = f"http://localhost:{upstream.port}"
     for path, content in (

@@ -1,4 +1,4 @@
-"""Frames of clients on WebSockets: searched, or refused in the API's own shape; never passed unread."""
+"""Frames of clients on WebSockets are searched, or refused in the API's own shape, and never pass unread."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def running(proxy: Any) -> Any:
 
 
 def frames(upstream: Any) -> list[bytes]:
-    """All frames that arrived."""
+    """Return all frames that arrived."""
     return [request.raw_body for request in upstream.requests if request.raw_body]
 
 
@@ -95,7 +95,7 @@ def test_other_sockets(path: str, binary: bool, running: Any, upstream: Any) -> 
         for sent in (plain, frame):
             one.send(sent.encode() if binary else sent)
             one.recv(30)
-        # Cut into pieces on its way.
+        # The frame is cut into pieces on its way.
         one.send([frame[:9], frame[9:]])
         one.recv(30)
     first, *others = frames(upstream)

@@ -1,4 +1,5 @@
-"""Results that agents write into the user's text: searched, and shortened where nothing else can be meant."""
+"""Results that agents write into the user's text are searched, and shortened where nothing else can be
+meant."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ FORMS = [api.id for api in APIS]
 
 
 def form(api: str, said: str, text: str) -> dict[str, Any]:
-    """A conversation in which the user's last text has results."""
+    """Return a conversation in which the user's last text has results."""
     turns: list[Any] = [("user", "hi"), ("said", said), ("user", text)]
     if api == "anthropic-messages":
         turns = [(kind, [{"type": "text", "text": one}]) for kind, one in turns]
@@ -42,7 +43,7 @@ def chat(said: str, text: str) -> dict[str, Any]:
 
 
 def passages(document: Document) -> list[Passage]:
-    """The results in the user's texts of a list of messages."""
+    """Return the results in the user's texts of a list of messages."""
     reader = Passages()
     messages = enumerate(document.items(document.root))
     return [each for turn, message in messages for each in reader.add(document, message, turn)]
@@ -69,7 +70,7 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("api", FORMS)
 @pytest.mark.parametrize("example", WITH, ids=lambda one: one["text"][:50])
 def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) -> None:
-    """Of the user's text not one byte, whatever its spelling."""
+    """No other byte of the user's text changes, whatever its spelling."""
     old = example["results"][-1]
     text = example["text"]
     document = Document(json.dumps(chat(example["said"], text)["messages"]).encode())

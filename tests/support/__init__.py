@@ -1,1 +1,1 @@
-"""What tests are made of: a stand-in for the providers, mitmdump in a process, agents, streams, texts."""
+"""Test providers, a mitmdump in a process, agents, streams and texts."""

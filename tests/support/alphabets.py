@@ -1,4 +1,4 @@
-"""What patterns and modules are made of: the characters that are hard for them."""
+"""The characters that patterns and modules are made of, which are hard for them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penumbra.linear import Linear
 
 Tree = Any
 LONGEST = 12
-"""Characters of a constant."""
+"""Characters; longer constants are left out."""
 
 
 def _of_class(items: list[tuple[Any, Any]]) -> list[str]:
-    """Some characters that a class has, and some that it has not."""
+    """Return some characters that a class has, and some that it has not."""
     named = {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " "}
     listed = []
     for code, given in items:
@@ -35,7 +35,7 @@ def _of_class(items: list[tuple[Any, Any]]) -> list[str]:
 
 
 def pieces(tree: Tree) -> Iterator[str]:
-    """The literals of a pattern, and a character for what is none."""
+    """Yield the literals of a pattern, and a character for each part that is none."""
     run = ""
     for code, given in tree:
         if code is codes.LITERAL:
@@ -66,7 +66,8 @@ def pieces(tree: Tree) -> Iterator[str]:
 
 
 def of_pattern(source: str | bytes, flags: int = 0) -> list[str]:
-    """The pieces of a pattern, each once; none if it is written for another engine than `re`."""
+    """Return the pieces of a pattern, each once; none if the pattern is written for another engine than
+    `re`."""
     text = source.decode("latin-1") if isinstance(source, bytes) else source
     try:
         return list(dict.fromkeys(pieces(parser.parse(text, flags & ~re.UNICODE))))
@@ -75,7 +76,8 @@ def of_pattern(source: str | bytes, flags: int = 0) -> list[str]:
 
 
 def of_module(module: ModuleType) -> list[str]:
-    """The pieces of a module's patterns and its short constants, each once: signs first, then words."""
+    """Return the pieces of a module's patterns and its short constants, each once: signs first, then
+    words."""
     found: list[str] = []
     for value in vars(module).values():
         if isinstance(value, re.Pattern | Linear):

@@ -1,4 +1,4 @@
-"""How a conversation is written in each API. Another API is an entry in `APIS`."""
+"""Conversations as each API writes them. Another API is an entry in `APIS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request of every API, with texts and arguments outside of its tool results."""
+"""A request of every API with secrets in texts and arguments outside of its tool results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ INPUT = {
 INPUT_HERE = {"env": {"DB_PASSWORD": "@"}, "command": "curl -H 'Authorization: Bearer @' x", "n": 1.10}
 TEXT_INPUT = json.dumps(INPUT, indent=1)
 KEPT = GITHUB
-"""Where it must stay: ids, names, schemas, reasoning, signatures, images."""
+"""A secret where it must stay: in ids, names, schemas, reasoning, signatures and images."""
 
 
 def bodies(says: str, arguments: Any, text: str) -> dict[str, Any]:
-    """A request of every format, by the API's id."""
+    """Return a request of every format, by the API's id."""
     schema = {"type": "object", "description": KEPT}
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": KEPT}}
     part = {"type": "text", "text": says, "cache_control": {"type": "ephemeral"}}

@@ -20,16 +20,16 @@ from websockets.sync.client import connect
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LISTENS = re.compile(r"DevTools listening on (ws://\S+)")
 _LIMIT = 60.0
-"""Seconds for anything."""
+"""Seconds for any command."""
 
 
 def program() -> str:
-    """Chromium; empty if this machine has none."""
+    """Return the path of Chromium; empty if this machine has none."""
     return next((path for name in _NAMES if (path := shutil.which(name))), "")
 
 
 class Browser:
-    """One page. What it says to its console and what fails in it is in `said`."""
+    """A `Browser` shows one page; `said` holds what the page writes to its console and what fails in it."""
 
     def __init__(self, width: int = 1200, height: int = 900, proxy: str = "") -> None:
         self._home = tempfile.mkdtemp(prefix="chromium-")
@@ -66,7 +66,7 @@ class Browser:
         self.resize(width, height)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol."""
+        """Send a command of the protocol; return its result."""
         number = next(self._ids)
         message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         self._socket.send(json.dumps(message | ({"sessionId": self._session} if self._session else {})))
@@ -78,11 +78,11 @@ class Browser:
                 return dict(answer["result"])
 
     def open(self, address: str) -> None:
-        """Lead it there."""
+        """Load an address."""
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page; a promise is waited for."""
+        """Return the value of an expression in the page, of a promise once it is kept."""
         result = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
         )
@@ -90,17 +90,17 @@ class Browser:
         return result["result"].get("value")
 
     def until(self, script: str) -> Any:
-        """The value of an expression once it is true."""
+        """Return the value of an expression once it is true."""
         return _eventually(lambda: self.run(script), script)
 
     def press(self, key: str) -> None:
-        """A key that is a character or has a name."""
+        """Press a key that is a character or has a name."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def resize(self, width: int, height: int) -> None:
-        """Of the window, in its own pixels."""
+        """Set the size of the window in its own pixels."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -110,16 +110,16 @@ class Browser:
         )
 
     def prefers(self, scheme: str) -> None:
-        """`dark` or `light`."""
+        """Set the preferred colours: `dark` or `light`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
-        """A PNG of the whole page, or of what is in sight of it."""
+        """Return a PNG of the whole page, or of its visible part."""
         taken = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def close(self) -> None:
-        """Ends it."""
+        """End the browser."""
         self._socket.close()
         self._process.terminate()
         self._process.wait()

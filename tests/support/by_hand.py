@@ -24,7 +24,7 @@ TURNS = [("user", "hi"), ("call", "call_0", "cat log"), ("result", "call_0", f"{
 
 
 def sent(stream: Any, target: str, host: str, body: bytes) -> bytes:
-    """One request, written by hand, and its answer."""
+    """Send one request, written by hand; return its answer."""
     head = (
         f"POST {target} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer k\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -34,7 +34,7 @@ def sent(stream: Any, target: str, host: str, body: bytes) -> bytes:
 
 
 def tunnelled(running: Any, address: str, name: str, host: str, body: bytes) -> bytes:
-    """The same through a tunnel to `address`, for the certificate of `name`."""
+    """Send one request through a tunnel to `address`, for the certificate of `name`; return its answer."""
     with socket.create_connection(("127.0.0.1", running.port), 20) as tunnel:
         tunnel.sendall(f"CONNECT {address}:443 HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
         assert b"200" in tunnel.recv(4096)

@@ -1,8 +1,5 @@
-"""A service on a port of its own that shortens texts, in each contract's words, well or badly.
-
-What it does is decided by a function of the request; what it was asked, and how many asked at once, is
-kept. It speaks HTTP/1.1.
-"""
+"""A service that shortens texts, in each contract's words, well or badly. A function of the request decides
+what it does. The service keeps what it was asked, and how many asked at once. It speaks HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from typing import Any
 
 @dataclass
 class Asked:
-    """One request."""
+    """An `Asked` is one request."""
 
     path: str
     headers: dict[str, str]
@@ -37,7 +34,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Does:
-    """What becomes of a request."""
+    """A `Does` says what becomes of a request."""
 
     text: Any = None
     """The short text; None: the first 60 characters and a number that grows with every answer."""
@@ -48,16 +45,16 @@ class Does:
     hang: bool = False
     reset: bool = False
     stop: str = ""
-    """Why the model stopped, in its provider's words."""
+    """The reason for which the model stopped, in its provider's words."""
     hold: threading.Event | None = None
-    """Wait for it before the answer."""
+    """An event that the answer waits for."""
 
 
 Behaviour = Callable[[Asked], Does]
 
 
 class Service:
-    """A running one. Use it as a context manager."""
+    """A `Service` runs as long as its context."""
 
     def __init__(self) -> None:
         self.behaviour: Behaviour = lambda asked: Does()
@@ -74,7 +71,7 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def does(self, **how: Any) -> None:
-        """From now on every request gets this."""
+        """Treat every request so from now on."""
         self.behaviour = lambda asked: Does(**how)
 
     def reset(self) -> None:
@@ -149,7 +146,7 @@ class Service:
 
 
 def answer(asked: Asked, text: str, stop: str) -> dict[str, Any]:
-    """An answer in the contract of the request."""
+    """Return an answer in the contract of the request."""
     if "tool_output" in asked.body:
         data = {"compressed_output": text, "original_tokens": 1000, "compressed_tokens": 40}
         return {"success": True, "data": data | {"compression_ratio": 0.04, "tool_name": "x"}}

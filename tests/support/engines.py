@@ -1,4 +1,4 @@
-"""Conversations put through an engine as if they had come over the wire."""
+"""Conversations put through an engine as if they had arrived over the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HIDDEN = "WHAT THE CLIENT DID NOT SEE"
 
 
 class Callers:
-    """Requests through one engine."""
+    """`Callers` send requests through one engine."""
 
     def __init__(self, **settings: Any) -> None:
         # Conversations of tests are smaller than any agent's.
@@ -36,14 +36,14 @@ class Callers:
         self.engine.close()
 
     def restart(self) -> None:
-        """Another process over the same database."""
+        """Start the engine anew over the same database, as another process would."""
         self.engine.close()
         self.engine = Engine(EngineSettings.of(self.settings))
 
     def send(
         self, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False, **more: Any
     ) -> Accepted:
-        """What a request becomes."""
+        """Return what a request becomes."""
         known = next(one for one in apis() if one.id == api.id)
         incoming = Incoming(known, body, dict(headers), {}, "10.0.0.1", api.host, api.path, socket=socket)
         found = asyncio.run(self.engine.process(replace(incoming, **more), self.settings))
@@ -51,7 +51,7 @@ class Callers:
         return found
 
     def answer(self, accepted: Accepted, api: Api, turn: Turn, shows: bool = False, **more: Any) -> None:
-        """The provider answers with this turn, behind an exchange that the client does not see."""
+        """Record that the provider answers with this turn, after a hidden exchange."""
         assert accepted.prepared is not None
         wire = FORMATS[accepted.request.api.format]
         visible = wire.visible(Document(api.body([turn])))[-1]
@@ -69,7 +69,8 @@ class Callers:
         asyncio.run(self.engine.expansions.remember(accepted.prepared, replace(done, **more)))
 
     def stored(self, accepted: Accepted, ref: str) -> str | None:
-        """What the store gives to a request for a reference, whatever the request carries."""
+        """Return the original that the store gives to a request for a reference, whatever the request
+        carries."""
         assert accepted.prepared is not None
 
         async def nothing(ref: str) -> None:
@@ -80,7 +81,7 @@ class Callers:
 
 
 def shown(accepted: Accepted) -> Iterator[str]:
-    """The references in a request."""
+    """Return the references in a request."""
     return (entry.facts.ref for entry in accepted.rewritten.shown if entry.facts.ref)
 
 

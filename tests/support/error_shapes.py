@@ -1,4 +1,4 @@
-"""Where each API is asked, and the message of an error in its own shape."""
+"""The host and path of each API, and the message of an error in the API's own shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATHS = {
 
 
 def said(api: str, status: int, body: Any) -> str:
-    """The message of an error, which must be in the API's own shape."""
+    """Return the message of an error, which must have the API's own shape."""
     if api in ("anthropic-messages", "anthropic-count-tokens", "vertex-anthropic", "vertex-anthropic-count"):
         kinds = {400: "invalid_request_error", 413: "request_too_large", 500: "api_error"}
         assert body == {

@@ -24,7 +24,7 @@ FEWEST_INPUTS = 15
 
 @dataclass(frozen=True)
 class Part:
-    """The Kth of N parts, K counted from 1."""
+    """A `Part` is the Kth of N parts, K counted from 1."""
 
     number: int
     of: int
@@ -40,7 +40,7 @@ class Part:
         return f"{self.number}/{self.of}"
 
     def some(self, values: Sequence[T], fewest: int = 1) -> list[T]:
-        """The values of this part, and `fewest` at least where there are as many."""
+        """Return the values of this part, and at least `fewest` where there are as many."""
         step = max(1, min(self.of, len(values) // fewest))
         return list(values[(self.number - 1) % step :: step])
 
@@ -50,12 +50,12 @@ part = Part.read(USUAL)
 
 
 def examples(number: int) -> int:
-    """The number of inputs that a property is tried with, of `number` in all."""
+    """Return the number of inputs that a property is tried with, of `number` in all."""
     return max(min(number, FEWEST_INPUTS), number // part.of)
 
 
 def some(values: Sequence[T], fewest: int = 1) -> list[T]:
-    """Those of the values that are in the part that runs."""
+    """Return the values that are in the part that runs."""
     return part.some(values, fewest)
 
 
@@ -66,13 +66,13 @@ def add_option(parser: pytest.Parser) -> None:
 def configure(config: pytest.Config) -> None:
     global part
     part = Part.read(config.getoption("--part"))
-    # The time that making an input takes says more of the machine than of the code.
+    # The time that making an input takes depends on the machine more than on the code.
     settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("tests")
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the cases that are not in the part."""
+    """Deselect the cases that are not in the part."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         tests[item.nodeid.partition("[")[0]].append(item)
@@ -84,6 +84,6 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _cases_of_part(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Every Nth in an order that has nothing to do with the tables', whose own steps may be N too."""
+    """Return every Nth case in an order that is independent of the tables', whose own steps may be N, too."""
     mixed = sorted(cases, key=lambda item: (crc32(item.nodeid.encode()), item.nodeid))
     return part.some(mixed, FEWEST_CASES)

@@ -1,6 +1,5 @@
-"""Texts that are the same in every process, whatever the seed of `hash`: run as a script with the part of the
-examples to try, K/N, this module prints a digest for each of its functions.
-"""
+"""Texts that are the same in every process, whatever the seed of `hash`. Run as a script with the part of the
+examples to try, K/N, this module prints a digest for each of its functions."""
 
 from __future__ import annotations
 
@@ -28,13 +27,14 @@ def _examples() -> Iterator[tuple[str, str]]:
 
 
 def families() -> Iterator[str]:
-    """Every example of the command rules, by its family alone."""
+    """Yield every example of the command rules, shortened by its family alone."""
     for line, text in _examples():
         yield repr(apply(text, classify("Bash", {"command": line}), lossy=True))
 
 
 def pipeline() -> Iterator[str]:
-    """Every example of the command rules through the whole pipeline, and one long text of like lines."""
+    """Yield every example of the command rules through the whole pipeline, and one long text of similar
+    lines."""
     modes = list(Mode)
     for number, (line, text) in enumerate(_examples()):
         first = number % len(modes)
@@ -48,7 +48,7 @@ def pipeline() -> Iterator[str]:
 
 
 def outlines() -> Iterator[str]:
-    """A long file in part, by names of which many count the same."""
+    """Yield excerpts of a long file, many of whose names are equally frequent."""
     lines = [
         f"{'def' if n % 9 == 0 else 'call'} thing_{n % 700}(other_{n % 331}, third_{n % 123})"
         for n in range(3_000)
@@ -60,7 +60,7 @@ def outlines() -> Iterator[str]:
 
 
 def redaction() -> Iterator[str]:
-    """Texts with more and more secrets."""
+    """Yield texts with more and more secrets, redacted."""
     texts = [
         contexts.fill(text, contexts.values(n)["base62"], "api_key")
         for n, text in enumerate(contexts.NAMED.values())
@@ -70,7 +70,7 @@ def redaction() -> Iterator[str]:
 
 
 def rewriting() -> Iterator[str]:
-    """A request with results of several kinds."""
+    """Yield a rewritten request with results of several kinds."""
     turns = [
         turn
         for number, text in enumerate((requests.SAME, requests.PRETTY, requests.LOG), 1)

@@ -12,7 +12,8 @@ Body = dict[str, Any]
 
 
 def _merged(messages: list[Body]) -> list[Body]:
-    """Calls made at once stand in one message, and so do results where the API has them in messages of the user."""
+    """Merge calls that were made at once into one message, and results, where the API has them in messages of
+    the user."""
     merged: list[Body] = []
     for message in messages:
         key = next(
@@ -27,7 +28,7 @@ def _merged(messages: list[Body]) -> list[Body]:
 
 
 def _named(api: str, message: Body, ids: bool) -> Body:
-    """A message whose call or result says (`ids`) or doesn't say to which call it belongs."""
+    """Return a message whose call or result names its call where `ids` says so."""
     if api == "openai-chat" and not ids:
         if message["role"] == "tool":
             number = int(message["tool_call_id"].removeprefix("call_"))
@@ -45,7 +46,8 @@ def _named(api: str, message: Body, ids: bool) -> Body:
 def _body(
     api: str, order: Iterable[int], *, ids: bool = True, apart: bool = False, padding: str = ""
 ) -> Body:
-    """A request with a result for each number, in this order; `apart`: each in a turn of its own."""
+    """Return a request with a result for each number, in this order; `apart`: each result in a turn of its
+    own."""
     numbers = list(order)
     calls: list[Turn] = [("call", f"call_{n}", f"t{n % 7}", {"n": n}) for n in sorted(numbers)]
     results: list[Turn] = [

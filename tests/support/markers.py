@@ -1,4 +1,4 @@
-"""The marks of a result on lines of their own, which say what was left out there."""
+"""The marks of a result, on lines of their own, which say what was left out there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _LEFT_OUT = re.compile(r"\[(\d+) (line|row|byte)s? left out(?:[:,;] [^\n]*| [^\n
 
 @dataclass(frozen=True)
 class Mark:
-    """One mark: so many lines, rows or bytes."""
+    """A `Mark` counts lines, rows or bytes."""
 
     count: int
     unit: str
 
 
 def read(text: str) -> list[Mark]:
-    """The marks in a text, in order."""
+    """Yield the marks in a text, in order."""
     found = (_LEFT_OUT.fullmatch(line) for line in text.split("\n"))
     return [Mark(int(one[1]), one[2]) for one in found if one]
 
 
 def left_out(text: str) -> int:
-    """How many lines, rows and bytes the marks count."""
+    """Return the lines, rows and bytes that the marks count."""
     return sum(mark.count for mark in read(text))

@@ -1,10 +1,8 @@
-"""Outputs of real programs in `tests/outputs`, each below a head in YAML: the call, what a reader must still find
-(`keep`), and what may be left out (`may_go`).
-
-A fact is words, and a line states it if it has them in this order, so that a table, a shortened path or fewer blanks
-change nothing. Long outputs lack lines before their last 25, paths and host names are replaced, and four are written
-by a script in the form of the program that their call names: `ps-aux`, `access-log`, `journal` and `seq-csv`.
-"""
+"""Outputs of real programs in `tests/outputs`, each after a head in YAML: the call, the facts that a reader
+must still find (`keep`), and those that may be left out (`may_go`). A fact is words; a line states it if it
+has them in this order, so that a table, a shortened path or fewer blanks change nothing. Long outputs lack
+lines before their last 25, paths and host names are replaced, and four outputs (`ps-aux`, `access-log`,
+`journal` and `seq-csv`) are written by a script in the form of the program that their call names."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def read(name: str) -> Output:
 
 
 def missing(text: str, facts: tuple[str, ...]) -> list[str]:
-    """The facts that no line of the text states."""
+    """Return the facts that no line of the text states."""
     lines = text.split("\n")
     return [fact for fact in facts if not any(_states(line, fact) for line in lines)]
 

@@ -32,7 +32,7 @@ _WORDS: dict[str, Any] = {
 
 
 def _type(value: Any) -> Any:
-    """The type that a value of own_tables.yaml stands for."""
+    """Return the type that a value of own_tables.yaml stands for."""
     if isinstance(value, list):
         return tuple[_type(value[0]), ...]
     if isinstance(value, str):
@@ -64,5 +64,5 @@ SCHEMAS = {
 
 
 def schema_of(name: str) -> type[Strict]:
-    """The type of any file below `rules/`."""
+    """Return the type of any file below `rules/`."""
     return SCHEMAS.get(name) or rule_schemas.schema_of(name)

@@ -1,4 +1,4 @@
-"""Private keys, as no one has them."""
+"""Private keys that nobody uses."""
 
 from __future__ import annotations
 

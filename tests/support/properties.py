@@ -1,4 +1,5 @@
-"""What holds for every input, as functions of bytes: hypothesis tries a few inputs, `scripts/fuzz` many."""
+"""Properties that hold for every input, as functions of bytes: hypothesis tries a few inputs, `scripts/fuzz`
+many."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 
 class Source:
-    """Decisions, taken from bytes until there are none left."""
+    """A `Source` takes decisions from bytes until none are left."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -42,7 +43,7 @@ class Source:
         return self._at >= len(self._data)
 
     def number(self, below: int) -> int:
-        """A number from 0 on."""
+        """Return a number from 0 on."""
         taken = self.bytes(1 if below <= 256 else 2)
         return int.from_bytes(taken, "big") % below
 
@@ -55,7 +56,7 @@ class Source:
         return taken
 
     def some(self, pieces: Sequence[T], own: Callable[[bytes], T], most: int = 200) -> Iterator[T]:
-        """Some of the pieces, and some of the source's own."""
+        """Return some of the pieces, and some of the source's own."""
         for _ in range(most):
             if self.is_over:
                 return
@@ -63,7 +64,7 @@ class Source:
             yield pieces[choice] if choice < len(pieces) else own(self.bytes(1 + self.number(8)))
 
     def cuts(self, data: bytes) -> Iterator[bytes]:
-        """The data in pieces."""
+        """Return the data in pieces."""
         size = self.one((1, 2, 3, 7, 16, 61, 1 << 20))
         for at in range(0, len(data), size):
             yield data[at : at + size]
@@ -75,7 +76,7 @@ def as_text(taken: bytes) -> str:
 
 @cache
 def _patterns() -> Sequence[tuple[str, Pattern]]:
-    """Every pattern that is matched line by line, from rules/commands."""
+    """Return every pattern of rules/commands that is matched line by line."""
     from penumbra import rules
 
     found: list[tuple[str, Pattern]] = []
@@ -89,7 +90,7 @@ def _patterns() -> Sequence[tuple[str, Pattern]]:
             elif isinstance(inner, str) and isinstance(key, str) and ("^" in inner or "\\" in inner):
                 try:
                     found.append((f"{where}: {key}", Pattern(inner)))
-                except Exception:  # It is no pattern.
+                except Exception:  # The text is no pattern.
                     continue
 
     for file in sorted(folder.glob("*.yaml")):
@@ -156,7 +157,7 @@ _PIECES = (
         "=", ": ", '"', "'", "\\", "\\n", '\\"', "\n", "\r\n", "\t", ",", "|", "{", "}", "[", "]", "<",
         "</", ">", "&", "%",
     ),
-    # What the finders look around, each.
+    # Each of these is a context that finders look at.
     *(
         "user,password,host\n", "| name | password |\n|---|---|\n| ",
         "INSERT INTO users (name, password) VALUES ('a', '", "COPY users (name, password) FROM stdin;\na\t",
@@ -176,7 +177,7 @@ def redactor() -> Redactor:
 
 
 def redaction(data: bytes) -> None:
-    """No failure, nothing left to redact, JSON stays JSON."""
+    """Redaction does not fail, leaves nothing to redact, and keeps JSON valid."""
     text = "".join(Source(data).some(_PIECES, as_text))
     redact = redactor().redact
     for one in (text, json.dumps({"out": text, "password": text[:40]})):
@@ -209,7 +210,7 @@ _FRAMES = (
 
 
 def framings(data: bytes) -> None:
-    """Whatever a stream holds and however it is cut: its bytes come out, and the same events."""
+    """The bytes of a stream come out whatever it holds and however it is cut, and so do the same events."""
     source = Source(data)
     make = source.one(_readers())
     stream = b"".join(source.some(_FRAMES, bytes))
@@ -233,7 +234,7 @@ def _readers() -> Sequence[Callable[[], Reader]]:
         from penumbra.wire.event_stream import MessageReader
 
         readers.append(MessageReader)
-    # Limits that are reached.
+    # These limits are reached.
     return (
         *readers,
         lambda: SseReader(limit=30),
@@ -249,7 +250,8 @@ _LIMIT = 100_000
 
 
 def codings(data: bytes) -> None:
-    """Undone piece by piece as in one piece; never more than the limit; errors are of one kind."""
+    """A body that is decoded piece by piece is the same as in one piece and never exceeds the limit; all
+    errors are of one kind."""
     source = Source(data)
     header = source.one(_CODINGS)
     plain = b"".join(source.some((b"abc" * 10, b"\0" * 5_000, b"{}", b"x" * 40_000), bytes, 30))
@@ -327,7 +329,8 @@ def _settings(mode: str) -> Settings:
 
 
 def bodies(data: bytes) -> None:
-    """A request of any API, read and rewritten: only its results' texts change, and no secret stays."""
+    """A request of any API is read and rewritten: only the texts of its results change, and no secret
+    stays."""
     source = Source(data)
     name = source.one(tuple(name for name in MAKERS if name in FORMATS))
     make, path = MAKERS[name]
@@ -355,7 +358,7 @@ def _order(source: Source, count: int) -> Iterable[int]:
 
 
 def _fill(value: Any, texts: Iterator[str]) -> None:
-    """Put texts in the place of results'."""
+    """Put texts in the place of results."""
     for key, inner in list(value.items()) if isinstance(value, dict) else list(enumerate(value)):
         if isinstance(inner, str) and inner.startswith("result "):
             value[key] = next(texts, inner)
@@ -377,7 +380,7 @@ def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
     assert len(done.body) <= len(raw) + 80 * placeholders, "it grew"
     places = {document.place(item.result.value) for item in request.items}
     for edit in document.edits:
-        # What only looks like a result is searched for secrets and no more.
+        # Text that only looks like a result is searched for secrets, and not shortened.
         redacted = b"[REDACTED:" in edit.data
         assert redacted or (edit.start, edit.end) in places, "something else than a result has changed"
     for item in request.items:
@@ -444,8 +447,8 @@ def _own(taken: bytes) -> bytes:
 
 
 def answers(data: bytes) -> None:
-    """A stream in any cut is the same for the client, whatever is in it; one as providers write them,
-    which may break off or have unknown events in between, comes out as it came in without the injected tool."""
+    """The client gets the same of a stream in any cut, whatever the stream holds. A stream as providers write
+    it, which may break off or have unknown events, comes out unchanged without the injected tool."""
     source = Source(data)
     name = source.one(tuple(_EVENTS))
     own = _own if name != "ollama" else bytes
@@ -465,7 +468,7 @@ def answers(data: bytes) -> None:
 
 
 def _sown(source: Source, events: Sequence[bytes]) -> Iterator[bytes | None]:
-    """The events, and None where one of the source's own comes in between."""
+    """Yield the events, and None where an event of the source's own comes in between."""
     for event in events:
         if source.number(4) == 1:
             yield None
@@ -498,7 +501,7 @@ _SOCKET = (
 
 
 def sockets(data: bytes) -> None:
-    """Frames that make no sense are no error, and frames without the injected tool go on as they came."""
+    """Senseless frames are no error, and frames without the injected tool pass unchanged."""
     source = Source(data)
     wire = FORMATS["openai_responses_socket"]
     exchange = ToolLoop(wire, wire.stream(PHANTOM), b'{"type":"response.create","input":[]}')

@@ -15,14 +15,14 @@ TOO_LONG = b'{"type":"error","error":{"type":"invalid_request_error","message":"
 
 
 def prose(seed: int, lines: int = 60) -> str:
-    """Text of which nothing can be taken without loss: every line is another one."""
+    """Return text of which nothing can be taken without loss: no two lines are the same."""
     return "\n".join(
         f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of item {n * seed % 991}" for n in range(1, lines)
     )
 
 
 def notes(count: int, size: int = 60) -> list[Turn]:
-    """A conversation in which so many notes were read."""
+    """Return a conversation in which so many notes were read."""
     texts = (prose(n + 3, size) for n in range(count))
     return printed(
         *texts,
@@ -52,7 +52,7 @@ def claude(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
 
 
 class Client:
-    """Sends bodies through a proxy in regular mode, to a host of one's choice."""
+    """A `Client` sends bodies through a proxy in regular mode, to any host."""
 
     def __init__(self, clients: Any, proxy: Any, key: str) -> None:
         self._http = clients.http(proxy)
@@ -79,6 +79,6 @@ def tool_texts(received: Any) -> list[str]:
 
 
 def asks_for_an_original(received: Any) -> Any:
-    """What the model says when it wants to read all of the first shadow."""
+    """Return a turn that asks for the original of the first reference in a request."""
     ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
     return turn(ToolCall("expand_context", {"id": ref}))

@@ -21,7 +21,8 @@ def mark(received: Received) -> str:
 
 
 def play(upstream: Any, *answers: Any, **delivery: Any) -> None:
-    """Each answer: blocks, or a function that gives them for the request that arrived."""
+    """Script the model: each answer is a list of blocks, or a function that returns them for the request that
+    arrived."""
     waiting = list(answers)
 
     def script(received: Received) -> Any:

@@ -1,4 +1,5 @@
-"""Every shape that a result of a tool can have, with a secret in it: those of result_shapes.yaml in requests."""
+"""Every shape that a tool result can have, with a secret in it: those of result_shapes.yaml, within
+requests."""
 
 from __future__ import annotations
 
@@ -127,11 +128,11 @@ _AROUND: dict[str, Callable[[Any], dict[str, Any]]] = {
     "ollama-chat, content": ollama,
     "ollama-chat, without a model": lambda value: {"messages": ollama(value)["messages"]},
 }
-"""API, and what stands around a shape of its section -> the request."""
+"""By section, the API and a function from a shape to the request."""
 
 
 def _filled(value: Any) -> Any:
-    """A shape with its secrets in their places."""
+    """Return a shape with its secrets in their places."""
     if isinstance(value, dict):
         return {_filled(name): _filled(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -146,4 +147,4 @@ SHAPES: dict[str, tuple[str, Any]] = {
     ).items()
     for name, shape in shapes.items()
 }
-"""Name of a shape -> API and request."""
+"""API and request, by the name of the shape."""

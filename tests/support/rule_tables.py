@@ -48,7 +48,7 @@ _PLACE = re.compile(r"<!-- (\w+\.\w+) -->\n(?:\n.*?\n)?<!-- end -->", re.DOTALL)
 
 
 def _words(kind: type[Strict]) -> dict[str, str]:
-    """What the schema's source says of each field, by attribute."""
+    """Return the description of each field in the schema's source, by attribute."""
     node = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(node, ast.ClassDef)
     return {
@@ -62,7 +62,7 @@ def _words(kind: type[Strict]) -> dict[str, str]:
 
 
 def _value(field: Any) -> str:
-    """The type of a field, then `required` or its default."""
+    """Return the type of a field, then `required` or its default."""
     kind = allowed(field.type)
     for words, short in _SHORT.items():
         kind = kind.replace(words, short)
@@ -73,7 +73,7 @@ def _value(field: Any) -> str:
 
 
 def table(kind: type[Strict]) -> str:
-    """One schema as a table; fields without words are none that others may use."""
+    """Return one schema as a table, without the fields that have no description: others can't use them."""
     words = _words(kind)
     rows = [
         f"| `{field.encode_name}` | {_value(field)} | {words[field.name]} |"
@@ -87,12 +87,12 @@ def table(kind: type[Strict]) -> str:
 
 
 def names() -> dict[str, type[Strict]]:
-    """The schemas by module and class, as the page names them."""
+    """Return the schemas by module and class, as the page names them."""
     return {f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}": kind for kind, _ in SHOWN}
 
 
 def filled(page: str) -> str:
-    """The page with its tables as the schemas have them."""
+    """Return the page with its tables as the schemas have them."""
     schemas = names()
     return _PLACE.sub(
         lambda place: f"<!-- {place[1]} -->\n\n{table(schemas[place[1]])}\n\n<!-- end -->", page
@@ -100,7 +100,7 @@ def filled(page: str) -> str:
 
 
 def places(page: str) -> list[str]:
-    """The schemas that the page shows."""
+    """Return the schemas that the page shows."""
     return [place[1] for place in _PLACE.finditer(page)]
 
 

@@ -1,4 +1,4 @@
-"""A text with references, written out again from what they refer to."""
+"""A text with back-references, written out from what they refer to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penumbra.conversation.line_index import read
 
 
 def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
-    """What `with_references` was given, line numbers aside, from the earlier texts by name."""
+    """Return the text that `with_references` was given, line numbers aside, from the earlier texts by name."""
     sources = {name: read(source, None, is_numbered=is_file) for name, source in earlier.items()}
     lines: list[str] = []
     for line in read(text, None, is_numbered=is_file).lines:

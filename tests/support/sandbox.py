@@ -1,7 +1,6 @@
-"""A provider and a proxy on this machine, for whoever shows or measures something: no key, no network.
-
-The one door to this folder for `scripts/`. It needs nothing but the package's own dependencies.
-"""
+"""A provider and a proxy on this machine, without a key or a network, for scripts that show or measure
+something. `scripts/` imports this folder through this module alone. It needs only the package's own
+dependencies."""
 
 from support.mitm import Mitmdump, NotStarted
 from support.upstream import Received, Response, Text, ToolCall, Turn, Upstream, tls

@@ -1,4 +1,4 @@
-"""Texts as tools print them, with a hole for a secret, from secret_contexts.yaml."""
+"""Texts as tools print them, with a place for a secret, from secret_contexts.yaml."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = [
 
 
 def values(seed: int) -> dict[str, str]:
-    """Synthetic secrets of each make; the same for the same seed."""
+    """Return synthetic secrets of each make, which are the same for the same seed."""
     rnd = random.Random(seed)
     mixed = string.ascii_letters + string.digits
 
@@ -67,7 +67,7 @@ HUMAN = ("Sommer-2031", "purpleHorse88", "Pa55phrase!", "tr1ckyW0rd", "Zebra_Cro
 
 
 def spelt(name: str) -> dict[str, str]:
-    """A name in the spellings that the templates use."""
+    """Return a name in the spellings that the templates use."""
     words = name.split("_")
     pascal = "".join(word.capitalize() for word in words)
     return {
@@ -82,7 +82,7 @@ def spelt(name: str) -> dict[str, str]:
 
 
 def fill(template: str, value: str, name: str = "") -> str:
-    """The template with the value, and the name in all its spellings."""
+    """Return the template with the value, and the name in all its spellings."""
     for hole, text in (spelt(name) if name else {}).items():
         template = template.replace(hole, text)
     return template.replace("{v}", value)

@@ -1,4 +1,4 @@
-"""Session logs as agents write them, made for tests: one turn after the other."""
+"""Session logs as agents write them, one turn after the other."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ BEGINS = "2026-11-20T08:00:"
 
 
 def moment(second: int) -> str:
-    """A time in the logs."""
+    """Return a time in the logs."""
     return f"{BEGINS}{second:02}.000Z"
 
 
 def write_lines(path: Path, lines: list[Line]) -> Path:
-    """A log of these lines."""
+    """Write a log of these lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
 class ClaudeCodeLog:
-    """Lines of one file, each behind the last one unless told otherwise."""
+    """A `ClaudeCodeLog` holds the lines of one file, each of which follows the one before unless told
+    otherwise."""
 
     def __init__(self, session: str = "s") -> None:
         self.session = session
@@ -44,7 +45,7 @@ class ClaudeCodeLog:
         return self.line("user", {"role": "user", "content": text}, behind)
 
     def said(self, id_: str, *blocks: Line, usage: Line | None = None, model: str = "claude-opus-4-5") -> str:
-        """A message of the model, one line a block."""
+        """Add a message of the model, one line a block."""
         for block in blocks:
             message = {"id": id_, "role": "assistant", "model": model, "content": [block]}
             self.line("assistant", {**message, "usage": usage or {}})
@@ -61,12 +62,12 @@ class ClaudeCodeLog:
 
 
 def text_block(text: str) -> Line:
-    """A content block."""
+    """Return a content block."""
     return {"type": "text", "text": text}
 
 
 class CodexLog:
-    """Lines of one rollout."""
+    """A `CodexLog` holds the lines of one rollout."""
 
     def __init__(self, model: str = "gpt-5-codex") -> None:
         self.lines: list[Line] = []

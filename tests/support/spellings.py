@@ -1,4 +1,4 @@
-"""One path, spelled in every way that still reaches the same place."""
+"""Spellings of one path that all reach the same place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes spans over HTTP, as a collector does."""
+"""A server that takes spans over HTTP, as a collector does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.mitm import eventually
 
 
 class Receiver:
-    """A server of its own thread."""
+    """A `Receiver` runs in a thread of its own."""
 
     def __init__(self) -> None:
         self._bodies = bodies = list[bytes]()
@@ -35,7 +35,7 @@ class Receiver:
         return b"".join(self._bodies)
 
     def spans(self, count: int) -> list[Any]:
-        """The first spans that came."""
+        """Return the first spans that arrived."""
         return list(eventually(lambda: (found := self._read()) and len(found) >= count and found))
 
     def _read(self) -> list[Any]:
@@ -54,7 +54,7 @@ class Receiver:
 
 
 def values(holder: Any) -> dict[str, Any]:
-    """The attributes of a span or resource."""
+    """Return the attributes of a span or resource."""
     return {each.key: _plain(each.value) for each in holder.attributes}
 
 

@@ -39,7 +39,7 @@ def result(text: str) -> tuple[str, ...]:
 
 
 def begun(callers: Callers, api: Api, headers: dict[str, str], log: str = LOG) -> Any:
-    """A conversation whose second answer has a hidden exchange; its last request."""
+    """Return the last request of a conversation whose second answer has a hidden exchange."""
     callers.answer(callers.send(api, api.body([ASK]), headers), api, CALL, shows=True)
     asked = callers.send(api, api.body([ASK, CALL, result(log)]), headers)
     callers.answer(asked, api, NEXT)

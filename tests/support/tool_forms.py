@@ -1,4 +1,4 @@
-"""Forms in which tools print a text, each with a lenient reading that shows what is left of it."""
+"""Forms in which tools print a text, each with a lenient reading that shows what is left of the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\[REDACTED:[^\]]*\]")
 
 @dataclass(frozen=True)
 class Form:
-    """One form: `show` prints a text in it, `read` returns what can be read from a print."""
+    """A `Form` prints a text with `show`; `read` returns what can be read from a print."""
 
     show: Callable[[str], str]
     read: Callable[[str], str]
@@ -62,7 +62,7 @@ def _od_c(text: str) -> str:
 
 
 def _read_dump(shown: str) -> str:
-    """Both columns, one text behind the other."""
+    """Return both columns, one text after the other."""
     hexadecimal, visible = [], []
     for line in shown.split("\n"):
         rest = _PLACEHOLDER.sub("", line.partition(" ")[2])
@@ -116,7 +116,7 @@ def _box(bar: str, width: int) -> Form:
 
 
 def _each(form: Callable[[int], str], joint: str, begin: str, end: str, read: Callable[[str], str]) -> Form:
-    """Every byte of the text by itself."""
+    """Return every byte of the text by itself."""
     return Form(lambda text: begin + joint.join(form(byte) for byte in text.encode()) + end, read)
 
 

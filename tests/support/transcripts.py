@@ -1,4 +1,4 @@
-"""Requests in which agents send earlier results of tools as plain text, as their public sources write them."""
+"""Requests in which agents send earlier results as plain text, as their published sources write them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ LINES = {
     "token": f"GITHUB_TOKEN={GITHUB}",
     "url": f"DATABASE_URL=postgres://app:{URL_PASSWORD}@db.internal:5432/app",
 }
-"""What a tool has said, by kind of secret."""
+"""A tool's output, by kind of secret."""
 SECRETS = {"token": GITHUB, "url": URL_PASSWORD}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One way to write results into a request."""
+    """A `Shape` is one way to write results into a request."""
 
     name: str
     api: Api
     write: Callable[[str], dict[str, Any]]
-    """Takes what a tool has said."""
+    """Returns the members of a request for a tool's output."""
     tools: bool = False
-    """The request declares tools all the same."""
+    """The request declares tools."""
 
     def body(self, output: str, **more: Any) -> bytes:
         made = {**self.api.rest, **self.write(output), **more}
@@ -191,4 +191,5 @@ SHAPES = (
     ),
 )  # fmt: skip
 WITH_TOOLS = tuple(replace(shape, tools=True) for shape in SHAPES if shape.write is not _crew)
-"""The same in requests that declare tools. What stands in the model's own words is not searched there."""
+"""The same shapes in requests that declare tools, but for those in the model's own words, which are not
+searched there."""

@@ -1,4 +1,4 @@
-"""How much work something is: counted, since a clock says more of the machine than of the code."""
+"""Counts of work, since a clock says more about the machine than about the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def calls(work: Callable[..., Any], *arguments: Any) -> int:
-    """Calls of functions, also of those written in C, and steps of generators."""
+    """Return the number of calls of functions, of those written in C, too, and of steps of generators."""
     profile = cProfile.Profile()
     profile.enable()
     try:
@@ -23,14 +23,14 @@ def calls(work: Callable[..., Any], *arguments: Any) -> int:
 
 
 def lines(work: Callable[..., Any], *arguments: Any) -> int:
-    """Lines of Python that run; before Python 3.12 those of our code alone."""
+    """Return the number of lines of Python that run; before Python 3.12, of lines of the package."""
     return _monitored(work, *arguments) if sys.version_info >= (3, 12) else _traced(work, *arguments)
 
 
 def _monitored(work: Callable[..., Any], *arguments: Any) -> int:
     monitoring: Any = sys.monitoring
     tool, event = monitoring.COVERAGE_ID, monitoring.events.LINE
-    # A callback in C, which counts how often it was called.
+    # The callback is written in C, and counts its calls.
     counter: Any = lru_cache(maxsize=0)(operator.is_)
     monitoring.use_tool_id(tool, "work_counts")
     try:

@@ -18,7 +18,7 @@ from support.upstream import Upstream
 def signing_proxy(
     provider: Upstream, confdir: Path, starter: Starter | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mitmdump]:
-    """It has the keys that the stand-in knows. Not to be changed."""
+    """A proxy that has the keys that the test provider knows. Tests must not change it."""
     options = {"penumbra_aws_signing": "environment", "penumbra_max_output_bytes": CAP}
     home = tmp_path_factory.mktemp("signing")
     running = Mitmdump(provider, confdir, home, options=options, environment=SIGNING, starter=starter)

@@ -1,4 +1,4 @@
-"""What is peculiar to single APIs: the official SDKs through a real mitmdump."""
+"""Behaviour of single APIs, over their official SDKs and a real mitmdump."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_same_conversation_in_fewer_bytes(api: Client, stream: bool, start: Any,
 
 
 def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
-    """Neither the provider nor the client has to care for ids."""
+    """Neither the provider nor the client sends ids."""
     for stream, given in ((False, False), (True, False), (True, True)):
         upstream.gemini.call_ids = given
         upstream.script(
@@ -140,7 +140,8 @@ SHORT = "call_1"
 def test_short_ids_or_none_tell_neither_calls_nor_conversations(
     name: str, ids: bool, start: Any, upstream: Any
 ) -> None:
-    """What one conversation hides is never put into another, nor to the same words later on."""
+    """A hidden exchange of one conversation is never put into another one, nor after the same words later
+    on."""
 
     def listing() -> Any:
         return turn("Let me look.", bash("ls", id=SHORT))
@@ -185,7 +186,7 @@ def contents(response: Any) -> list[Any]:
     [
         ("generateContent", ""),
         ("generateContent", "generateContentRequest"),
-        # A count without tools can't know, before the request is there, what they will allow.
+        # A count without tools can't know which tools the request will declare.
         ("countTokens", "generateContentRequest"),
     ],
 )
@@ -234,7 +235,8 @@ def test_a_key_in_the_query_is_told_to_nobody_but_google(
 
 
 def test_the_shape_of_an_object_stays(clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """Texts become shorter where they stand, and a member's name tells what its value is."""
+    """Texts become shorter where they stand, and members keep their names, which say what their values
+    are."""
     running = proxy("regular", penumbra_adopt="compress")
     response = {
         "exit": 1.10,

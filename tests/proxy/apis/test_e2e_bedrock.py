@@ -53,7 +53,8 @@ CONVERSATION = conversation()
 @pytest.fixture
 def send(clients: Any, upstream: Any) -> Any:
     def send(running: Any, body: bytes = CONVERSATION, **more: str) -> tuple[int, bytes, bool]:
-        """Status of a request's answer, what reached the provider, and whether that was changed."""
+        """Return the status of the answer, the body that reached the provider, and whether that was
+        changed."""
         client = clients.http(running)
         answer = client.post(f"https://{HOST}{PATH}", content=body, headers=more or headers(body))
         received = upstream.requests[-1]
@@ -73,7 +74,7 @@ def test_requests_with_a_key_are_read(send: Any, proxy: Any) -> None:
 
 
 def test_headers_that_are_changed_were_signed_too(send: Any, signing_proxy: Any) -> None:
-    """The stand-in refuses what is not signed well."""
+    """The test provider refuses what is not signed well."""
     more = {"Accept-Encoding": "gzip, exi", "X-Compression-Threshold": "100"}
     signed = headers(CONVERSATION, **more, **{"Content-Length": str(len(CONVERSATION))})
     assert "accept-encoding;content-length;content-type;host;x-amz-date;x-comp" in signed["authorization"]
@@ -92,7 +93,7 @@ def test_nobody_gets_a_signature_of_other_keys(send: Any, signing_proxy: Any) ->
 
 
 def test_hidden_requests_are_signed_with_their_own_time(send: Any, signing_proxy: Any, upstream: Any) -> None:
-    """A model may think for longer than a signature is good."""
+    """A model may think for longer than a signature is valid."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=4)
     date = before.strftime("%Y%m%dT%H%M%SZ")
     signed = headers(CONVERSATION)
@@ -152,7 +153,7 @@ def _with_usage(step: Any, usage: dict[str, int], received: Any) -> Any:
 
 
 def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any) -> None:
-    """The third word is let go by the test only when the second has reached the client."""
+    """The test releases the third word when the second one has reached the client."""
     gate = threading.Event()
     second = turn(Text("Two. Three.", deltas=("Two.", " Three.")), hold={3: gate})
     upstream.script(Model(turn("One.", expand("shadow_999999999999999999")), second))
@@ -176,7 +177,7 @@ def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: 
         with pytest.raises(ProtocolError, match="ended prematurely"):
             agent.say("What is in the log?")
         return
-    # The client's own request was right: a status that is tried again.
+    # The client's own request was right, so that the status is one that clients try again.
     with pytest.raises(ClientError, match="status 400") as caught:
         agent.say("What is in the log?")
     assert caught.value.response["Error"]["Code"] == "InternalServerException"
@@ -184,7 +185,7 @@ def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: 
 
 @pytest.mark.parametrize("api", ["converse", "invoke"])
 def test_an_error_in_the_middle_of_a_stream(api: str, start: Start, upstream: Any) -> None:
-    """The client gets the provider's own error; after a hidden turn too."""
+    """The client gets the provider's own error, after a hidden request, too."""
     for step in (ask("One moment.", delivery={"error_after": 2}), ask("Well.")):
         failing = turn("abc", delta=1, error_after=4)
         upstream.script(Model(turn(bash("cat worker.log")), step, failing))
@@ -194,9 +195,6 @@ def test_an_error_in_the_middle_of_a_stream(api: str, start: Start, upstream: An
     upstream.script(Model(turn(bash("cat worker.log")), ask("Well."), turn("a" * 99, cut_after=2)))
     with pytest.raises(ProtocolError):
         start(api, stream=True).say("What is in the log?")
-
-
-# -- signed requests
 
 
 def test_signed_requests_are_signed_anew(start: Start, upstream: Any, signing_proxy: Any) -> None:

@@ -1,4 +1,4 @@
-"""What real clients were seen to send, and what they make of answers: facts that everything here has to fit."""
+"""Requests as real clients were seen to send them, and what these clients make of answers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def running(proxy: Any) -> Any:
 
 @pytest.fixture
 def adopting(proxy: Any) -> Any:
-    """The same, where conversations that began elsewhere are treated like new ones."""
+    """A proxy that treats conversations which began elsewhere like new ones."""
     return proxy("regular", penumbra_max_output_bytes=CAP, penumbra_adopt="compress")
 
 
 class Billed(AnthropicAgent):
-    """As Claude Code asks: the first block of its system prompt is another one in every request."""
+    """An agent like Claude Code: the first block of its system prompt differs in every request."""
 
     asked = 0
 
@@ -68,7 +68,7 @@ def test_a_system_block_that_changes_with_every_request(clients: Any, running: A
     assert {request.status for request in upstream.asked()} == {200}
     assert {request.target for request in upstream.asked()} == {"/v1/messages?beta=true"}
     assert {request.header("anthropic-beta") for request in upstream.asked()} == {BETAS}
-    # The client's own requests, and the hidden one, which repeats the block of the one that it continues.
+    # The hidden request repeats the block of the request that it continues.
     blocks = [request.json["system"][0]["text"] for request in upstream.asked()]
     counts = [int(text.rpartition("=")[2]) for text in blocks]
     assert counts == [1, 2, 2, 3, 4]
@@ -98,7 +98,7 @@ def test_claude_code_is_told_to_send_its_whole_history(
 def test_tools_that_stand_in_the_first_item_of_the_input(
     clients: Any, api_key: str, adopting: Any, upstream: Any
 ) -> None:
-    """Codex in code mode: no `tools`, calls with free text, and outputs that are lists."""
+    """Codex in code mode sends no `tools`, calls with free text, and outputs that are lists."""
     script = 'text(await tools.exec_command({cmd: "cat worker.log"}))'
     namespace = {"type": "namespace", "name": "functions", "description": "All.", "tools": [
         {"type": "custom", "name": "exec", "description": "Run JavaScript."}
@@ -208,7 +208,7 @@ def test_newer_parts_of_anthropics_requests_are_left_alone(
     ((name, shown),) = results(sent)
     assert name == "Bash"
     assert len(shown) < len(LOG)
-    # All but the one result and the injected tool is as it was.
+    # All but the one result and the injected tool is unchanged.
     sent["messages"][2]["content"][0]["content"] = LOG
     assert [tool["name"] for tool in sent["tools"]] == ["Bash", "Read", PHANTOM]
     assert {**sent, "tools": sent["tools"][:-1]} == body
@@ -222,7 +222,8 @@ def test_newer_parts_of_anthropics_requests_are_left_alone(
 def test_verdicts_about_calls_name_those_that_the_client_sees(
     service: str, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    """Claude Code has the provider judge its calls; a verdict it can't place costs it the judging."""
+    """Claude Code has the provider judge its calls; it ignores the judging where a verdict names a call that
+    it did not get."""
     beta, safeguards = "dangerous-tool-use-2026-09-03", [{"type": "dangerous_tool_use"}]
     body = {**CLIENTS[0].body("What is there?", stream), "safeguards": safeguards}
     url, headers = "https://api.anthropic.com/v1/messages", CLIENTS[0].headers(api_key)

@@ -44,7 +44,7 @@ def new_items(received: Any) -> list[Any]:
 def test_results_are_read_by_calls_that_are_not_in_the_request(
     api: str, stream: bool, start: Any, upstream: Any
 ) -> None:
-    """What is forwarded is the same as where the whole history travels."""
+    """The forwarded results are the same as where the whole history is sent."""
     forwarded = []
     for held in (False, True):
         upstream.reset()
@@ -57,16 +57,17 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
         forwarded.append(told)
     whole, new = forwarded
     assert len(whole) == len(new) == 9
-    # The last result repeats an earlier one, which the provider has, whoever brings it.
+    # The last result repeats an earlier one, which the provider has from either request.
     assert "[Duplicate of " in new[-1]
-    # One that tells of failures does so each time.
+    # A result that tells of failures is not replaced by a reference.
     assert "1 failed, 60 passed" in new[6]
     assert "Duplicate of " not in new[6]
     assert new[:-1] == whole[:-1]
 
 
 def test_what_may_not_be_held_any_more_is_not_referred_to(start: Any, upstream: Any) -> None:
-    """A provider that truncates by itself may have dropped it; a session that wants it all the same is told."""
+    """A provider that truncates by itself may have dropped the history; a session that asks for duplicates
+    all the same gets an error."""
     calls = [turn(bash(SAME)), turn(bash(SAME)), turn(bash(SAME)), turn("Done.")]
     for extra, kept in (({}, 1), ({"truncation": "auto"}, 3)):
         upstream.reset()
@@ -86,7 +87,7 @@ def test_what_may_not_be_held_any_more_is_not_referred_to(start: Any, upstream: 
 
 
 def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstream: Any) -> None:
-    """The id of somebody else's answer joins nothing."""
+    """The id of another caller's answer joins nothing."""
     session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
     upstream.answers(turn(bash(SAME)), turn("Done."), turn(bash(SAME)), turn("Yes."))
     first = start("responses", held=True)
@@ -97,7 +98,7 @@ def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstr
     count = len(upstream.requests)
     with pytest.raises(Exception, match="Penumbra knows of one only what came with this credential"):
         other.say("And now?")
-    # What has no results may pass, and nothing else has.
+    # A request without results may pass, and no other one.
     assert len(upstream.requests) == count + 1
     # Without a wish for duplicates, nothing is refused.
     session["_forge"]["tool_output_compression"]["dedup"] = False
@@ -124,7 +125,7 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
     upstream.script(Model(turn(Thinking("Look."), bash("ls")), turn("Bye.")))
     assert agent.say("Go on.") == "Bye."
     assert statuses(upstream) == {200}
-    # What was held is too old: the client sends everything, and what was hidden is put back.
+    # The history is too old: the client sends everything, and the hidden exchanges are put back.
     upstream.anthropic.threads.lose()
     upstream.script(Model(turn("Again.")))
     assert agent.say("Once more.") == "Again."
@@ -144,7 +145,7 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
 def test_a_hidden_request_that_does_not_fit(
     api: str, stream: bool, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refused one has not gone on from the answer before it: the next one may."""
+    """The refused request has not continued the earlier answer, so that the next one may."""
     monkeypatch.setitem(PRINTS, "cat worker.log", log("big", 380))
 
     def asks(received: Any) -> Any:
@@ -166,7 +167,7 @@ def test_a_hidden_request_that_does_not_fit(
 
 @both_ways
 def test_items_by_reference(stream: bool, start: Any, upstream: Any) -> None:
-    """Items that the provider has stored may stand in the input as no more than their ids."""
+    """Stored items may stand in the input as their ids alone."""
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
     agent = start("responses", stream=stream, held=False)
     agent.extra = {"store": True}

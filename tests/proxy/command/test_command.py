@@ -1,4 +1,4 @@
-"""The command `penumbra` as a user meets it: what it says, where it listens, how it fails."""
+"""The command `penumbra` as a user meets it: its output, its ports, and its failures."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ENVIRONMENT = {
     for name, value in os.environ.items()
     if not name.startswith(("PENUMBRA_", "FORGE_", "XDG_", "PYTHONUNBUFFERED"))
 } | {"PYTHONPATH": str(ROOT / "addon"), "COLUMNS": "100"}
-"""Without `PYTHONUNBUFFERED`: what is said has to be in the log by itself when it is said."""
+"""`PYTHONUNBUFFERED` is not set: each line has to reach the log when it is printed."""
 MANY = """
 import contextlib, io, json, logging, os, sys
 from penumbra.cli import main
@@ -39,11 +39,11 @@ for case in json.load(sys.stdin):
     os.environ.update(before)
     print(json.dumps([code, told.getvalue()]), flush=True)
 """
-"""Runs the command many times in one process: what mitmproxy imports is read once."""
+"""A program that runs the command many times in one process, so that mitmproxy is imported once."""
 
 
 def python(home, *arguments, given=None, **environment):
-    """Runs Python in a home until it ends."""
+    """Run Python in a home until it ends."""
     return subprocess.run(
         [sys.executable, *arguments],
         env={**ENVIRONMENT, "HOME": str(home), **environment},
@@ -55,7 +55,7 @@ def python(home, *arguments, given=None, **environment):
 
 
 def many(home, cases, **environment):
-    """The code and the output of each case (arguments and environment)."""
+    """Return the code and the output of each case (arguments and environment)."""
     given = [{"arguments": arguments, "environment": variables} for arguments, variables in cases]
     ran = python(home, "-c", MANY, given=json.dumps(given), **environment)
     answers = [json.loads(line) for line in ran.stdout.split("\n") if line.startswith("[")]
@@ -70,13 +70,13 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def taken():
-    """Two ports at which somebody listens."""
+    """Two ports at which another program listens."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         yield one.getsockname()[1], two.getsockname()[1]
 
 
 def refusals(taken):
-    """Name: arguments, environment, exit code, and the last line."""
+    """Arguments, environment, exit code and last line, by name."""
     port, web = taken
     alone = "to run a program through Penumbra: penumbra wrap -- claude"
     return {
@@ -134,13 +134,13 @@ def refusals(taken):
 
 @pytest.fixture(scope="module")
 def told(home, taken):
-    """What each refused start said: code and output."""
+    """Return the code and the output of each refused start."""
     cases = refusals(taken)
     return dict(zip(cases, many(home, [case[:2] for case in cases.values()]), strict=True))
 
 
 def test_who_only_looks_leaves_nothing_behind(tmp_path):
-    """No key, no folder, no cache: in an empty home there is nothing afterwards."""
+    """A command that only reads leaves no key, no folder and no cache in an empty home."""
     looks = (
         *(
             "stats",
@@ -170,12 +170,12 @@ def test_a_start_that_fails_ends_with_one_line_that_says_why(case, told, taken):
     assert lines[-1].startswith("penumbra")
     assert "Traceback" not in output
     assert "HTTPS_PROXY" not in output or "mitmweb" in case
-    # Of errors of the start, mitmproxy's own log has nothing more.
+    # mitmproxy's own log says nothing more about errors of the start.
     assert output.count("failed to listen") == 0
 
 
 def test_a_local_capture_that_is_not_allowed(home):
-    """mitmproxy's native part can bring the interpreter down here, behind a backtrace of its own."""
+    """mitmproxy's native part can crash the interpreter here, with a backtrace of its own."""
     ran = python(home, "-m", "penumbra", "--mode", "local:nosuch", PATH="")
     assert ran.returncode == 1
     (line,) = ran.stderr.rstrip("\n").split("\n")
@@ -184,7 +184,7 @@ def test_a_local_capture_that_is_not_allowed(home):
 
 
 def test_a_version_of_mitmweb_with_a_known_hole_needs_a_word(home):
-    """And help, which starts nothing, needs none."""
+    """Help, which starts nothing, needs no such word."""
     shown = python(home, "-m", "penumbra", "web", "--help")
     assert shown.returncode == 0
     assert "usage: penumbra web" in shown.stdout
@@ -214,7 +214,7 @@ def test_versions_and_help_by_group(home):
 
 
 class Running:
-    """A started command, and what it has said so far."""
+    """A `Running` is a started command, and its output so far."""
 
     def __init__(self, folder, *arguments):
         self._log = folder / f"log-{len(list(folder.iterdir()))}"
@@ -244,7 +244,7 @@ class Running:
 
 
 def ports(log, kind):
-    """The ports that a kind of server listens at, by mitmproxy's own lines."""
+    """Return the ports at which a kind of server listens, by mitmproxy's own lines."""
     lines = [line for line in log.split("\n") if f"{kind} listening at " in line]
     return [int(line.rstrip(".").rpartition(":")[2]) for line in lines]
 
@@ -264,7 +264,7 @@ def test_it_listens_on_loopback_and_is_quiet(home):
 
 
 def test_beside_a_script_an_option_of_ours_without_its_beginning_ends_the_start(home, tmp_path):
-    """And a script's own options, which are known once it is loaded, are its own."""
+    """The options of a script, which are known once it is loaded, belong to the script."""
     script = tmp_path / "other.py"
     script.write_text("def load(loader):\n    loader.add_option('hostss', str, '', 'An option.')\n")
     both = ["-p0", "-s", str(script), "--set", "hostss=a"]
@@ -290,7 +290,7 @@ def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):
 
 
 def test_a_bundle_that_cannot_be_written_is_no_hindrance(home):
-    """Nor need it be, if it is there already."""
+    """A bundle that exists need not be written, either."""
     from penumbra.cli import start
 
     folder = home / "kept"

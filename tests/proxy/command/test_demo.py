@@ -26,7 +26,7 @@ for arguments in json.load(sys.stdin):
             code = ended.code or 0
     print(json.dumps([code, said.getvalue(), complained.getvalue()]), flush=True)
 """
-"""The demonstration's program, several times, in which what the tests need beside the package can't be imported."""
+"""The demonstration, run several times without the packages that only tests need."""
 NOT_THERE = ("0", "15", "99", "-1")
 RUNS = {
     "played": ["--show", "9"],
@@ -38,7 +38,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def runs():
-    """Exit code, output and complaints of each."""
+    """Return exit code, output and errors of each run."""
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT],
         cwd=ROOT,
@@ -64,7 +64,7 @@ def test_it_plays_without_what_only_the_tests_need(runs):
     _, _, shown = stdout.partition(": sent by the agent\n")
     sent, _, rest = shown.partition("\n\n== ")
     _, _, received = rest.partition(": received by the provider\n")
-    # What the README shows is what comes out.
+    # The README shows this very output.
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     before, after = (block.partition("\n```")[0] for block in readme.split("```text\n")[1:3])
     head, _, more = before.rpartition("\n… ")
@@ -82,7 +82,7 @@ def test_the_readme_has_its_figures(runs):
     printed = runs["played"][1]
     was, after = re.search(r"results, each once +([\d,]+) -> ([\d,]+) tokens", printed).groups()
     assert was == before
-    # Tokens of ids and of redacted values differ with the key of an installation.
+    # The tokens of ids and of redacted values differ with the key of an installation.
     assert abs(int(after.replace(",", "")) - int(about.replace(",", ""))) < 250
     assert f"Secrets in the session: {secrets}; that reached the provider: 0." in printed
     assert "Prefix kept for the provider's cache: in 10 of 10 requests." in printed

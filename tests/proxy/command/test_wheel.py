@@ -1,4 +1,4 @@
-"""The built wheel carries its rules and its script, and starts the same thing as a clone."""
+"""The built wheel holds its rules and its script, and starts as a clone does."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, unpacked as an installer would."""
+    """The wheel, unpacked as an installer would do it."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],

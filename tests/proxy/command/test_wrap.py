@@ -76,11 +76,11 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Makes the terminal its own, and becomes the program."""
+"""A program that takes the terminal as its own, and becomes the given program."""
 
 
 class Terminal:
-    """A program at a terminal, as the leader of its session."""
+    """A `Terminal` runs a program as the leader of its session."""
 
     def __init__(self, command, environment):
         self.said = ""
@@ -91,7 +91,7 @@ class Terminal:
         os.close(other)
 
     def read(self, seconds=0.05):
-        """What it has written by now; whether it may write more."""
+        """Read the output so far; return whether there may be more."""
         ready, _, _ = select.select([self._master], [], [], seconds)
         try:
             data = os.read(self._master, 65536) if ready else None
@@ -107,8 +107,8 @@ class Terminal:
         return found
 
     def heard(self, key, line=""):
-        """What the agent says of something, after a line was typed. A signal that comes just before its read is
-        handled by Python behind it only, so there are empty lines to read."""
+        """Return what the agent has received after a line was typed. Python handles a signal that comes just
+        before a read after it, so that empty lines are needed."""
         if line:
             self.type(f"{line}\n")
         limit = time.monotonic() + 60
@@ -129,11 +129,11 @@ class Terminal:
         return os.tcgetpgrp(self._master)
 
     def state(self):
-        """Of the process: what waitpid says when it stops or ends."""
+        """Return what waitpid says when the process stops or ends."""
         return os.waitpid(self.pid, os.WUNTRACED)[1]
 
     def end(self):
-        """The exit code, when all has been read."""
+        """Return the exit code, when all output has been read."""
         while self.read(1):
             pass
         return os.waitstatus_to_exitcode(self.state())
@@ -152,7 +152,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def environment(home, provider):
-    """A user's, whose home is empty before the first start."""
+    """A user's environment, whose home is empty before the first start."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(home),
@@ -163,7 +163,7 @@ def environment(home, provider):
 
 @pytest.fixture
 def wrapped(upstream):
-    """The command; all that the proxy connects to is the stand-in."""
+    """The command; all connections of the proxy lead to the test provider."""
     settings = (f"scripts={INSIDE}", f"ssl_verify_upstream_trusted_ca={upstream.ca_file}")
     options = [part for setting in settings for part in ("--set", setting)]
     return [sys.executable, "-P", "-m", "penumbra", "wrap", *options, "--"]
@@ -214,7 +214,7 @@ def test_a_program_at_a_terminal_is_as_if_nobody_stood_between(environment, wrap
 def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_traffic(
     environment, wrapped, tmp_path
 ):
-    """And modules of the folder where it is started are nothing to the proxy."""
+    """The proxy imports no modules of the folder where it is started."""
     for name in ("orjson", "penumbra", "logging"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a stranger')\n")
     done = subprocess.run(
@@ -283,7 +283,7 @@ def test_a_proxy_that_stands_is_joined_and_outlives_the_program(environment):
 
 
 def test_a_proxy_ends_with_whoever_started_it(environment, wrapped, home):
-    """Also if that one had no time to say so."""
+    """The proxy ends, too, if the program that started it was killed."""
     running = home / ".local/state/penumbra/running"
     process = subprocess.Popen(
         [*wrapped, "sh", "-c", "echo up; exec sleep 60"], env=environment, stdout=subprocess.PIPE, text=True

@@ -11,13 +11,13 @@ from support.agents.model import CAP
 
 @pytest.fixture
 def running(proxy: Any) -> Any:
-    """A proxy in regular mode in whose results something gets lost."""
+    """A proxy in regular mode in which large results are shortened with loss."""
     return proxy("regular", penumbra_max_output_bytes=CAP)
 
 
 @pytest.fixture
 def start(clients: Any, api_key: str, running: Any) -> Any:
-    """`start(api, running=…, http2=False, **fields)`: an agent on an API's official SDK."""
+    """`start(api, running=…, http2=False, **fields)` returns an agent on an API's official SDK."""
 
     def start(api: Any, running: Any = running, http2: bool = False, **more: Any) -> Any:
         return api.caller(clients, running, api_key, http2, **more)
@@ -27,5 +27,5 @@ def start(clients: Any, api_key: str, running: Any) -> Any:
 
 @pytest.fixture
 def statuses(upstream: Any) -> Any:
-    """`statuses()`: what the provider has answered so far."""
+    """`statuses()` returns the statuses of the provider's answers so far."""
     return lambda: {request.status for request in upstream.asked()}

@@ -1,4 +1,4 @@
-"""How the injected tool is declared, late and inline too, and headers of hidden requests."""
+"""The declaration of the injected tool, late and inline, too, and the headers of hidden requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def agent(clients: Any, proxy: Any, **more: Any) -> AnthropicAgent:
 
 
 def declared(received: Received) -> tuple[bool, list[int]]:
-    """Whether the tool stands in `tools`, and after how many messages it is added."""
+    """Return whether the tool stands in `tools`, and after how many messages it is added."""
     body = received.json
     places = [index for index, message in enumerate(body["messages"]) if message["role"] == "system"]
     return PHANTOM in [tool["name"] for tool in body["tools"]], places
@@ -63,7 +63,7 @@ def test_it_comes_with_the_first_loss_and_stays_where_it_came(
 def test_a_conversation_met_under_way_gets_it_too(
     clients: Any, proxy: Any, own_proxy: Any, upstream: Any
 ) -> None:
-    """The provider holds the earlier turns raw, and thinking bound to them: nothing of that moves."""
+    """The provider holds the earlier turns raw, and thinking bound to them: none of that changes."""
     upstream.script(Model(turn(Thinking("Hm."), bash("cat db.log")), turn(Thinking("Oh."), "Read.")))
     direct = agent(clients, proxy("regular", addon=False), thinking=True)
     direct.say("Read the log.")
@@ -115,7 +115,7 @@ def test_a_client_that_drops_its_betas_gets_the_tool_with_the_others(
 def test_a_provider_that_refuses_it_is_asked_without(
     stream: bool, clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
-    """Nothing is left out for which there would be no tool, and the conversation tries it no more."""
+    """Nothing is left out for which there would be no tool, and the conversation does not try again."""
     proxy = own_proxy(penumbra_max_output_bytes=CAP)
     upstream.anthropic.takes_late_tools = False
     caller = agent(clients, proxy, stream=stream, thinking=True)
@@ -139,7 +139,8 @@ def test_a_provider_that_refuses_it_is_asked_without(
 def test_a_provider_that_refuses_it_later_gets_it_with_the_others(
     clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
-    """References that the model has read can be asked for, whatever that costs."""
+    """The tool is declared whatever that costs, so that the model can ask for the references that it has
+    read."""
     proxy = own_proxy(penumbra_max_output_bytes=CAP)
     caller = agent(clients, proxy, thinking=True)
     hm = Thinking("Hm.")
@@ -193,7 +194,7 @@ def test_every_turn_has_the_version_of_its_client(
 
 
 def test_an_attestation_passes_and_tells_no_callers_apart(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Codex' host makes another one for each request; hidden turns can only repeat it."""
+    """Codex' host makes another attestation for each request; hidden requests can only repeat it."""
     caller = ResponsesAgent(clients.openai(proxy(penumbra_max_output_bytes=CAP)), stream=True)
     upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("So it is."), turn("Yes.")))
     said = []

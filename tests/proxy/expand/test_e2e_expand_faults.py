@@ -1,4 +1,4 @@
-"""What goes wrong between a hidden call and its answer, and who hears of it."""
+"""Failures between a hidden call and its answer, and who learns of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ both_protocols = pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"
 
 
 def failing(fault: Any) -> Callable[[Any], Any]:
-    """The first call asks for an original; every later one fails."""
+    """Return a script whose first turn asks for an original, and whose later ones fail."""
     steps = iter([ASK])
     return lambda received: next(steps, fault)
 
@@ -64,7 +64,7 @@ def test_a_failing_continuation_keeps_its_kind(
     running: Any,
     upstream: Any,
 ) -> None:
-    """An error of the provider's in its stream is one in the client's; all else breaks it off."""
+    """An error event of the provider's is one for the client; all other failures break the stream off."""
     upstream.script(failing(fault(api)))
     content, broke = api.arrived(clients.http(running, http2=http2), api_key)
     is_event = isinstance(fault(api), Turn) and fault(api).delivery.error_after is not None
@@ -77,7 +77,7 @@ def test_a_failing_continuation_keeps_its_kind(
     assert api.ends not in content
     assert b"what is" not in content
     if isinstance(fault(api), Fault):
-        # The operator reads what was said, without the secrets in it.
+        # The operator's log has the provider's message, without the secrets in it.
         assert eventually(lambda: f"what is {PHANTOM} and " in running.log())
         assert SECRET not in running.log()
     if words:
@@ -90,7 +90,7 @@ def test_a_failing_continuation_keeps_its_kind(
 def test_a_stream_breaks_off_where_the_providers_does(
     api: Client, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    """After a hidden turn as in a response without one."""
+    """A stream breaks off after a hidden request as without one."""
     client = clients.http(running, http2=http2)
     cut = turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=api.lead + 2)
     upstream.script(Model(cut))
@@ -178,7 +178,7 @@ def test_refusals_of_the_first_call_are_the_clients_own(
 def test_words_arrive_before_the_next_ones_are_made(
     api: Client, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    """Each word is let go by the test only when the one before it has reached the client."""
+    """The test releases each word when the word before it has reached the client."""
     gates = [threading.Event() for _ in range(6)]
     words = [f"w{n}" for n in range(6)]
     held = [{api.lead + n: gates[n + first] for n in range(3)} for first in (0, 3)]
@@ -190,7 +190,7 @@ def test_words_arrive_before_the_next_ones_are_made(
     )
     got = b""
     arrived = 0
-    # The head of an answer waits for its first bytes: they may say that it is none.
+    # The head of an answer waits for its first bytes, which may reveal a refusal.
     gates[0].set()
     with api.opened(clients.http(running, http2=http2), api_key) as answer:
         for chunk in answer.iter_raw():
@@ -360,7 +360,7 @@ addons = [Penumbra()]
 
 @pytest.fixture
 def patched(own_proxy: Any, tmp_path: Path) -> Callable[[str], Any]:
-    """A proxy whose script changes something before the addon is there."""
+    """A proxy whose script changes something before the addon is loaded."""
 
     def start(patch: str) -> Any:
         script = tmp_path / "patched.py"
@@ -374,7 +374,7 @@ def patched(own_proxy: Any, tmp_path: Path) -> Callable[[str], Any]:
 def test_keep_alives_while_the_hidden_call_is_silent(
     patched: Any, clients: Any, api_key: str, upstream: Any
 ) -> None:
-    """Where an API has none, nothing is sent: some clients die of what they don't know."""
+    """An API without keep-alives gets none, as some clients fail at what they don't know."""
     running = patched("splice.KEEP_ALIVE_SECONDS = 0.05")
     client = clients.http(running)
     for api in CLIENTS:
@@ -385,7 +385,7 @@ def test_keep_alives_while_the_hidden_call_is_silent(
         with api.opened(client, api_key) as answer:
             for chunk in answer.iter_raw():
                 content += chunk
-                # The model speaks only when the client has got its keep-alives.
+                # The model goes on only when the client has got its keep-alives.
                 if api.keep_alive and content.partition(b"One moment.")[2].count(api.keep_alive) >= 3:
                     gate.set()
         assert api.text(content) == f"One moment.{api.gap}Here."
@@ -411,7 +411,7 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
             assert PHANTOM.encode() not in answer.content
         upstream.script(failing(Fault(400, WORDS)))
         answer = api.post(client, api_key, stream)
-        # Nothing has been sent yet, so a stream too can still get a status.
+        # Nothing has been sent yet, so that a stream, too, can still get a status.
         assert answer.status_code == 502
         assert api.error(answer.json()) == "the upstream answered with status 400"
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1

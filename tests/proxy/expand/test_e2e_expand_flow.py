@@ -40,7 +40,7 @@ def test_once(
     assert hidden_results(upstream.asked()[-1]) == [LOG]
     assert_prefix_kept(upstream.asked())
     assert running.flows()
-    # Flows are kept for as long as mitmproxy likes; what was read of their requests is not.
+    # mitmproxy keeps flows for as long as it likes; what was read of their requests goes.
     assert eventually(lambda: running.command("tests.read") == "0")
 
 
@@ -217,7 +217,7 @@ def test_usage_is_output_of_all_calls_and_input_of_the_last(
 
 
 def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """Every object within a value that has these members, as its figures."""
+    """Return the values of every object within a value that has these members."""
     if not isinstance(value, dict):
         return []
     found = [tuple(value[name] for name in names)] if value.keys() >= set(names) else []

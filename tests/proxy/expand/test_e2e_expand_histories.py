@@ -1,4 +1,4 @@
-"""What clients do to their histories, and where the injected tool belongs."""
+"""Changes that clients make to their histories, and the place of the injected tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECOND = "penumbra_expand_context"
 
 
 def begun(api: Client, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
-    """A conversation with one hidden exchange, and `last` behind it."""
+    """Return an agent whose conversation has one hidden exchange, and `last` after it."""
     thought = [Thinking("Hm.")] if more.get("thinking") else []
     upstream.script(
         Model(
@@ -73,7 +73,7 @@ def test_a_restart_in_between(clients: Any, api_key: str, own_proxy: Any, upstre
 
 
 def texts(message: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """The places of the visible texts of a message: an object and its member."""
+    """Yield the places of the visible texts of a message: an object and its member."""
     if isinstance(message.get("content"), str):
         yield message, "content"
     for block in [*(message.get("content") or ()), *(message.get("parts") or ())]:
@@ -82,19 +82,19 @@ def texts(message: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def is_converse(messages: list[Any]) -> bool:
-    """Blocks without a type are Bedrock's."""
+    """Return whether the messages are Bedrock's, whose blocks have no type."""
     content = messages[0].get("content")
     return isinstance(content, list) and "type" not in content[0]
 
 
 def edited(messages: list[Any]) -> None:
-    """The user has rewritten what the model said last."""
+    """The user edits the model's last message."""
     for place, member in texts(messages[-1]):
         place[member] = "Something else."
 
 
 def branched(messages: list[Any]) -> None:
-    """The user went back to where the answer had not been given."""
+    """The user goes back to the point before the answer."""
     while messages[-1].get("role") in ("assistant", "model") or messages[-1].get("type") == "reasoning":
         del messages[-1]
     if messages[-1].get("role") == "user" and "content" in messages[-1]:
@@ -103,7 +103,7 @@ def branched(messages: list[Any]) -> None:
 
 
 def compacted(messages: list[Any]) -> None:
-    """All that the client still has is a summary."""
+    """The client keeps a summary alone."""
     summary = "You have read a log: NEEDLE-90."
     content: dict[str, Any] = {"content": summary}
     if "parts" in messages[0] or is_converse(messages):
@@ -112,7 +112,7 @@ def compacted(messages: list[Any]) -> None:
 
 
 def trimmed(messages: list[Any]) -> None:
-    """White space at the ends is gone, and an empty line too."""
+    """White space at the ends goes, and an empty line, too."""
     for place, member in texts(messages[-1]):
         place[member] = " ".join(place[member].split())
 
@@ -128,7 +128,7 @@ def test_changed_histories_stay_valid(
     caller = begun(api, start, upstream, thinking=thinking)
     change(caller.messages)
     if thinking and change is edited and api.name == "anthropic":
-        # What Claude Code sends with its beta: the API may be asked to drop what no longer fits.
+        # Claude Code sends this beta, with which the API may be asked to drop blocks that no longer fit.
         beta = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
         caller.extra = {"extra_headers": beta}
     count = len(upstream.asked())
@@ -142,7 +142,7 @@ def test_changed_histories_stay_valid(
 
 @every_api
 def test_an_answer_whose_text_the_client_left_out(api: Client, start: Any, upstream: Any) -> None:
-    """Some clients send calls without the words beside them: the exchange is found by its calls."""
+    """Some clients send calls without the text beside them: the exchange is found by its calls."""
     caller = begun(api, start, upstream, turn("I see.", bash("ls")), turn("Done."))
     said = ("I see.", "Let me see.", f"Let me see.{api.gap}I see.")
     for message in list(caller.messages):
@@ -177,7 +177,7 @@ def test_equal_answers_are_told_apart_by_their_place(api: Client, start: Any, up
 def test_a_client_that_stopped_an_answer_keeps_the_phantom(
     api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    """The words so far stay in the history; the conversation is known by them all the same."""
+    """The text so far stays in the history, and identifies the conversation."""
     upstream.script(Model(turn("Once upon a time there was a king.", delta=5, cut_after=api.lead + 2)))
     client = clients.http(running)
     got = b""
@@ -317,7 +317,7 @@ OPTIONS = {"penumbra_max_output_bytes": CAP, "penumbra_originals_ttl": "1s"}
 
 
 def asked_late(agent: Any, upstream: Any, change: Any) -> str:
-    """What the model gets of a log that it asks for after the time."""
+    """Return what the model gets of a log that it asks for after the time."""
     upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
     agent.say("What is in the log?")
     [ref] = refs(upstream.asked()[-1])
@@ -330,7 +330,7 @@ def asked_late(agent: Any, upstream: Any, change: Any) -> str:
 
 
 def cleared(agent: Any) -> None:
-    """As clients do with old results."""
+    """Clear the first result, as clients do with old results."""
     agent.messages[2]["content"][0]["content"] = "[Old tool result content cleared]"
 
 

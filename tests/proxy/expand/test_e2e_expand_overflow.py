@@ -22,12 +22,12 @@ HEAD = re.compile(r"\[Lines 1-(\d+) of 380\]\n")
 
 @pytest.fixture(autouse=True)
 def big_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that is more than the context holds, and less than a page."""
+    """A log that is larger than the context, and smaller than a page."""
     monkeypatch.setitem(PRINTS, "cat big.log", LOG)
 
 
 def exact(text: str) -> int:
-    """How many lines a portion holds: those that it says, to the byte."""
+    """Return how many lines a portion holds, which must be those that its heading states, to the byte."""
     found = HEAD.match(text)
     assert found, text[:80]
     body, _, rest = text[found.end() :].rpartition(
@@ -43,10 +43,8 @@ def tokens(received: Received) -> int:
 
 
 def asks(upstream: Any, room: int, api: Client | None = None, *calls: dict[str, Any]) -> Any:
-    """A turn that asks for the first shadow, after which so many more tokens fit.
-
-    `api`: where the turn says what it has taken.
-    """
+    """Return a step that asks for the first reference, after which so many more tokens fit. With `api`, the
+    turn states its usage."""
 
     def step(received: Received) -> Any:
         upstream.window = upstream.window or tokens(received) + room
@@ -104,7 +102,7 @@ def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None
 
 @every_api
 def test_only_what_fits_is_given_from_the_start(api: Client, start: Any, upstream: Any) -> None:
-    """What the turn that asked has taken of the window is known, and so is what a refusal has taught."""
+    """The turn that asks states its usage, and a refusal has taught the limit."""
     small = [{"lines": f"{n}-{n + 120}"} for n in (1, 130, 260)]
     upstream.script(
         Model(
@@ -124,7 +122,7 @@ def test_only_what_fits_is_given_from_the_start(api: Client, start: Any, upstrea
 
 
 def test_a_known_window_is_kept_to(start: Any, upstream: Any) -> None:
-    """Without any refusal: 200,000 tokens are what Claude Code believes in."""
+    """No refusal is needed: Claude Code assumes 200,000 tokens."""
     usage = {"input_tokens": 100, "cache_read_input_tokens": 197_000, "output_tokens": 900}
     upstream.script(
         Model(
@@ -172,10 +170,10 @@ def test_the_client_goes_on_from_what_it_has(
         post = {"url": api.host + api.path(True), "headers": api.headers(api_key)}
         upstream.script(Model(turn(*SHOWN[shown], expand("shadow_1")), fault, fault, fault))
         content, broke = api.arrived(client, api_key, **body)
-        # What has fewer events than the cut waits for comes to its end.
+        # A stream with fewer events than the cut waits for ends normally.
         assert broke is (name != "error" and api.ends not in content)
         assert PHANTOM.encode() not in content
-        # The same question again, what came of it behind it, and a new one.
+        # The client sends the same request again, then the failed answer with it, and a new prompt.
         key = next(key for key in ("messages", "input", "contents") if key in body)
         left = kept(api, content)
         if api.name in ("responses", "gemini", "gemini-array"):
@@ -190,7 +188,7 @@ def test_the_client_goes_on_from_what_it_has(
         assert went_on.status_code == 200, (name, went_on.content, left)
         assert api.text(went_on.content) == "Done."
         if name == "refused" and left:
-            # What the model asked for is still before it.
+            # The result of the original is still in the history.
             assert PHANTOM in str(upstream.asked()[-1].json[key]), name
 
 
@@ -198,7 +196,7 @@ def test_the_client_goes_on_from_what_it_has(
 def test_prompts_are_compared_with_that_of_the_last_turn(
     stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    """A client that wants to know why its prompt was not in the cache names the answer that it got."""
+    """A client that asks why its prompt was not in the cache names the response that it got."""
     api, client = CLIENTS[0], clients.http(running)
     body = {**api.body("What is there?", stream), "diagnostics": {"previous_message_id": None}}
     post = {"url": api.host + api.path(stream), "headers": api.headers(api_key)}
@@ -210,8 +208,8 @@ def test_prompts_are_compared_with_that_of_the_last_turn(
     body["diagnostics"] = {"previous_message_id": told}
     assert client.post(json=body, **post).status_code == 200
     named = upstream.asked()[-1].json["diagnostics"]["previous_message_id"]
-    # Of a stream the client knows the id of the first turn.
+    # The client knows the id of a stream's first turn.
     assert (named != told) is stream
     assert named >= told
-    # A hidden exchange that is put back is no other prefix.
+    # A hidden exchange that is put back does not change the prefix.
     assert eventually(lambda: "broken by Penumbra 0 times in" in running.command("penumbra.stats"))

@@ -1,4 +1,4 @@
-"""Strategies in a real mitmdump: what is asked, what is forwarded, and that it stays so."""
+"""Strategies in a real mitmdump: what the service is asked, what is forwarded, and that it stays the same."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 
 
 def prose(name: str, lines: int = 60) -> str:
-    """About 40 bytes a line, and nothing in it that the pipeline could shorten."""
+    """Return text of about 40 bytes a line, which the pipeline can't shorten."""
     chance = random.Random(name)
     return "\n".join(f"{name} " + " ".join(chance.choices(WORDS, k=6)) for _ in range(lines))
 
 
 class Talk(Conversation):
-    """A conversation whose results come with a reminder of the client."""
+    """A `Talk` is a conversation whose results come with a reminder of the client."""
 
     def prints(self, *texts: str, tool: str = "Bash", command: str = "", after: Sequence[Any] = ()) -> None:
         reminder = {"type": "text", "text": "<system-reminder>Never say never.</system-reminder>"}
         super().prints(*texts, tool=tool, command=command, after=[*after, reminder])
 
     def run(self, *texts: str, tool: str = "Bash", command: str = "", **more: Any) -> Any:
-        """Tool calls, what they printed, and the request with it."""
+        """Run tool calls; return their outputs, and the request that carried them."""
         self.prints(*texts, tool=tool, command=command)
         return self.send(**more)
 
@@ -68,8 +68,9 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(
     proxy: Any, own_proxy: Any, clients: Any, api_key: str, service: Service, configs: Path, upstream: Any
 ) -> Start:
-    """`start(strategy, alone=False, environment=..., mode=..., options=..., providers=..., own=..., timeout=..., **tool_output)`:
-    a proxy, shared with tests that want the same unless it is to be alone, and a conversation."""
+    """`start(strategy, alone=False, environment=..., mode=..., options=..., providers=..., own=...,
+    timeout=..., **tool_output)` returns a conversation and its proxy, which is shared unless it is to be
+    alone."""
 
     def begin(strategy: str = "api", *, alone: bool = False, **more: Any) -> tuple[Any, Talk]:
         environment, options = more.pop("environment", {}), more.pop("options", {})
@@ -103,7 +104,7 @@ def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
     small, middle, huge = prose("small", 5), prose("middle"), prose("huge", 2_400)
     talk.run(f"\x1b[31m{small}\x1b[0m", middle, huge)
     sent = forwarded(upstream)
-    # What is sent to nobody is shortened as if there was nobody: 94 KB to an excerpt.
+    # A result that goes to no service is shortened as without one: 94 KB to an excerpt.
     assert sent[0] == small
     assert sent[2].startswith("<<<SHADOW:")
     assert len(sent[2]) < 10_000
@@ -146,7 +147,7 @@ def test_the_log_and_the_figures_tell(
     [ref] = refs(upstream.asked()[-1])
     assert f"strategy api: toolu_own{1:021} (Bash): miss, " in proxy.log()
     assert f"mapped to {ref}" in proxy.log()
-    # The same in another place of the conversation: known, nobody is asked.
+    # The result is known in another place of the conversation, so that the service is not asked.
     talk.said("So it is.")
     other = Talk(talk.client, api_key, TOOLS, first_call=7)
     other.run(prose("report"), command="./report")
@@ -161,7 +162,7 @@ def test_the_log_and_the_figures_tell(
     assert "no answer   status 1" in metrics
     assert "report 0" not in proxy.log()
     assert "cmp_1" not in proxy.log()
-    # Also what nobody was asked about, and what stays as it is.
+    # Decisions without the service, and results that stay unchanged, are remembered, too.
     other.run("short")
     proxy.stop()
     told = [json.loads(line) for line in events.read_text().split("\n") if line]
@@ -239,7 +240,7 @@ def test_a_chain_asks_only_about_what_the_pipeline_left_large(
     last = forwarded(upstream)[-1]
     assert len(last) < len(large) - 500
     assert "(version" not in last
-    # Asked before anything is cut to an excerpt, which is what there is without an answer.
+    # The service is asked before an excerpt is made, which is the form without an answer.
     long = prose("long", 700)
     talk.run(long)
     assert service.asked[-1].body["tool_output"] == long
@@ -341,7 +342,7 @@ def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(
         assert asked.headers["authorization"] == request.headers["authorization"] == f"Bearer {key}"
         assert "in short" in request.body["messages"][-1]["content"]
         service.asked.clear()
-    # A client of somebody else: its credential stays with it.
+    # The credential of another provider's client is not used.
     talk.run(prose("report"))
     assert service.asked == []
     assert "no response (no credential)" in proxy.log()
@@ -371,7 +372,8 @@ def test_an_entry_may_describe_a_service_and_the_block_a_model(
 def test_without_a_key_the_clients_own_credential_is_spent_where_that_is_allowed(
     start: Start, own_proxy: Any, upstream: Any, confdir: Path, api_key: str
 ) -> None:
-    """The provider is asked at its own host, here by a proxy of the environment that leads to the stand-in."""
+    """The provider is asked at its own host, through a proxy of the environment that leads to the test
+    provider."""
     front = own_proxy("regular", addon=False)
     trust = {"HTTPS_PROXY": front.url, "SSL_CERT_FILE": str(confdir / "mitmproxy-ca-cert.pem")}
     _, talk = start(
@@ -407,7 +409,7 @@ def test_what_no_login_can_fit_is_told_at_the_start_and_once_for_a_host(start: S
 def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_alone(
     start: Start, own_proxy: Any, service: Service, upstream: Any
 ) -> None:
-    """The proxy of the environment has ours for its own, so the call comes back to where it began."""
+    """The environment names Penumbra's own proxy, so that the call comes back to where it began."""
     port = str(free_port())
     front = own_proxy(f"upstream:http://127.0.0.1:{port}", addon=False)
     proxy, talk = start(

@@ -1,5 +1,5 @@
-"""Rows of `scripts/faults`, the light ones: every request is answered or fails as without us, every prefix stays, no
-response is mixed up, and nothing is left behind."""
+"""The light rows of `scripts/faults`: every request is answered or fails as without Penumbra, every prefix
+stays, no response is mixed up, and nothing is left."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def arena(upstream: Upstream, starter: Any, confdir: Path, proxy: Any, tmp_path:
 
 
 ROWS: dict[str, tuple[Callable[[Arena], Counted], tuple[int, int, int]]] = {
-    # Requests that were answered, that failed as without us, and whose clients went away.
+    # The numbers are of requests that were answered, that failed as without Penumbra, and whose clients left.
     "provider-dies": (resets.provider_dies, (22, 22, 0)),
     "hidden-turn-dies": (resets.hidden_turn_dies, (22, 22, 0)),
     "half-closed": (departures.client_half_closes, (0, 2, 0)),
-    # The buffers of the system hold some 13 MB of it on its two ways through the machine: less than half.
+    # The system's buffers hold some 13 MB of the stream on its two ways through the machine, which is less
+    # than half.
     "slow-reader": (partial(departures.client_reads_slowly, megabytes=48), (1, 0, 0)),
     "twenty-streams": (partial(departures.many_at_once, streams=20), (18, 0, 2)),
     "two-on-one-file": (partial(stores.two_on_one_file, count=4, turns=3), (24, 0, 0)),

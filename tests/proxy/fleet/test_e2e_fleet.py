@@ -1,4 +1,4 @@
-"""Two proxies and one store: turns land on any of them, and things fail in the middle."""
+"""Two proxies and one store: turns land on any of the proxies, and faults happen in the middle."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def check(outcome: Outcome) -> None:
 
 
 def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet) -> None:
-    # Nothing new is shortened while the store answers late, as it may beside other tests: more turns, then.
+    # Nothing new is shortened while the store answers late, as it may on a busy machine, so that more turns
+    # follow.
     expansions = 0
     for _ in range(10):
         healthy = fleet.converse(CONVERSATIONS, TURNS)

@@ -31,7 +31,7 @@ REQUEST = "POST", "https://api.anthropic.com/v1/messages"
 
 
 class Page:
-    """A proxy, its page, and an agent that works through it."""
+    """A `Page` is a proxy with its page, and an agent that works through it."""
 
     def __init__(self, proxy: Mitmdump, client: Any, upstream: Any, key: str) -> None:
         self.proxy, self._client, self._upstream = proxy, client, upstream
@@ -44,12 +44,12 @@ class Page:
 
     @property
     def running(self) -> dict[str, Any]:
-        """What the proxy says of itself to `penumbra page`."""
+        """The proxy's description of itself for `penumbra page`."""
         return dict(eventually(self._written))
 
     def _written(self) -> dict[str, Any]:
         for file in self.proxy.home.rglob("running/*.json"):
-            # It goes and comes with a reload.
+            # The file is replaced when the proxy reloads.
             with contextlib.suppress(FileNotFoundError):
                 return dict(json.loads(file.read_text()))
         return {}
@@ -59,7 +59,7 @@ class Page:
         return str(self.running["page"])
 
     def get(self, path: str, through: str = "", **headers: str) -> tuple[int, bytes, Any]:
-        """Status, body and headers; with the link's token."""
+        """Return status, body and headers of a path; the request carries the link's token."""
         link = urlsplit(self.link)
         url = f"{link.scheme}://{link.netloc}{path}"
         headers = {"Authorization": f"Bearer {link.query.removeprefix('token=')}"} | {
@@ -80,7 +80,8 @@ class Page:
         return json.loads(body)
 
     def tool_prints(self, *first: Any, text: str = LOG, model: str = "claude-sonnet-4-5") -> None:
-        """The model calls a tool, the tool prints, the model answers; `first`: what it does before that."""
+        """Let the model call a tool, and send the tool's output; `first` are the model's turns before its
+        answer."""
         call = turn(ToolCall("Bash", {"command": "cat worker.log"}))
         self._upstream.script(Model(call, *first, turn("I see.")))
         content = self._send(model)["content"]
@@ -91,12 +92,12 @@ class Page:
         self._messages.append({"role": "user", "content": "Go on."})
 
     def asks(self) -> int:
-        """The status of the answer to a first question."""
+        """Send a first request; return the status of the answer."""
         body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": [TOOL], "messages": self._messages}
         return int(self._client.request(*REQUEST, json=body, headers=self.headers).status_code)
 
     def says(self, tools: int = 1) -> None:
-        """The model answers; the client declares so many tools, and marks its newest words for the cache."""
+        """Send a first request that declares so many tools, and marks its newest text for the cache."""
         text = [{"type": "text", "text": "Go on. " * 900, "cache_control": {"type": "ephemeral"}}]
         messages = [*self._messages, {"role": "user", "content": text}]
         declared = [{**TOOL, "name": f"Bash{number}"} for number in range(tools)]
@@ -113,7 +114,7 @@ class Page:
 
 @pytest.fixture
 def page(own_proxy: Any, clients: Any, upstream: Any, api_key: str) -> Callable[..., Page]:
-    """`page(**options)`."""
+    """`page(**options)` returns a running `Page`."""
 
     def start(**options: str) -> Page:
         proxy = own_proxy("regular", **{"penumbra_page": str(free_port()), **options})

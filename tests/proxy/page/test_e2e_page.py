@@ -35,7 +35,7 @@ def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page)
     (result,) = turns[1]["results"]
     assert result["tokens"][1] < result["tokens"][0] / 2
 
-    # Both forms, without the secret; what would be markup is text in JSON.
+    # The figures and their export hold no secret; text that would be markup is text in JSON.
     status, body, headers = eventually(
         lambda: (found := shown.get(f"/data/result/{result['number']}")) and b'"rows":[' in found[1] and found
     )
@@ -51,7 +51,7 @@ def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page)
     assert [row["conversation"] for row in rows] == [session["id"]] * 2
     assert f"penumbra_requests_total {sums['requests']}" in shown.get("/metrics")[1].decode()
 
-    # The days have what is not written down yet.
+    # The days include what is not written down yet.
     assert [day["amounts"]["requests"] for day in shown.json("/data/past")] == [2]
 
     link = shown.link
@@ -115,13 +115,13 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page, tmp_pa
         shown.tool_prints()
         assert told.wait(20)
         listener.join()
-    # A browser comes by the link, and again by its cookie.
+    # A browser comes by the link first, and by its cookie then.
     token = urlsplit(shown.link).query
     status, _, headers = shown.get(f"/?{token}", through=through, Authorization="")
     cookie = headers["Set-Cookie"].partition(";")[0]
     assert status == 200
     assert shown.get("/", through=through, Authorization="", Cookie=cookie)[0] == 200
-    # Events without an end are not kept in memory, and flows don't show the link.
+    # A stream of events without an end is not kept in memory, and flows don't show the link.
     flows = [flow for flow in shown.proxy.flows() if flow["path"].startswith("/data/")]
     assert {flow["path"] for flow in flows} == {"/data/now", "/data/events"}
     assert {flow["answer"] for flow in flows} == {""}

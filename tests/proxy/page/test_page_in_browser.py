@@ -15,18 +15,18 @@ from support.mitm import eventually
 DRAWN = "document.querySelector('main[data-drawn] h1') && document.querySelector('main h1').textContent"
 WIDER = """[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth)
     .map(table => table.getAttribute('aria-label') + ' ' + table.scrollWidth + ' > ' + table.clientWidth)"""
-"""Tables of which something is out of sight."""
+"""A script that returns the tables whose content is out of sight."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penumbra-tests"
 
 
 def lacking(what):
-    """Skips, and says so where nobody can overlook it."""
+    """Skip the test with a warning that nobody can overlook."""
     warnings.warn(f"the page is not looked at: this machine has no {what}", stacklevel=2)
     pytest.skip(f"needs {what}")
 
 
 def axe():
-    """axe-core's script: what npm has, or had a former time."""
+    """Return axe-core's script, as npm has it, or had it earlier."""
     script = CACHE / "node_modules/axe-core/axe.min.js"
     if not script.exists() and shutil.which("npm"):
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     assert "no tool results yet" in shown_first
     assert "unknown of" not in shown_first
 
-    # It says by itself what happens meanwhile; names and texts stay text.
+    # The page shows by itself what happens meanwhile; names and texts stay text.
     shown.tool_prints()
     shown.tool_prints(model=HOSTILE)
     browser.until("document.querySelector('main').textContent.includes('claude-cli')")
@@ -87,7 +87,7 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     browser.press("u")
     browser.until(f"({DRAWN}).startsWith('Session ')")
 
-    # What would run is stopped by the page's policy, too.
+    # The page's policy stops scripts, too.
     browser.run(
         "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/x'}))"
     )
@@ -110,7 +110,7 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
 
 
 def test_many_tabs_of_one_browser(page, browser):
-    """It has six connections to a host, and none is left where each tab holds one."""
+    """A browser opens six connections to a host, and has none left where each tab holds one."""
     shown = page()
     browser.open(shown.link)
     browser.until(DRAWN)
@@ -140,14 +140,14 @@ def test_axe_finds_nothing(page, browser):
             for view in views:
                 before = browser.run("document.querySelector('main').getAttribute('data-drawn')")
                 browser.run(f"location.hash = '{view}'")
-                # The view before may be drawn once more in between: the page is live.
+                # The page is live, so that the view before may be drawn once more in between.
                 browser.until(
                     f"document.querySelector('main').getAttribute('data-drawn') !== '{before}'"
                     f" && document.querySelector('main').getAttribute('data-view') === '{view}'"
                 )
                 assert browser.run("document.querySelector('main h1').textContent") != "Not here", view
                 assert violations(browser, script) == [], (view, theme, width)
-                # Nothing stands beside the screen but what can be scrolled by itself.
+                # Content beyond the screen stands only in parts that can be scrolled by themselves.
                 assert browser.run("document.documentElement.scrollWidth") <= width, (view, width)
                 if width < 1000 or view in ("now", "sessions", "by", "days"):
                     assert browser.run(WIDER) == [], (view, width)

@@ -1,7 +1,5 @@
-"""Secrets planted in every place of every API never reach the provider, nor anything that is kept.
-
-What is looked for is bytes, in every spelling that a secret could take on its way.
-"""
+"""Secrets planted in every place of every API never reach the provider, nor anything that is kept. The tests
+look for bytes, in every spelling that a secret could take on its way."""
 
 from __future__ import annotations
 
@@ -48,13 +46,13 @@ PATHS = {
     "ollama": "/api/chat",
 }
 CODINGS = {"responses": "zstd", "chat": "gzip", "gemini": "br", "anthropic": "deflate"}
-"""Of request bodies; the others have none."""
+"""Codings of request bodies; the others have none."""
 PAGE = Raw(headers=(("content-type", "application/json"),), body=b"{}")
 
 
 @dataclass
 class Planted:
-    """Makes texts with secrets in them, and knows them."""
+    """A `Planted` makes texts with secrets in them, and knows the secrets."""
 
     random: random.Random
     secrets: list[str] = field(default_factory=list)
@@ -65,7 +63,7 @@ class Planted:
         return made
 
     def text(self) -> str:
-        """As a tool prints it."""
+        """Return a text as a tool prints it."""
         key = "\n".join(self.word(64) for _ in range(3))
         return (
             f"GITHUB_TOKEN=ghp_{self.word(36)}\nDB_PASSWORD='{self.word(12)}'\nDEBUG=true\n"
@@ -74,11 +72,11 @@ class Planted:
         )
 
     def said(self) -> str:
-        """As a person writes it."""
+        """Return a text as a person writes it."""
         return f"Use the token xoxb-{self.random.randrange(10**11, 10**12)}-{self.word(24)} for Slack."
 
     def value(self) -> dict[str, Any]:
-        """As a service answers, or as a call's arguments."""
+        """Return a value as a service answers it, or as a call's arguments."""
         pair = {"name": "API_TOKEN", "value": self.word(32)}
         return {"env": {"DB_PASSWORD": self.word(14)}, "list": [pair], "log": self.text(), "n": 1}
 
@@ -234,11 +232,11 @@ MADE: dict[str, Callable[[Planted], dict[str, Any]]] = {
     "ollama": ollama,
 }
 LEAST = {"responses": 60, "responses compact": 60, "responses count": 60, "gemini": 30, "ollama": 15}
-"""Secrets that a body must hold for the test to say something."""
+"""The least number of secrets in a body; with fewer the test would show little."""
 
 
 def spellings(secret: str) -> Iterator[bytes]:
-    """The bytes that a secret may have become."""
+    """Yield the bytes that a secret may have become."""
     raw = secret.encode()
     yield raw
     yield quote(secret, safe="").encode()
@@ -248,13 +246,13 @@ def spellings(secret: str) -> Iterator[bytes]:
     yield raw[::-1]
     yield raw.decode().encode("utf-16-le")
     for shift in range(3):
-        # The letters that no neighbour has a part in.
+        # These letters do not depend on the neighbouring bytes.
         coded = base64.b64encode(b"\0" * shift + raw)[(0, 2, 3)[shift] : len(raw) * 4 // 3 - 2]
         yield from (coded, coded.replace(b"+", b"-").replace(b"/", b"_"))
 
 
 class Search:
-    """Looks for secrets in all their spellings at once."""
+    """A `Search` looks for secrets in all their spellings at once."""
 
     def __init__(self, secrets: list[str]) -> None:
         forms = [(form, secret) for secret in secrets for form in spellings(secret)]
@@ -264,7 +262,7 @@ class Search:
         self._automaton = ahocorasick_rs.BytesAhoCorasick([form for form, _ in forms])
 
     def __call__(self, data: bytes) -> set[str]:
-        """The secrets in some bytes."""
+        """Return the secrets in some bytes."""
         return {self._secrets[index] for index, _, _ in self._automaton.find_matches_as_indexes(data)}
 
     def assert_nothing_kept(self, proxy: Mitmdump) -> None:
@@ -273,7 +271,7 @@ class Search:
 
 
 def kept(home: Path) -> Iterator[tuple[str, bytes]]:
-    """Everything that a proxy keeps: its files as they are, and its databases' values unpacked."""
+    """Yield everything that a proxy keeps: its files unchanged, and its databases' values unpacked."""
     for path in sorted(home.rglob("*")):
         if path.is_file():
             yield path.name, path.read_bytes()
@@ -300,7 +298,7 @@ def kept(home: Path) -> Iterator[tuple[str, bytes]]:
 def running(
     provider: Any, confdir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Mitmdump]]:
-    """`running(scope)`: one proxy for each scope, which keeps all that it can."""
+    """`running(scope)` returns one proxy for each scope, which keeps all that it can."""
     made: dict[str, Mitmdump] = {}
 
     def start(scope: str) -> Mitmdump:
@@ -312,7 +310,7 @@ def running(
                 "penumbra_mode": "aggressive",
                 "penumbra_min_bytes": "1",
                 "termlog_verbosity": "debug",
-                # Requests are printed as they were sent: with what was not searched.
+                # Requests are printed as they were sent, and so with the places that were not searched.
                 "flow_detail": "3" if scope == "all" else "1",
             }
             made[scope] = Mitmdump(provider, confdir, home, "reverse", options=options).start()
@@ -324,7 +322,8 @@ def running(
 
 
 def send(api: str, proxy: Mitmdump, clients: Any, body: dict[str, Any], upstream: Any) -> bytes:
-    """What reached the provider of a request: its body, its content coding undone, and its head."""
+    """Return the bytes of a request that reached the provider: its head, and its body without its content
+    coding."""
     coding = CODINGS.get(api, "")
     headers = {**KEYS, "content-type": "application/json"} | ({"content-encoding": coding} if coding else {})
     upstream.pages[PATHS[api]] = PAGE
@@ -346,7 +345,7 @@ def test_everywhere(api: str, running: Any, clients: Any, upstream: Any) -> None
     search = Search(planted.secrets)
     assert search(first) == set()
     assert first.count(b"[REDACTED:") >= 10
-    # Another turn: what is remembered is sent again.
+    # The next turn sends the same bytes.
     assert send(api, proxy, clients, body, upstream) == first
     proxy.command("penumbra.stats")
     search.assert_nothing_kept(proxy)
@@ -356,13 +355,13 @@ def test_everywhere(api: str, running: Any, clients: Any, upstream: Any) -> None
 
 @pytest.mark.parametrize("api", PATHS)
 def test_results_alone(api: str, running: Any, clients: Any, upstream: Any) -> None:
-    """By default only results are searched: the same bodies, whose other places hold nothing."""
+    """By default only results are searched."""
 
     planted = Planted(random.Random(f"{api} results"))
     body = MADE[api](planted)
     proxy = running("results")
     arrived = send(api, proxy, clients, body, upstream)
-    # What the client said stays, whatever it is; what its tools printed goes.
+    # The client's own texts stay, whatever they hold; its tools' secrets go.
     printed = [secret for secret in planted.secrets if secret.encode() not in arrived]
     said = re.findall(r"token xoxb-[0-9]+-(\w+) for", json.dumps(body))
     assert said
@@ -372,7 +371,7 @@ def test_results_alone(api: str, running: Any, clients: Any, upstream: Any) -> N
 
 
 def test_an_original_that_the_model_asks_for(running: Any, clients: Any, upstream: Any) -> None:
-    """Hidden exchanges carry originals: these are without secrets, too."""
+    """Hidden exchanges carry originals, which are without secrets, too."""
     planted = Planted(random.Random("original"))
     filler = "\n".join(f"line {n}: {random.Random(n).random()}" for n in range(3000))
     text = planted.text() + filler + planted.text()

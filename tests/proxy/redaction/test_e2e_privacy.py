@@ -1,4 +1,4 @@
-"""What stays in flows: in mitmweb, in saved files, in exports."""
+"""The content of flows in mitmweb, in saved files and in exports."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def expand(received: Any) -> ToolCall:
-    """A call of the injected tool, as it is called where values are put back."""
+    """Return a call of the injected tool, as it is called where values are put back."""
     return ToolCall(reference.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
 
 
 def session(upstream: Any) -> None:
-    """A secret is read and put back, and an original is asked for."""
+    """Run a session in which a secret is read and put back, and an original is asked for."""
 
     def edit(received: Any) -> Any:
         mark = PATTERN.search(received.body.decode())
@@ -66,7 +66,7 @@ def saved(path: Path) -> list[Any]:
 
 @pytest.fixture
 def play(disk: Disk, clients: Any, api_key: str, own_proxy: Any, upstream: Any) -> Any:
-    """`play(name, stream, file, **options)`: the flows that a session leaves in a file."""
+    """`play(name, stream, file, **options)` returns the flows that a session leaves in a file."""
 
     def play(name: str, stream: bool, file: Path, **options: str) -> list[Any]:
         options |= {"penumbra_restore_secrets": "edits", "penumbra_max_output_bytes": CAP}
@@ -99,7 +99,7 @@ def test_a_saved_file_shows_placeholders(
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
 @pytest.mark.parametrize("name", ["anthropic", "responses", "gemini"])
 def test_blank_flows(name: str, stream: bool, play: Any, upstream: Any, tmp_path: Path) -> None:
-    """The client and the model get everything, hidden answers too; a saved file has none of it."""
+    """The client and the model get everything, hidden answers, too; a saved file has none of it."""
     file = tmp_path / "flows"
     found = play(name, stream, file, hardump=str(tmp_path / "har"), penumbra_blank_flows="all")
     assert len(found) == len(upstream.asked())
@@ -114,7 +114,7 @@ def test_blank_flows(name: str, stream: bool, play: Any, upstream: Any, tmp_path
 
 
 def web(running: Mitmweb, path: str) -> bytes:
-    """What mitmweb's own interface answers."""
+    """Return the answer of mitmweb's own interface."""
     with urllib.request.urlopen(running.address(path), timeout=30) as answer:
         return bytes(answer.read())
 
@@ -261,7 +261,7 @@ def test_an_operator_may_let_it_pass(options: Any, ask: Any, upstream: Any) -> N
 
 
 def test_what_is_no_call_passes(ask: Any, upstream: Any) -> None:
-    """Paths that need their bytes, texts without secrets, and empty bodies."""
+    """Paths that need their bytes, texts without secrets, and empty bodies pass."""
     coding, body, _ = UNREADABLE["cut off"]
     for path in ("/v1/embeddings", "/v1/oauth/token", "/api/event_logging/batch"):
         upstream.pages[path] = Raw(body=b"{}")
@@ -281,7 +281,7 @@ def test_what_is_no_call_passes(ask: Any, upstream: Any) -> None:
     "kind", ["multipart/form-data; boundary=x", "text/plain", "application/octet-stream"]
 )
 def test_what_is_no_json_by_its_own_account_is_not_sent_either(kind: str, ask: Any, upstream: Any) -> None:
-    """A provider may read it whatever it says."""
+    """A provider may read the body, whatever its content type says."""
     for name in ("a mark in front", "two bytes a letter", "not UTF-8", "deep nesting"):
         assert ask("", UNREADABLE[name][1], **{"content-type": kind}).status_code == 400
     assert ask("", encode("gzip", BODY.encode()), **{"content-type": kind}).status_code == 400
@@ -296,7 +296,7 @@ def test_nothing_is_sent_to_a_path_that_nobody_knows(ask: Any, upstream: Any) ->
 
 
 def test_json_that_is_called_a_form_is_read(ask: Any, upstream: Any) -> None:
-    """`curl -d` says so, and some servers don't mind."""
+    """`curl -d` calls JSON a form, and some servers take it."""
     ask("", BODY.encode(), **{"content-type": "application/x-www-form-urlencoded"})
     assert GITHUB.encode() not in upstream.requests[-1].raw_body
     assert b"[REDACTED:github-token:" in upstream.requests[-1].raw_body

@@ -89,7 +89,7 @@ def test_answers_with_a_content_coding(
 def test_bound_thinking_stays_valid(
     disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """The stand-in refuses thinking whose prefix is not what it was bound to."""
+    """The test provider refuses thinking whose prefix has changed."""
     running = proxy("regular", **OPTIONS)
     for stream in (False, True):
         upstream.reset()
@@ -125,7 +125,7 @@ def test_not_into_other_files(disk: Disk, clients: Any, api_key: str, proxy: Any
 def test_not_for_other_conversations(
     disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """Placeholders are the same everywhere, so anyone who has seen one can make a model write it."""
+    """Placeholders are the same everywhere, so that anyone who has seen one can make a model write it."""
     running = proxy("regular", **OPTIONS)
     play(upstream, *SESSION[:2])
     start("anthropic", clients, running, api_key).say("Add a name.")
@@ -149,7 +149,7 @@ def test_off_by_default(disk: Disk, clients: Any, api_key: str, proxy: Any, upst
 
 
 def cleared(messages: Any) -> None:
-    """What clients do to make room: the text of the first result goes."""
+    """Remove the text of the first result, as clients do to make room."""
     content = messages[2]["content"]
     if messages[2]["role"] == "tool":
         messages[2]["content"] = "[cleared]"
@@ -162,7 +162,7 @@ def cleared(messages: Any) -> None:
 def test_after_a_restart(
     name: str, change: str, disk: Disk, clients: Any, api_key: str, own_proxy: Any, upstream: Any
 ) -> None:
-    """The vault is gone, and what was put back is still taken out, to the very bytes."""
+    """The memory of values is gone; a value that was put back is still taken out, to the very bytes."""
     running = own_proxy("regular", **OPTIONS)
     play(upstream, *SESSION[:2], ("One.",), ("Two.",))
     agent = start(name, clients, running, api_key, stream=True)
@@ -189,7 +189,7 @@ def test_after_a_restart(
 def test_a_restart_between_an_edit_and_its_result(
     opening: str, clients: Any, api_key: str, own_proxy: Any, upstream: Any
 ) -> None:
-    """The next request has the value in its call alone, and is known by how its conversation begins."""
+    """The next request has the value in its call alone, and its beginning identifies the conversation."""
     running = own_proxy("regular", **OPTIONS)
     headers = {"authorization": f"Bearer {api_key}"}
     url = "https://api.openai.com/v1/chat/completions"
@@ -224,7 +224,7 @@ def test_a_restart_between_an_edit_and_its_result(
 def test_arguments_that_the_client_changes(
     disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """Some clients tidy arguments before they send them back; the value goes all the same."""
+    """Some clients tidy arguments before they send them back; the value is taken out all the same."""
     running = proxy("regular", **OPTIONS)
     play(upstream, *SESSION[:2], ("One.",), ("Two.",), ("Three.",))
     agent = start("anthropic", clients, running, api_key)
@@ -243,7 +243,7 @@ def test_arguments_that_the_client_changes(
 
 
 def apply_patch(received: Received) -> bytes:
-    """A freeform call, as the API streams it."""
+    """Return a freeform call, as the API streams it."""
     line = f"DB_PASSWORD={mark(received)}"
     patch = f"*** Begin Patch\n*** Update File: .env\n@@\n-{line}\n+{line} # [x]\n*** End Patch\n"
     item = {
@@ -279,7 +279,7 @@ def apply_patch(received: Received) -> bytes:
 
 @pytest.mark.parametrize("expand", ["true", "false"])
 def test_a_patch_of_codex(expand: str, clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """It reads with a shell in a folder of its own, and names the file within a patch."""
+    """Codex reads with a shell in a folder of its own, and names the file within a patch."""
     running = proxy("regular", penumbra_enable_expand_context=expand, **OPTIONS)
     client = clients.openai(running)
     where = "<environment_context>\n  <cwd>/repo</cwd>\n</environment_context>"
@@ -318,7 +318,8 @@ def test_a_patch_of_codex(expand: str, clients: Any, api_key: str, proxy: Any, u
 
 
 def test_members_of_one_name(disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """Of two members of one name a reader of JSON sees the last; the first goes back to the provider too."""
+    """A reader of JSON sees the last of two members of one name; the first one goes back to the provider,
+    too."""
     running = proxy("regular", **OPTIONS)
     client = clients.http(running)
     headers = {"authorization": f"Bearer {api_key}"}

@@ -1,4 +1,4 @@
-"""Secrets in requests: taken out, by the user's rules too, refused where they can't be searched, and told."""
+"""Secrets in requests are taken out, by a user's rules, too; requests that can't be searched are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.planted import GITHUB, PASSWORD, anthropic, results
 from support.restoring import BY_NAME, mark, play
 from support.upstream import Received, ToolCall, turn
 
-# Made for this test, in pieces, so that no scanner of this repository takes them for real.
+# The secrets are made for this test, in pieces, so that no scanner of this repository takes them for real.
 SECRETS = {
     "github": "ghp_" + "k3J9xQ7vB2mN8cR5tY1wZ4aS6dF0gH3jL5pQ",
     "aws": "AKIA" + "Q3EGRVUJ7LNB5XKM",
@@ -40,7 +40,7 @@ DEBUG=true
 """
 KEY_BODY = "MIIEpAIBAAKCAQEA3Tz2mr7SZiAMfQyuvBjM9OiJjRazXBZ1BjP5CE\nQkQl8h7VwYx2uFJd0c5m"
 ENV_AND_KEY = f"{ENV}-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}\n-----END RSA PRIVATE KEY-----\n"
-# Spelled as a part of JSON inside of a JSON string: escaped twice on the wire.
+# JSON within a JSON string is escaped twice on the wire.
 AS_JSON = json.dumps({"env": ENV_AND_KEY, "ok": True}, indent=2)
 ALL = [*SECRETS.values(), *KEY_BODY.split("\n")]
 
@@ -75,12 +75,13 @@ def test_no_secret_reaches_the_provider(
 
 
 def test_other_text_is_not_searched(clients: Any, proxy: Any, upstream: Any) -> None:
-    """What the user writes and what a call's arguments hold is the client's own affair."""
+    """The user's texts and the arguments of calls are the client's own affair."""
     running = proxy("reverse")
     body = anthropic_body("nothing of note")
     body["messages"][0]["content"] = ENV
     body["messages"][1]["content"][0]["input"] = {"command": ENV}
-    # A caller of whom the proxy has seen no secret: values that it has seen go from all that this one sends.
+    # The proxy has seen no secret of this caller: it takes out values that it has seen from all of a caller's
+    # requests.
     headers = {"x-api-key": "nothing known", "anthropic-version": "2023-06-01"}
     clients.http(running).post(f"{running.url}/v1/messages", json=body, headers=headers)
     assert upstream.requests[-1].json == body

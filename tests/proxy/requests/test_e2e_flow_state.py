@@ -1,4 +1,4 @@
-"""What is kept of flows: nothing after their end, and until then the settings that they began with."""
+"""Nothing is kept of a flow after its end; until then it has the settings that it began with."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     assert say(ask("Let me see."), turn("So.")) == "Let me see.So."
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
     assert say(ask("Let me see."), turn("So."), stream=False) == "Let me see.So."
-    # The hidden request is refused, fails, or breaks off; so does the client's own.
+    # The hidden request is refused, fails, or breaks off, and so does the client's own.
     say(ask("Let me see."), Fault(400, "no"))
     say(ask("Let me see."), Hangup())
     say(ask("Let me see."), turn("So.", "And so on, for long.", cut_after=4))
@@ -77,7 +77,7 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     say(turn("So.", "And so on, for long.", cut_after=4))
     say(*[Fault(400, TOO_LONG)] * 5)
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
-    # A client goes away in the middle of its response, and of a hidden request.
+    # A client leaves in the middle of its response, and of a hidden request.
     client = clients.http(proxy)
     for steps in ([turn("Slow.", event_delay=0.2)], [turn(first_delay=2.0)]):
         upstream.script(Model(*steps))
@@ -89,7 +89,7 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     with pytest.raises(Exception, match=r"(?i)timed? ?out"):
         caller.say("What is in the log?")
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
-    # What is refused, and what is none of ours.
+    # Refused requests, and requests that are none of ours, leave nothing, either.
     assert client.post(f"{API.host}{API.path(False)}", content=b"{", headers=API.headers(api_key)).is_error
     client.post(f"{API.host}/v1/files", content=b"x")
     client.get("http://example.org/")
@@ -99,7 +99,7 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     talker.send(talker.start("And now?"))
     talker.close()
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
-    # What was kept for requests in flight does not keep engines that are replaced.
+    # Requests in flight do not keep replaced engines.
     proxy.set("penumbra_ledger_ttl", "3d")
     assert say(ask("Let me see."), turn("So.")) == "Let me see.So."
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
@@ -111,14 +111,14 @@ OTHERS = {"penumbra_ledger_ttl": "3d", "penumbra_originals_ttl": "2h", "penumbra
 
 
 def script(upstream: Any, *steps: Any) -> None:
-    """A model that does the steps, and has a word for those who only ask how it is."""
+    """Script a model that does the steps, and answers quick questions at any time."""
     model = Model(*steps)
     upstream.script(lambda got: turn("Well.") if QUICK.encode() in got.raw_body else model(got))
 
 
 @pytest.fixture
 def quick(clients: Any) -> Callable[[Any, str], None]:
-    """Somebody else's request, which is the first one to meet what has changed."""
+    """Send another caller's request, which is the first one to meet the change."""
 
     def ask_quickly(proxy: Any, key: str = "somebody") -> None:
         answer = API.post(clients.http(proxy), key, False, QUICK)
@@ -158,7 +158,7 @@ def started(own_proxy: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
 
 
 def changed_meanwhile(caller: Any, upstream: Any, change: Callable[[], Any]) -> None:
-    """The answer to a first prompt comes to its end although something changes, and so does the next one."""
+    """Send two prompts, and make a change while the first one is answered; both answers must be whole."""
     gate = threading.Event()
     script(
         upstream,
@@ -226,7 +226,7 @@ def test_an_answer_on_a_socket_goes_on(
 def test_an_engine_that_is_not_used_any_more_closes(
     started: Any, quick: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
-    """The database of the old one is closed once its last stream has ended."""
+    """The database of the old engine is closed once its last stream has ended."""
     proxy, file = started()
     folder = Path(f"/proc/{proxy.process.pid}/fd")
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""Modes, observing and pausing: what each leaves alone, and what was begun stays whole."""
+"""Modes, observing and pausing: each leaves parts alone, and conversations under way keep their form."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from support.upstream.script import Text, ToolCall, turn
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 PRICED = {"penumbra_supersede": "priced", "penumbra_lossy": "on"}
-"""What is superseded gets smaller in the next turn already, since so little is cached nowhere."""
+"""Superseded results shrink in the next turn, since so little is cached nowhere."""
 
 
 def listing(name: str, lines: int = 200) -> str:
-    """Some 8 KB in which nothing repeats."""
+    """Return some 8 KB in which nothing repeats."""
     chance = random.Random(name)
     return "\n".join(f"{name}{n:04} {chance.getrandbits(96):024x}" for n in range(lines))
 
@@ -36,7 +36,7 @@ class Talk(Conversation):
         self.upstream = upstream
 
     def asks(self, mode: str = "") -> Any:
-        """The request as the provider got it."""
+        """Return the request as the provider got it."""
         self.send(**({"_forge": {"tool_output_compression": mode}} if mode else {}))
         return self.upstream.asked()[-1]
 
@@ -50,7 +50,7 @@ def talk(proxy: Any, clients: Any, api_key: str, upstream: Any) -> Any:
 
 
 def grown(talk: Talk, mode: str) -> list[Any]:
-    """The requests of a conversation in which the first result is superseded."""
+    """Return the requests of a conversation in which the first result is superseded."""
     requests = []
     for text in (listing("first"), listing("second"), listing("third") + f"\ntoken: {SECRET}"):
         talk.prints(text, command="./list")
@@ -80,7 +80,7 @@ def test_safe_leaves_what_was_sent_as_it_was(talk: Any) -> None:
     begun = talk(**PRICED)
     last = grown(begun, "safe")[-1]
     assert list(result_texts(last.json))[:2] == [listing("first"), listing("second")]
-    # It may truncate, so the model may ask.
+    # The mode may truncate, so that the model may ask.
     assert PHANTOM in tool_names(last)
 
 
@@ -97,7 +97,7 @@ def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk:
     sent = begun.asks("disabled")
     assert sent.json["tools"] == [BASH]
     assert list(result_texts(sent.json)) == [listing("long", 900)]
-    # What was sent last is its form from now on.
+    # The last form is final from now on.
     begun.prints("ok")
     assert next(result_texts(begun.asks().json)) == listing("long", 900)
 
@@ -164,14 +164,14 @@ def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, u
     assert SECRET not in proxy.log() + events.read_text()
     told = eventually(lambda: text if "\n  + " in (text := proxy.command("tests.explained")) else "")
     assert "would have been shortened by" in " ".join(told.split())
-    # A word of one request's own asks for no more than that.
+    # The header of one request has the same effect.
     got, came = send(proxy, "b", LOG, **{"X-Penumbra": "observe"})
     assert got.raw_body == came
     assert not any(name.lower() == "x-penumbra" for name, _ in got.headers)
 
 
 def test_a_stream_arrives_as_it_is_made(own_proxy, clients, api_key, upstream):
-    """Also that of the first request, which is worked out long after, and in a pause."""
+    """The first request, which is worked out long after, streams at once, too, and so does one in a pause."""
     proxy = own_proxy(penumbra_observe="true")
     for pause in ("false", "true"):
         proxy.set("penumbra_pause", pause)
@@ -200,7 +200,7 @@ def test_one_request_may_be_looked_at_and_goes_without_its_secrets(own_proxy, se
 
     seen = eventually(both)
     assert seen[True]["body_bytes"][1] < seen[False]["body_bytes"][1] / 2
-    # What the provider has seen stays so: no form that was only thought of counts as sent.
+    # The provider has seen the raw form: a form that was only worked out does not count as sent.
     got, _ = send(proxy, "c", f"TOKEN={SECRET}\n{LOG}")
     assert got.body.count(b"worker idle") == 200
 
@@ -214,14 +214,14 @@ class PausedTalk(Conversation):
         self.upstream = upstream
 
     def calls(self, text, headers=None):
-        """The model calls a tool, through the proxy, and the tool prints."""
+        """Let the model call a tool through the proxy, and add the tool's output."""
         self.upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
         content = self.send(headers).json()["content"]
         self.messages.append({"role": "assistant", "content": content})
         self.printed((next(block["id"] for block in content if block["type"] == "tool_use"), text))
 
     def sent(self, headers=None, **more):
-        """What the provider got, and what was meant for it."""
+        """Return the request as the provider got it, and the bytes that the client sent."""
         response = self.send(headers, **more)
         return self.upstream.asked()[-1], response.request.content
 
@@ -260,12 +260,12 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(paused_t
     assert SECRET.encode() in came
     assert SECRET.encode() not in got.body
     assert LOG.split("\n")[7].encode() in got.body
-    # What the provider has cached begins with the tools.
+    # The provider's cached prefix begins with the tools.
     assert json.loads(lossless.sent()[0].body)["tools"] == tools
     fresh.body["_forge"] = {"tool_output_compression": "aggressive"}
     fresh.calls(LOG)
     assert fresh.sent()[0].body.count(b"worker idle") == 400
-    # The tool, and the form that the provider has cached and bound.
+    # The tool and the cached form stay.
     begun.calls(LOG.replace("worker", "waiter"))
     got, _ = begun.sent()
     shared = first.body[: first.body.index(b"]}", first.body.index(b"tool_result"))]
@@ -279,7 +279,7 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(paused_t
     got, came = again.sent()
     assert len(got.body) < len(came) / 2
 
-    # One request for itself; the header does not go on.
+    # The header switches one request off, and is not forwarded.
     single = paused_talk("single")
     single.calls(LOG, OFF)
     got, came = single.sent(OFF)

@@ -28,7 +28,7 @@ KEYS = {"authorization": "Bearer k", "content-type": "application/json"}
 
 
 class Sender:
-    """Sends one new result a call, and tells how long it was on arrival."""
+    """A `Sender` sends one new result a call, and returns its length on arrival."""
 
     def __init__(self, client: Any, proxy: Any, upstream: Any) -> None:
         self.client, self.proxy, self.upstream, self.number = client, proxy, upstream, 0
@@ -69,7 +69,7 @@ BAD_FILES = {
 
 
 def assert_refused(proxy: Any, words: str) -> None:
-    """It ends at once, with one line that says why."""
+    """Assert that the proxy ends at once, with one line that says why."""
     assert proxy.launch().wait(60) != 0
     assert len([line for line in proxy.log().split("\n") if words in line]) == 1, proxy.log()
     assert "Traceback" not in proxy.log()
@@ -223,7 +223,7 @@ def test_a_shell_can_ask_what_was_done(own_proxy: Any, clients: Any, upstream: A
     found = shell_stats(proxy)
     none, _, week = found.stdout.partition("\n\n")
     assert (found.returncode, none) == (1, "Penumbra: no proxy is running here.")
-    # What was done is still known.
+    # The figures of earlier runs are still known.
     assert [line.split()[:2] for line in week.split("\n")[2:3]] == [["together", "1"]]
     assert list(folder.iterdir()) == []
     assert shell_stats(proxy, "--bogus").returncode == 2
@@ -270,7 +270,7 @@ def test_skipped_tools(own_proxy: Any, clients: Any, upstream: Any) -> None:
 
 
 def test_the_event_loop_stays_free(own_proxy: Any, clients: Any, upstream: Any) -> None:
-    """Work on a large body happens elsewhere: other requests are answered meanwhile."""
+    """The event loop answers other requests while a large body is worked on."""
     proxy = own_proxy("reverse")
     send = Sender(clients.http(proxy), proxy, upstream)
     lines = "".join(f"step {n}: nothing to see in 0.{n % 7} s\n" for n in range(60_000))
@@ -306,7 +306,7 @@ def post(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Any:
 
 
 def arrived(upstream: Any) -> str:
-    """The one result of the last request, as it arrived."""
+    """Return the one result of the last request, as it arrived."""
     [text] = result_texts(upstream.requests[-1].json)
     return text
 
@@ -416,7 +416,7 @@ def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
 def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
     clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    """A result of which something is left out is counted in the form in which it is sent."""
+    """A result that is shortened is counted in the form in which it is sent."""
     text = "\n".join(f"line {number} of {number * 7919}" for number in range(9000))
     tool = {"name": "Bash", "input_schema": {"type": "object"}}
     body = messages(text, tools=[tool])
@@ -438,7 +438,7 @@ OURS = "[10 test targets passed]"
 
 
 def ask(client: Any, path: str, *texts: str) -> Any:
-    """A conversation whose tool has printed these texts."""
+    """Send a conversation whose tool has printed these texts; return the answer."""
     calls = [
         {
             "id": f"c{number}",

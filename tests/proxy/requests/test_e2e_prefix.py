@@ -1,4 +1,4 @@
-"""What was sent once is sent again with the same bytes, whatever happens in between."""
+"""A request that was sent once is sent again with the same bytes, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_mode_asked_for_by_one_request_binds_the_later_ones(
 
 
 def test_shape_may_change_while_the_text_stays(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Some clients send a result as a string on one turn and as a block on the next."""
+    """Some clients send a result as a string in one turn and as a block in the next."""
     upstream.answers(*SESSION)
     caller = agent("anthropic", clients, proxy("reverse"))
     caller.say("Why does the total test fail?")
@@ -134,7 +134,7 @@ MORE_THINKING = (turn(Thinking("Once more."), *MORE[0].blocks), turn(Thinking("S
 
 
 def begun(api: str, clients: Any, proxy: Any, upstream: Any, script: Any, **more: Any) -> Any:
-    """A conversation that was begun without Penumbra."""
+    """Return the messages of a conversation that began without Penumbra."""
     upstream.answers(*script)
     caller = agent(api, clients, proxy("regular", addon=False), **more)
     caller.say("Why does the total test fail?")
@@ -142,7 +142,7 @@ def begun(api: str, clients: Any, proxy: Any, upstream: Any, script: Any, **more
 
 
 def compare(messages: Any, upstream: Any, known: int) -> tuple[list[bool], list[bool]]:
-    """Which results arrived as they are: of those that the provider knew, and of the later ones."""
+    """Return which results arrived unchanged: of those that the provider knew, and of the later ones."""
     last = result_texts(upstream.asked()[-1].json)
     same = [ours == theirs for ours, theirs in zip(last, result_texts({"messages": messages}), strict=True)]
     return same[:known], same[known:]
@@ -150,7 +150,8 @@ def compare(messages: Any, upstream: Any, known: int) -> tuple[list[bool], list[
 
 @pytest.mark.parametrize("adopt", ["auto", "raw", "compress"])
 def test_bound_thinking(adopt: str, clients: Any, proxy: Any, upstream: Any) -> None:
-    """The stand-in refuses a thinking block whose prefix has changed; so nothing may change before it."""
+    """The test provider refuses a thinking block whose prefix has changed, so that nothing may change before
+    it."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     upstream.answers(*MORE_THINKING)
     running = proxy("regular", penumbra_adopt=adopt, penumbra_recover="off")
@@ -179,7 +180,7 @@ def test_a_warm_cache(api: str, clients: Any, proxy: Any, upstream: Any) -> None
 
 
 def test_adoption_is_final(clients: Any, own_proxy: Any, proxy: Any, upstream: Any) -> None:
-    """What stayed raw at first stays raw, after a restart and with another setting too."""
+    """Results that stayed raw at first stay raw, after a restart and with another setting, too."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     running = own_proxy("reverse")
     upstream.answers(*MORE_THINKING)
@@ -195,7 +196,8 @@ def test_adoption_is_final(clients: Any, own_proxy: Any, proxy: Any, upstream: A
 
 
 def test_results_that_wait_for_an_answer_are_new(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Switched on between a call and its results: no answer has followed them, so they are ours."""
+    """Penumbra is switched on between a call and its results: no answer has followed them, so that they are
+    new."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     upstream.answers(turn("Done."))
     caller = agent("anthropic", clients, proxy("regular"), messages=old[:3], thinking=True)
@@ -206,7 +208,7 @@ def test_results_that_wait_for_an_answer_are_new(clients: Any, proxy: Any, upstr
 
 
 def test_no_cache_and_no_thinking_means_that_all_may_shrink(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Without breakpoints Anthropic caches nothing, so there is nothing to lose."""
+    """Without breakpoints Anthropic caches nothing, so that there is nothing to lose."""
     old = begun("anthropic", clients, proxy, upstream, SESSION)
     upstream.answers(turn("Done."))
     caller = agent("anthropic", clients, proxy("regular"), messages=old)
@@ -216,7 +218,7 @@ def test_no_cache_and_no_thinking_means_that_all_may_shrink(clients: Any, proxy:
 
 
 def test_a_lost_ledger_is_an_adoption(clients: Any, own_proxy: Any, upstream: Any) -> None:
-    """With its memory gone, Penumbra leaves answered results raw rather than guess how they were sent."""
+    """With its memory lost, Penumbra leaves answered results raw rather than guess how they were sent."""
     running = own_proxy("reverse", penumbra_database="memory")
     upstream.answers(*SESSION)
     caller = agent("openai", clients, running)
@@ -281,7 +283,7 @@ def test_once_omitted_always_omitted_also_after_a_restart(
     assert (omitted["path"], omitted["content"]) == ("a.py", "[omitted]")
     assert omitted["_tool_compaction"]["omittedFields"]["content"]["bytes"] == len(content(3))
     assert first_arguments(send(4)) == omitted
-    # Switched off in between: what the provider has seen stays.
+    # The provider's cached form stays after a restart without the option.
     proxy.restart()
     fourth = send(4)
     assert first_arguments(fourth) == omitted
@@ -312,7 +314,7 @@ def test_a_prefix_that_holds_is_counted_as_compared(
 
 
 def test_a_prefix_that_is_broken_on_purpose_is_counted(clients: Any, own_proxy: Any, upstream: Any) -> None:
-    """The store is emptied and results go raw: what the provider had seen shortened is another text now."""
+    """The store is emptied and results stay raw, so that a result which was sent shortened changes."""
     proxy = own_proxy("regular")
     upstream.answers(*SESSION)
     caller = Diagnosing(agent("anthropic", clients, proxy).client)

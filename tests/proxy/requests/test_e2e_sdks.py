@@ -21,7 +21,7 @@ WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls
 
 
 def play(api: str, clients: Any, proxy: Any, upstream: Any, script: Any = SESSION, **more: Any) -> Any:
-    """A whole conversation; the agent that had it, and the requests that arrived."""
+    """Play a whole conversation; return the agent, and the requests that arrived."""
     upstream.reset()
     upstream.answers(*script)
     made = agent(api, clients, proxy, **more)
@@ -53,14 +53,14 @@ def test_only_results_change(api: str, clients: Any, proxy: Any, upstream: Any) 
     for old, new in zip(result_texts(before), result_texts(after), strict=True):
         changed += old != new
     assert changed >= 5
-    # Behind the client's tools stands the one that asks for originals.
+    # The injected tool stands after the client's tools.
     assert len(after["tools"]) == len(before["tools"]) + 1
     after["tools"].pop()
     assert blank(before) == blank(after)
 
 
 def blank(body: Any) -> Any:
-    """The body with every tool result's text taken out."""
+    """Return the body without the texts of its tool results."""
     for message in body["messages"]:
         if message["role"] == "tool":
             message["content"] = ""
@@ -94,7 +94,7 @@ def test_moving_cache_breakpoints(clients: Any, proxy: Any, upstream: Any) -> No
 
 
 def test_encoded_answers_reach_the_client(clients: Any, proxy: Any, upstream: Any) -> None:
-    """In every encoding that the client says it can read."""
+    """The client can read each of these encodings."""
     caller = agent("anthropic", clients, proxy("regular"))
     encodings = clients.http(None).headers["accept-encoding"].split(", ")
     assert len(encodings) > 2
@@ -180,7 +180,8 @@ def test_many_conversations_at_once(
 
 
 async def talk(clients: Any, proxy: Any, http2: bool, api_key: str, prompts: list[str]) -> list[str]:
-    """A conversation for each prompt, all at once; with HTTP/2 on one connection."""
+    """Run a conversation for each prompt, all at once, with HTTP/2 on one connection; return the last
+    answers."""
     async with clients.httpx.AsyncClient(
         proxy=proxy.url, verify=proxy.trust(), http2=http2, trust_env=False, timeout=60
     ) as http:
@@ -205,7 +206,7 @@ async def talk(clients: Any, proxy: Any, http2: bool, api_key: str, prompts: lis
 
 
 def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> None:
-    """A base URL on localhost without TLS, through the regular proxy: known by path and body."""
+    """A base URL on localhost without TLS is recognised by path and body."""
     upstream.answers(*SESSION)
     client = openai.OpenAI(
         api_key="k",
@@ -225,7 +226,7 @@ def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> Non
 def test_words_arrive_while_the_model_still_writes(
     api: str, tools: bool, http2: bool, clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    """The stand-in holds every word back until the client has read the one before it."""
+    """The test provider holds every word back until the client has read the one before it."""
     words = [f"word{number} " for number in range(6)]
     begun = 3 if api == "anthropic" else 1
     gates = {begun + number: threading.Event() for number in range(1, len(words))}
@@ -243,7 +244,7 @@ def test_words_arrive_while_the_model_still_writes(
 
 
 def spoken(caller: Any, more: dict[str, Any]) -> Iterator[str]:
-    """The pieces of a streamed answer, as they come."""
+    """Yield the pieces of a streamed answer, as they come."""
     hello = [{"role": "user", "content": "hi"}]
     if isinstance(caller, AnthropicAgent):
         with caller.client.messages.stream(model="m", max_tokens=9, messages=hello, **more) as stream:

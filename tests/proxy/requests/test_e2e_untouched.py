@@ -1,4 +1,4 @@
-"""What is none of Penumbra's business goes through with its very bytes, in every encoding."""
+"""Bytes that are none of Penumbra's business go through unchanged, in every encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.apis import chat, messages
 from support.upstream import Raw, decode, encode, turn
 
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
-# Spacing, escapes, key order, a repeated key and numbers that a careless rewriting would change.
+# A careless rewriting would change the spacing, escapes, key order, repeated key and numbers.
 ODD = (
     '{"model" : "m","messages": [ {"role":"user","content":"\\u00e9 é \\ud800 \\/"} ] ,\n'
     '"max_tokens":1.0e3, "temperature":1.10,"seed":123456789012345678901234, "top_p":1,"top_p":0.5}'
@@ -30,13 +30,13 @@ def exchange(client: Any, base: str, method: str, target: str, body: bytes, head
 
 
 def seen(request: Any) -> tuple[Any, ...]:
-    """All that a provider can tell of a request; the port of a reverse proxy's Host aside."""
+    """Return all that a provider can tell of a request, but for the port of a reverse proxy's Host."""
     headers = [(name, value) for name, value in request.headers if name.lower() not in ("host", ":authority")]
     return request.method, request.target, headers, request.raw_body, request.http_version
 
 
 def both(proxy: Any, clients: Any, upstream: Any, mode: str, http2: bool, *what: Any) -> tuple[Any, Any]:
-    """The same request through a bare mitmdump and through ours, as they arrived."""
+    """Send the same request through a bare mitmdump and through Penumbra; return both as they arrived."""
     arrived = []
     for addon in (False, True):
         running = proxy(mode, addon=addon)
@@ -106,7 +106,7 @@ def test_disabled_means_disabled(clients: Any, proxy: Any, upstream: Any) -> Non
 
 
 def test_surgery_leaves_everything_else_as_it_was(clients: Any, proxy: Any, upstream: Any) -> None:
-    """In a body that does change, the bytes around the result stay."""
+    """The bytes around a changed result stay."""
     body = json.dumps(chat("@@")).replace(
         '"model": "m"', '"model" :"m", "seed": 12345678901234567890123, "top_p": 1.10'
     )
@@ -143,7 +143,7 @@ def test_headers_stay_when_the_body_changes(clients: Any, proxy: Any, upstream: 
 
 
 def test_other_hosts_are_not_decrypted(clients: Any, proxy: Any, upstream: Any) -> None:
-    """A client that trusts only the real server gets through: nobody stands in between."""
+    """A client that trusts only the real server gets through, since nobody decrypts its tunnel."""
     upstream.pages["/v1/chat/completions"] = Raw(body=b'{"a": 1}')
     running = proxy("regular")
     with socket.create_connection(("127.0.0.1", running.port), 10) as tunnel:
@@ -179,7 +179,7 @@ def test_a_filter_narrows_it(clients: Any, proxy: Any, upstream: Any) -> None:
 
 @pytest.mark.parametrize("first", ["count", "ask"])
 def test_token_counting_agrees_with_what_is_sent(first: str, clients: Any, proxy: Any, upstream: Any) -> None:
-    """Whichever of the two comes first."""
+    """Counting and asking may come in either order."""
     caller = agent("anthropic", clients, proxy("reverse"))
     upstream.answers(*SESSION)
     caller.say("Why does the total test fail?")
@@ -204,7 +204,7 @@ def test_token_counting_agrees_with_what_is_sent(first: str, clients: Any, proxy
 
 
 def renamed(messages: Any) -> Any:
-    """A call and its results under other ids, so that nothing has been decided about them."""
+    """Return a call and its results under other ids, for which nothing has been decided."""
     return json.loads(json.dumps(messages).replace("toolu_0", "toolu_9"))
 
 
@@ -214,7 +214,7 @@ def renamed(messages: Any) -> Any:
 def test_answers_are_untouched(
     path: str, encoding: str, stream: bool, clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    """Status, headers and the very bytes of an answer, though its request was changed."""
+    """Status, headers and bytes of an answer are unchanged, though its request was changed."""
     body = json.dumps(chat(LOG, stream=stream) if "chat" in path else messages(LOG, stream=stream))
     # The computed figures would follow the smaller prompt.
     usage = {"prompt_tokens": 7, "total_tokens": 9} if "chat" in path else {"input_tokens": 7}
@@ -236,13 +236,14 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture
 def post(sender: Any) -> Any:
-    """Sends a body to Chat Completions through the shared reverse proxy; what arrived of it."""
+    """`post(body, encoding)` sends a body to Chat Completions through the shared reverse proxy, and returns
+    what arrived."""
     return sender(penumbra_adopt="compress")
 
 
 @pytest.fixture
 def unsearched(sender: Any) -> Any:
-    """The same where secrets may pass."""
+    """`post` through a proxy where secrets may pass."""
     return sender(penumbra_adopt="compress", penumbra_redaction_failure="pass")
 
 
@@ -328,7 +329,7 @@ def test_lone_surrogates_and_control_characters_survive(post: Any) -> None:
 
 
 def test_a_large_body(post: Any) -> None:
-    """Two megabytes of results of every kind."""
+    """The body holds two megabytes of results of every kind."""
     texts = [f"run {number}\n{text}" for number in range(70) for text in PRINTS.values()]
     body = json.dumps(chat(*texts)).encode()
     assert len(body) > 1_500_000
@@ -363,7 +364,7 @@ def test_nothing_is_decoded_beyond_the_limit(clients: Any, proxy: Any, upstream:
 
 
 def test_decoding_is_undone_exactly(post: Any) -> None:
-    """What is sent decodes to JSON that differs in the result alone."""
+    """The forwarded body decodes to JSON that differs in the result alone."""
     body = chat(LOG)
     received = post(encode("gzip", json.dumps(body).encode()), "gzip")
     plain = json.loads(decode(received.header("content-encoding") or "", received.raw_body))

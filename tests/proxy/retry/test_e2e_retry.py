@@ -98,7 +98,7 @@ def test_error_without_words_shortens_every_tool_message(stream: bool, client: C
     assert [message.get("tool_call_id") for message in sent.json["messages"]] == [
         message.get("tool_call_id") for message in body["messages"]
     ]
-    # The next turn is not refused, and what is new in it is small enough at once.
+    # The next turn is not refused, and its new result is small enough at once.
     grown = chat(7, stream=stream)
     grown["messages"][:13] = body["messages"]
     assert client.post(grown).status_code == 200
@@ -164,7 +164,7 @@ def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_sa
 
 
 def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Client, upstream: Any) -> None:
-    """A refusal, then a turn that asks for an original, then words."""
+    """A refusal comes first, then a turn that asks for an original, then text."""
     steps = [
         lambda received: Raw(400, JSON, TOO_LONG),
         asks_for_an_original,
@@ -232,7 +232,7 @@ START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m
 def test_a_stream_that_begins_with_a_refusal_is_another_stream(
     count: int, events: bytes, model: str, client: Client, upstream: Any
 ) -> None:
-    """Where the request is within reach of a limit: of an unknown model, a small one is assumed."""
+    """The request is close to a limit: a small one is assumed for an unknown model."""
     upstream.answers(Raw(200, SSE, events), turn("Taken."))
     answer = client.post(claude(count, stream=True, model=model), "api.anthropic.com")
     assert answer.status_code == 200
@@ -245,7 +245,7 @@ def test_a_stream_that_begins_with_a_refusal_is_another_stream(
 
 @pytest.mark.parametrize("events", [START + EVENT, EVENT])
 def test_streams_for_small_requests_wait_for_nothing(events: bytes, client: Client, upstream: Any) -> None:
-    """Far from what the model's clients believe that it takes: every byte goes out when it comes."""
+    """The request is far below the limit of its model, so that every byte goes out when it comes."""
     upstream.answers(Raw(200, SSE, events))
     answer = client.post(claude(12, stream=True), "api.anthropic.com")
     assert (answer.status_code, answer.content) == (200, events)
@@ -270,7 +270,7 @@ def test_a_stream_that_can_not_be_saved_is_the_first_one_to_the_byte(client: Cli
 def test_an_announcement_does_not_wait_for_ever(
     clients: Any, proxy: Any, upstream: Any, api_key: str
 ) -> None:
-    """The content comes only once the client has got what stands in front of it."""
+    """The content comes only once the client has got the event before it."""
     more = threading.Event()
     upstream.answers(turn("Here it is.", hold={2: more}))
     client = clients.anthropic(proxy())
@@ -297,7 +297,7 @@ LLAMA = b'{"error":{"code":400,"message":"the request exceeds the available cont
 
 
 def documents_with_status_200(client: Client, upstream: Any) -> None:
-    """Some refuse so, and may do it for the second request too."""
+    """Some providers refuse with status 200, and may do it for the second request, too."""
     upstream.reset()
     upstream.answers(Raw(200, JSON, LLAMA % 1), turn("Taken."))
     first, second = chat(9, 70), chat(9, 80)
@@ -416,7 +416,7 @@ def test_codex_own_endpoint_for_compaction_is_bounded_too(
 def test_a_compaction_request_is_bounded_before_it_is_refused(
     stream: bool, client: Client, upstream: Any
 ) -> None:
-    """Nothing of it is cached: it brings a prompt of its own."""
+    """A compaction request brings a prompt of its own, so that none of it is cached."""
     upstream.answers(turn("<summary>all of it</summary>"))
     body = claude(90, stream=stream)
     body |= {

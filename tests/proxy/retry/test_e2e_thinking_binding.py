@@ -1,4 +1,4 @@
-"""Thinking that the provider finds behind another prefix: asked for once more without it, and remembered."""
+"""Thinking whose prefix has changed: the request is sent again without it, which is remembered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MORE = (turn(Thinking("Once more."), bash("npm install")), turn(Thinking("So be 
 
 @pytest.fixture
 def begun(clients: Any, proxy: Any, upstream: Any) -> Any:
-    """A conversation whose thinking was made behind results that Penumbra had not seen."""
+    """`begin(kind)` returns an agent whose thinking followed results that Penumbra had not seen."""
 
     def begin(kind: str = "enabled") -> Any:
         more = {"thinking": {"type": "adaptive"}} if kind == "adaptive" else {}
@@ -52,7 +52,7 @@ def test_the_failing_blocks_are_dropped_and_later_turns_know(
         "anthropic", clients, running, messages=old.messages, thinking=True, stream=stream, extra=more
     )
     assert caller.say("And now?") == "Done."
-    # Refused, taken; the second turn is right at once.
+    # The first request is refused and then taken; the second turn is taken at once.
     assert statuses(upstream) == [400, 200, 200]
     assert wishes(upstream) == [False, True, True]
     for request in upstream.asked()[1:]:
@@ -116,7 +116,7 @@ def test_a_request_that_is_then_too_large_keeps_asking(
 def test_what_was_shortened_to_fit_may_stand_in_front_of_thinking(
     clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    """The smaller request is refused for its thinking, and then taken without."""
+    """The smaller request is refused for its thinking, and then taken without it."""
     upstream.answers(*THINKING_SESSION)
     caller = agent("anthropic", clients, proxy(), thinking=True)
     caller.say("Why does the total test fail?")

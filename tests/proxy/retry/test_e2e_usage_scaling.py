@@ -1,4 +1,4 @@
-"""What clients are told of their requests' size after a refusal, over every API."""
+"""The usage that clients get after a refusal, over every API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USAGE = {"input_tokens": 1000, "cache_creation_input_tokens": 0, "cache_read_inp
 
 
 def usages(answer: Any, stream: bool) -> list[dict[str, int]]:
-    """The usage objects of an answer, in order."""
+    """Return the usage objects of an answer, in order."""
     if not stream:
         return [answer.json()["usage"]]
     events = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: ")]
@@ -47,7 +47,7 @@ def test_a_recovered_conversation_is_told_in_parts_of_what_it_believes_in(
     client = Client(clients, proxy, api_key)
     upstream.answers(refusal(110_000, 100_000), turn("Taken.", usage=USAGE), turn("Next.", usage=USAGE))
     first = client.post(claude(9, stream=stream), "api.anthropic.com")
-    # 85,000 is what Penumbra keeps to, 200,000 what the client believes in.
+    # Penumbra keeps to 85,000 tokens, while the client assumes 200,000.
     scaled = [-(-n * 200_000 // 85_000) for n in USAGE.values()]
     assert [inputs(usage) for usage in usages(first, stream)] == [scaled] * (1 + stream)
     assert b"Taken." in first.content
@@ -61,7 +61,7 @@ def test_a_recovered_conversation_is_told_in_parts_of_what_it_believes_in(
         scaled[2],
     ]
     assert "told 2.35 times the input tokens" in flow["comment"]
-    # Compacted: nothing is cut any more, and the window itself is the measure.
+    # After a compaction nothing is cut, and the window itself is the measure.
     upstream.answers(turn("Fresh.", usage=USAGE))
     fresh = client.post({**claude(0, stream=stream)}, "api.anthropic.com")
     assert inputs(usages(fresh, stream)[0]) == [2 * n for n in USAGE.values()]
@@ -71,7 +71,7 @@ def test_a_recovered_conversation_is_told_in_parts_of_what_it_believes_in(
 def test_hidden_turns_are_told_once_and_output_is_true(
     stream: bool, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
-    """A refusal, then a turn that asks for an original, then words."""
+    """A refusal comes first, then a turn that asks for an original, then text."""
 
     def ask(received: Any) -> Any:
         ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
@@ -118,7 +118,7 @@ SCHEMA = {"type": "object", "properties": {"part": {"type": "integer"}}}
 
 
 class Caller:
-    """Sends one conversation of one API."""
+    """A `Caller` sends one conversation of one API."""
 
     def __init__(
         self, clients: Any, proxy: Any, key: str, api: str, stream: bool, model: str = "gpt-4o"
@@ -134,7 +134,7 @@ class Caller:
         }
 
     def send(self, count: int) -> Any:
-        """A conversation with so many results."""
+        """Send a conversation with so many results; return the answer."""
         url, body = getattr(self, f"_{self._api}")(count)
         return self._http.post(url, content=json.dumps(body).encode(), headers=self._headers)
 
@@ -175,7 +175,7 @@ USAGES = {
 
 
 def metrics(text: str, name: str) -> set[int]:
-    """Every value that an answer gives for a figure."""
+    """Return every value that an answer gives for a figure."""
     return {
         int(piece.split(",")[0].split("}")[0]) for piece in text.replace('": ', '":').split(f'"{name}":')[1:]
     }
@@ -219,7 +219,7 @@ def test_refused_recovered_told_and_remembered(
     second = Caller(clients, running, api_key, api, stream).send(10)
     assert second.status_code == 200
     assert "Next." in second.text
-    # Small at once, and what stands in front of the last result is what was taken.
+    # The request is small at once, and begins with the messages that were taken.
     assert len(upstream.asked()) == 3
     *_, last = (found.start() for found in re.finditer(rb"part\W+8\b", taken))
     assert last > len(taken) / 2

@@ -31,7 +31,7 @@ def test_a_call_is_a_span_of_the_clients_trace_and_holds_no_content(traced, rece
     assert 0 < said["penumbra.tool_results.tokens_after"] < said["penumbra.tool_results.tokens_before"]
     for content in (SECRET, "worker idle", "cat worker.log", "Which job"):
         assert content.encode() not in receiver.raw
-    # What the client says of its trace goes on as it came.
+    # The client's own trace headers are forwarded unchanged.
     assert dict(upstream.requests[-1].headers)["traceparent"] == f"00-{TRACE}-{PARENT}-01"
 
 

@@ -12,7 +12,7 @@ from support.mitm.web import Mitmweb
 
 @pytest.fixture
 def mitmweb(upstream: Any, confdir: Path, tmp_path: Path) -> Any:
-    """`mitmweb(**options)`."""
+    """`mitmweb(**options)` returns a running mitmweb."""
     made: list[Mitmweb] = []
 
     def start(**options: str) -> Mitmweb:

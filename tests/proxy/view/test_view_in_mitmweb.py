@@ -25,14 +25,14 @@ LOG = "\n".join(
 
 
 class Talk:
-    """A client of the SDK, which streams."""
+    """A `Talk` is a client of the SDK, which streams."""
 
     def __init__(self, client):
         self._client = client
         self.messages = [{"role": "user", "content": f"Which job is slow? The token is {SECRET}."}]
 
     def say(self, *content):
-        """The next request; the id of the call that the model makes."""
+        """Send the next request; return the id of the call that the model makes."""
         if content:
             self.messages.append({"role": "user", "content": list(content)})
         with self._client.messages.stream(
@@ -54,7 +54,7 @@ def flows(web):
 
 
 def looked_at(web, row):
-    """What a browser has of a flow, by its row: the text, and how many elements the text has become."""
+    """Return what a browser shows of a flow, by its row: the text, and the number of elements in it."""
     with browsers.Browser(width=1400) as browser:
         browser.open(web.address())
         browser.until(f"document.querySelectorAll('.flow-table tbody tr').length > {row}")
@@ -81,7 +81,7 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
         for part in ("request", "response")
     }
 
-    # By default, and without any secret, also where the client has sent some.
+    # The view is the default, and shows no secret, also where the client has sent some.
     assert all(name == "Penumbra" for name, _ in text.values())
     assert not any(SECRET in told for _, told in text.values())
 
@@ -98,7 +98,7 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
     assert told.index("NEW RESULTS") < told.index("CONVERSATION")
     assert "Which job is slow?" in told
 
-    # The message instead of its events; what the client does not see is named.
+    # The view shows the message instead of its events, and names what the client does not see.
     _, told = text[0, "response"]
     warning, _, call, *_ = told.split("\n")
     assert warning.endswith("shown as placeholders here only: github-token 1")
@@ -130,7 +130,7 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
 
 
 def commands_are_there(web, tmp_path):
-    """All of them, with the types that mitmproxy completes by."""
+    """All commands exist, with the types that mitmproxy completes."""
     told = web.command("penumbra.explain @all")
     assert any("NEW RESULTS" in line for line in told)
     (reference,) = web.command("penumbra.references")
@@ -152,7 +152,7 @@ def commands_are_there(web, tmp_path):
 
 
 def files_are_shown(web, other):
-    """By a mitmdump that knows of nothing else: what was done is there, the original is not."""
+    """A mitmdump without the earlier proxy's memory shows what was done, and no original."""
     web.command(f"save.file '~marker new_moon' {other.home}.flows")
     other.options = {
         "rfile": f"{other.home}.flows",

@@ -13,13 +13,13 @@ from support.agents.websocket_caller import Talker
 
 @pytest.fixture
 def running(proxy: Any) -> Any:
-    """A proxy that rewrites frames, in whose results something gets lost, and that keeps texts for its page."""
+    """A proxy that rewrites frames, shortens large results with loss, and keeps texts for its page."""
     return proxy("reverse", penumbra_max_output_bytes=CAP, penumbra_page_originals="on")
 
 
 @pytest.fixture
 def talk(api_key: str, running: Any) -> Iterator[Any]:
-    """`talk(running=…, **fields)`: an agent on a socket of its own."""
+    """`talk(running=…, **fields)` returns an agent on a socket of its own."""
     made: list[Talker] = []
 
     def start(running: Any = running, **more: Any) -> Talker:
@@ -33,5 +33,5 @@ def talk(api_key: str, running: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def statuses(upstream: Any) -> Any:
-    """`statuses()`: what the provider has answered so far."""
+    """`statuses()` returns the statuses of the provider's answers so far."""
     return lambda: {request.status for request in upstream.asked()}

@@ -22,13 +22,13 @@ LOG = COMMANDS["cat worker.log"]
 
 
 def outputs(received: Received) -> list[str]:
-    """The texts of the results in a frame."""
+    """Return the texts of the results in a frame."""
     items = received.json["input"]
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
 
 
 def once(*last: Any) -> Model:
-    """A model that asks once."""
+    """Return a model that asks once."""
     return Model(turn(bash("cat worker.log")), ask("Let me see."), *(last or (turn("NEEDLE-90 it is."),)))
 
 
@@ -146,7 +146,7 @@ def test_the_limit(talk: Any, upstream: Any, statuses: Any) -> None:
 def test_a_history_that_is_sent_whole_again(
     way: str, mixed: bool, words: str, talk: Any, clients: Any, running: Any, upstream: Any, statuses: Any
 ) -> None:
-    """After a lost connection: what was hidden is put back, and every result keeps its form."""
+    """After a lost connection the hidden exchanges are put back, and every result keeps its form."""
     upstream.script(
         Model(
             turn(Thinking("Hm."), bash("cat worker.log")),
@@ -174,7 +174,7 @@ def test_a_history_that_is_sent_whole_again(
 
 
 def test_the_same_answer_is_gone_on_from_twice(talk: Any, upstream: Any) -> None:
-    """A fork of a stored history finds the hidden turns under the id that the client knows."""
+    """A fork of a stored history finds the hidden turns by the id that the client knows."""
     upstream.script(once())
     caller = talk(extra={"store": True})
     caller.say("What is in the log?")
@@ -260,8 +260,8 @@ def test_frames_that_come_before_the_end_of_a_hidden_turn_wait(talk: Any, upstre
     assert upstream.asked()[-1].json["previous_response_id"] != known
 
 
-def test_lanes_don_t_mix(talk: Any, upstream: Any, statuses: Any) -> None:
-    """Two conversations on one socket, their answers at the same time."""
+def test_two_conversations_on_one_socket_do_not_mix(talk: Any, upstream: Any, statuses: Any) -> None:
+    """Two conversations share one socket, and their answers come at the same time."""
     gates = {"worker": threading.Event(), "db": threading.Event()}
 
     def model(received: Received) -> Any:
@@ -274,7 +274,7 @@ def test_lanes_don_t_mix(talk: Any, upstream: Any, statuses: Any) -> None:
         return turn(f"In {name}.")
 
     upstream.script(model)
-    callers = {name: talk(lane=name) for name in gates}
+    callers = {name: talk(stream_id=name) for name in gates}
     first, second = callers.values()
     first.send(first.start("What is there?"))
     second.socket = first.socket
@@ -321,7 +321,7 @@ def answered(*faults: Any) -> Model:
 
 
 @pytest.mark.parametrize(
-    ("faults", "stored", "lane"),
+    ("faults", "stored", "stream_id"),
     [
         ((Fault(503, WORDS),), False, ""),
         ((Fault(429, WORDS), Fault(500, WORDS)), False, "a"),
@@ -330,10 +330,12 @@ def answered(*faults: Any) -> Model:
     ],
     ids=["once", "twice", "event", "stored"],
 )
-def test_what_passes_is_tried_again(faults: Any, stored: bool, lane: str, talk: Any, upstream: Any) -> None:
-    """The provider forgets what a failed request went on from, so everything is said again."""
+def test_what_passes_is_tried_again(
+    faults: Any, stored: bool, stream_id: str, talk: Any, upstream: Any
+) -> None:
+    """The provider forgets the response that a failed request continues, so that everything is sent again."""
     upstream.script(answered(*faults))
-    caller = talk(lane=lane, extra={"store": stored})
+    caller = talk(stream_id=stream_id, extra={"store": stored})
     caller.prewarm()
     assert caller.say("What is in the log?") == "Let me see.NEEDLE-90 it is."
     assert PHANTOM not in seen(caller.frames)
@@ -357,7 +359,7 @@ def test_what_passes_is_tried_again(faults: Any, stored: bool, lane: str, talk: 
 
 
 def left(caller: Any, number: int, *, ids: bool) -> list[Any]:
-    """The items of an answer that broke off, as Codex keeps them."""
+    """Return the items of an answer that broke off, as Codex keeps them."""
     items = [e["item"] for e in caller.frames[number:] if e["type"] == "response.output_item.done"]
     return [
         {k: v for k, v in item.items() if ids or k != "id" or item["type"] == "reasoning"} for item in items
@@ -402,7 +404,7 @@ def test_the_client_goes_on_from_what_it_has(words: Any, ids: bool, talk: Any, u
         calls = [one for one in caller.messages[-1:] if one["type"] == "function_call"]
         caller.messages += [caller.result(call) for call in calls]
         caller.reconnect()
-        # The same once more, as Codex does by itself, and then further requests on a third connection.
+        # The client sends everything again, as Codex does, and then further requests on a third connection.
         upstream.script(Model(turn(Thinking("Again."), bash("ls")), turn(Thinking("Yes."), "Done.")))
         caller.messages += [caller.result(call) for call in caller.ask() if call["type"] == "function_call"]
         caller.ask()
@@ -418,7 +420,8 @@ def test_the_client_goes_on_from_what_it_has(words: Any, ids: bool, talk: Any, u
 def test_a_socket_ends_for_the_client_as_it_ended(
     hides: bool, code: int | None, talk: Any, upstream: Any
 ) -> None:
-    """Without a frame that closes it, or with that frame's code; and nothing of ours in front of it."""
+    """The socket ends without a closing frame, or with that frame's code, and with nothing of Penumbra's
+    before it."""
     for number in (0, 1, 4):
         fault = turn(Text("Half of it"), cut_after=number, close_code=code)
         asks = [turn(bash("cat worker.log")), ask("Let me see.")] if hides else [turn(bash("ls"))]
@@ -447,7 +450,7 @@ def test_a_client_that_gave_up_and_asks_something_else(talk: Any, upstream: Any)
     caller.reconnect()
     upstream.script(Model(turn("Never mind.")))
     assert caller.say("Never mind the log.") == "Never mind."
-    # What the model asked for is still before it.
+    # The result of the original is still in the history.
     kinds = [item.get("type", "message") for item in upstream.asked()[-1].json["input"]]
     assert kinds[3:] == ["reasoning", "function_call", "function_call_output", "message"]
     upstream.script(Model(turn("Good.")))
@@ -459,24 +462,24 @@ BIG_LOG = log("big", 380)
 
 @pytest.fixture(autouse=True)
 def big_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log, and notes that are read: they keep their text, which is more than the context holds."""
+    """A log, and notes that are read: these keep their text, which is larger than the context."""
     monkeypatch.setitem(PRINTS, "cat big.log", BIG_LOG)
     monkeypatch.setitem(PRINTS, "cat src/notes.py", BIG_LOG)
 
 
 @pytest.fixture
 def roomy(proxy: Any) -> Any:
-    """A proxy that leaves what is read as it is."""
+    """A proxy that leaves results of reads unchanged."""
     return proxy("reverse")
 
 
 def held(upstream: Upstream) -> int:
-    """Tokens of what was said so far, as the stand-in counts them."""
+    """Return the tokens of the conversation so far, as the test provider counts them."""
     return sum(len(json.dumps(one.json, ensure_ascii=False)) for one in upstream.asked()) // 4
 
 
 def bounded(upstream: Upstream, room: int, *blocks: Any) -> Any:
-    """A turn after which so many more tokens fit behind the request that it answers."""
+    """Return a step: a turn after whose request so many more tokens fit."""
 
     def step(received: Received) -> Any:
         upstream.window = held(upstream) + room
@@ -502,7 +505,7 @@ def test_a_frame_is_sent_again_smaller(
     assert [request.status for request in asked][:2] == [200, 400]
     assert asked[-1].status == 200
     refused, *_, taken = asked[1:]
-    # What it was to go on from is lost with the refusal, so that all of it is said again.
+    # The response that the request continues is lost with the refusal, so that everything is sent again.
     assert refused.json["previous_response_id"]
     assert "previous_response_id" not in taken.json
     assert (len(refs(refused)), len(refs(taken))) == (0, 1)
@@ -515,7 +518,7 @@ def test_a_frame_is_sent_again_smaller(
     assert caller.say("Go on.") == "So."
     assert [request.status for request in upstream.asked()[-2:]] == [200, 200]
     assert upstream.asked()[-1].json["previous_response_id"]
-    # The form that was taken is the one that stays.
+    # The form that was taken is final.
     caller.reconnect()
     upstream.script(Model(turn("Again.")))
     assert caller.say("And now?") == "Again."

@@ -20,7 +20,7 @@ from support.mitm import eventually
 from support.planted import GITHUB
 from support.upstream import Fault, Received, turn
 
-# Spacing, escapes, a repeated key, a lone surrogate and numbers that careless rewriting would change.
+# Careless rewriting would change the spacing, escapes, repeated key, lone surrogate and numbers.
 ODD = (
     '{"type" : "response.create", "model":"m","input": [ {"role":"user","content":"\\u00e9 é \\ud800 \\/"} ] ,\n'
     '"max_output_tokens":1.0e3, "temperature":1.10,"top_p":1,"top_p":0.5}'
@@ -30,7 +30,7 @@ REF = re.compile(r"shadow_[0-9a-f]{18,32}")
 
 
 def raw(running: Any, api_key: str, *frames: str | bytes) -> Iterator[str | bytes]:
-    """What comes back first for each frame."""
+    """Send frames; return the first answer to each."""
     with opened(running, api_key) as socket:
         for frame in frames:
             socket.send(frame)
@@ -46,7 +46,7 @@ def test_what_needs_nothing_keeps_its_bytes(running: Any, api_key: str, upstream
     assert upstream.asked()[0].raw_body.decode() == ODD
     shown = [json.loads(event)["type"] for event in events]
     assert shown[0] == "response.created"
-    # As the stand-in writes them.
+    # The test provider writes its frames so.
     assert all(json.dumps(json.loads(event), ensure_ascii=False) == event for event in events)
 
 
@@ -142,7 +142,8 @@ def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any
 def test_results_have_the_form_that_they_would_have_over_http(
     talk: Any, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """Although their calls are at the provider; also without an injected tool whose answers are read."""
+    """The calls are at the provider, and the results have the form that they have over HTTP, also without an
+    injected tool."""
     forms = []
     for can in ("true", "false"):
         running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_enable_expand_context=can)
@@ -155,7 +156,7 @@ def test_results_have_the_form_that_they_would_have_over_http(
         upstream.answers(*SESSION)
         caller = talk(running, key=f"{api_key}{can}socket")
         caller.say("What is wrong with the orders?")
-        # Only on HTTP the second run of the tests stands beside the first one.
+        # Over HTTP alone, the second test run stands beside the first one.
         parts = [text for frame in upstream.asked() for _, text in results(frame.json)]
         # References belong to their conversation.
         assert [REF.sub("", text) for text in parts[:-1]] == [REF.sub("", text) for text in whole[:-1]]
@@ -184,8 +185,8 @@ def test_errors_arrive_as_they_are(talk: Any, upstream: Any) -> None:
 def test_words_for_an_answer_under_way(
     talk: Any, proxy: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are searched for secrets like all others. What the provider says by itself thereafter is an
-    answer like every other, and hides what the model asks for."""
+    """Input for a response under way is searched for secrets. A response that follows by itself is like any
+    other, and its hidden calls stay hidden."""
     monkeypatch.setitem(PRINTS, "cat worker.log", log(lines=4_000))
     running = proxy("reverse", penumbra_redact_scope="all")
     gate = threading.Event()

@@ -17,7 +17,7 @@ GREEN, RED, RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 
 def pytest_log() -> str:
-    """A coloured test run with one failure in it."""
+    """Return the output of a coloured test run with one failure."""
     passed = [
         f"tests/test_orders.py::test_order_{n:03} {GREEN}PASSED{RESET}   [{n:3}%]   " for n in range(60)
     ]
@@ -35,7 +35,7 @@ def pytest_log() -> str:
 
 
 def users_json() -> str:
-    """An API's answer, indented."""
+    """Return the indented JSON of an API."""
     users = [
         {
             "id": 9007199254740993 + n,
@@ -50,7 +50,7 @@ def users_json() -> str:
 
 
 def worker_log() -> str:
-    """A log in which one line comes again and again."""
+    """Return a log in which one line is repeated."""
     same = "worker-3 waiting for the queue to drain, 0 of 5 jobs done"
     return (
         "\n".join(["worker-3 started", *[same] * 120, "worker-3 ERROR queue closed: timeout after 30 s"])
@@ -59,7 +59,7 @@ def worker_log() -> str:
 
 
 def source_file() -> str:
-    """A file as a reading tool shows it, with line numbers."""
+    """Return a file as a reading tool shows it, with line numbers."""
     lines = [
         f"def order_{n}(items):\n    return sum(item.price * item.count for item in items)\n"
         for n in range(30)
@@ -69,7 +69,7 @@ def source_file() -> str:
 
 
 def npm_install() -> str:
-    """An installation with a progress bar that redraws its line."""
+    """Return the output of an installation whose progress bar redraws its line."""
     bar = "".join(f"\r[{'#' * n}{'.' * (40 - n)}] {n}/40 fetching packages" for n in range(41))
     return bar + "\n\nadded 212 packages, and audited 213 packages in 7s\nfound 0 vulnerabilities\n"
 
@@ -85,7 +85,7 @@ SOURCE = source_file()
 
 
 def run_tool(name: str, arguments: Mapping[str, Any]) -> str:
-    """What a tool prints: always the same."""
+    """Return the output of a tool, which is always the same."""
     return SOURCE if name == "Read" else PRINTS[arguments["command"]]
 
 

@@ -31,33 +31,33 @@ _httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
 @dataclass(frozen=True)
 class Client:
-    """A client of an API."""
+    """A `Client` says how requests of one API are sent, and how its answers are read."""
 
     name: str
     api: Api
     caller: Callable[..., Any]
-    """An agent on the official SDK: (clients, proxy, key, http2, fields of the agent)."""
+    """Returns an agent on the official SDK for (clients, proxy, key, http2, fields of the agent)."""
     events: Callable[[bytes], list[Any]]
-    """The values of a stream's pieces."""
+    """Returns the values of a stream's events."""
     says: Callable[[Any], str]
-    """The visible text of a piece of a stream, or of a document."""
+    """Returns the visible text of an event, or of a document."""
     error: Callable[[Any], str]
-    """The message of a piece or document that is an error; empty if it is none."""
+    """Returns the message of an event or document that is an error; empty if it is none."""
     ends: bytes
-    """What stands in a stream whose answer was complete."""
+    """Bytes that only a complete stream holds."""
     lead: int
-    """Events in front of the first piece of a text that begins an answer."""
+    """The number of events before the first piece of the text that begins an answer."""
     keep_alive: bytes = b""
-    """What may be sent while nothing else is; empty: nothing."""
+    """The bytes of a keep-alive; empty: the API has none."""
     forbids: Callable[[Any], bool] = lambda body: body.get("tool_choice") in ("none", {"type": "none"})
-    """Whether a request forbids calls."""
+    """Returns whether a request forbids calls."""
     usage: tuple[str, ...] = ()
-    """Members of the usage: input and output."""
+    """The names of the usage's members for input and output."""
     stream_path: str = ""
-    """The path of requests for a stream, where it is another one."""
+    """The path of requests for a stream; empty: that of all requests."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
     gap: str = ""
-    """What stands between the texts of two turns where the API has one text for both."""
+    """The separator between the texts of two turns, where the API has one text for both."""
 
     @property
     def host(self) -> str:
@@ -70,23 +70,24 @@ class Client:
         return {**self.api.credential(key), **self.more_headers}
 
     def body(self, words: str, stream: bool) -> dict[str, Any]:
-        """The first request of an agent."""
+        """Return the first request of an agent."""
         body: dict[str, Any] = json.loads(self.api.body([("user", words)]))
-        # Of the other APIs the path says it.
+        # The path says it in the other APIs.
         return body if self.stream_path else {**body, "stream": stream}
 
     def post(self, client: Any, key: str, stream: bool, words: str = "x", base: str = "") -> Any:
-        """The answer to an agent's first request."""
+        """Send an agent's first request; return the answer."""
         url = (base or self.host) + self.path(stream)
         return client.post(url, json=self.body(words, stream), headers=self.headers(key))
 
     def opened(self, client: Any, key: str, words: str = "x") -> Any:
-        """The same, as a stream that is read while it arrives."""
+        """Send an agent's first request; return a context whose stream is read while it arrives."""
         request = {"json": self.body(words, True), "headers": self.headers(key)}
         return client.stream("POST", self.host + self.path(True), **request)
 
     def arrived(self, client: Any, key: str, **more: Any) -> tuple[bytes, bool]:
-        """What arrives of a stream, and whether it broke off. `more` is put into the body."""
+        """Send a first request for a stream with the members `more`; return the bytes that arrive, and
+        whether the stream broke off."""
         content, body = b"", {**self.body("x", True), **more}
         with client.stream(
             "POST", self.host + self.path(True), json=body, headers=self.headers(key)
@@ -100,11 +101,11 @@ class Client:
         return content, False
 
     def values(self, content: bytes, stream: bool) -> list[Any]:
-        """The pieces of an answer, or its document."""
+        """Return the events of a stream, or the document in a list."""
         return self.events(content) if stream else [json.loads(content)]
 
     def text(self, content: bytes, stream: bool = True) -> str:
-        """The visible text of an answer."""
+        """Return the visible text of an answer."""
         return "".join(map(self.says, self.values(content, stream)))
 
 
@@ -118,12 +119,9 @@ def _lines(data: bytes) -> list[Any]:
 
 
 def _array(data: bytes) -> list[Any]:
-    # The end is missing where the stream broke off.
+    # The end of the array is missing where the stream broke off.
     found: list[Any] = json.loads(data if data.rstrip().endswith(b"]") else data + b"]")
     return found
-
-
-# -- Anthropic
 
 
 def _anthropic_says(value: Any) -> str:
@@ -138,9 +136,6 @@ def _anthropic_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: A
 def _error(value: Any) -> str:
     error = value.get("error") or {}
     return str(error["message"]) if error else ""
-
-
-# -- OpenAI
 
 
 def _chat_says(value: Any) -> str:
@@ -169,9 +164,6 @@ def _responses_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: A
     return ResponsesAgent(clients.openai(proxy, http2=http2), **more)
 
 
-# -- Gemini
-
-
 def _gemini_says(value: Any) -> str:
     contents = (candidate.get("content") or {} for candidate in value.get("candidates", ()))
     parts = (part for content in contents for part in content.get("parts", ()))
@@ -196,9 +188,6 @@ def _gemini_forbids(body: Any) -> bool:
     return bool(config.get("functionCallingConfig", {}).get("mode") == "NONE")
 
 
-# -- Ollama
-
-
 def _ollama_says(value: Any) -> str:
     return str(value.get("message", {}).get("content", ""))
 
@@ -210,9 +199,6 @@ def _ollama_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any)
     base = clients.base(proxy, "https://ollama.com", http2=http2)
     client = ollama.Client(host=base, headers={"authorization": f"Bearer {key}"}, trust_env=False, **way)
     return OllamaAgent(client, **more)
-
-
-# -- Bedrock
 
 
 def _messages_of_stream(data: bytes) -> list[Any]:
@@ -271,7 +257,7 @@ CLIENTS = (
         says=_chat_says,
         error=_error,
         ends=b"[DONE]",
-        # The role.
+        # The role comes first.
         lead=1,
         keep_alive=b": keep-alive",
         usage=("prompt_tokens", "completion_tokens"),
@@ -321,16 +307,16 @@ CLIENTS = (
         says=_converse_says,
         error=lambda value: str(value.get("message") or ""),
         ends=b"messageStop",
-        # The role.
+        # The role comes first.
         lead=1,
-        # The API can't forbid calls, so the tool is not there any more.
+        # The API can't forbid calls, so that the tool is missing instead.
         forbids=lambda body: PHANTOM not in str(body["toolConfig"]),
         usage=("inputTokens", "outputTokens"),
     ),
 )  # fmt: skip
 
 SDKS = (*CLIENTS, replace(CLIENTS[0], name="invoke", caller=_invoke_caller))
-"""Clients whose SDK may be all that a test sees of them: Bedrock's InvokeModel wraps Anthropic's events."""
+"""Clients of all SDKs. Bedrock's InvokeModel wraps Anthropic's events, so that only its SDK is tried."""
 
 every_sdk = pytest.mark.parametrize("api", SDKS, ids=lambda api: api.name)
 every_api = pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)

@@ -236,7 +236,7 @@ class ConverseAgent(Agent):
         return [{"role": "user", "content": super().results(calls)}]
 
     def _joined(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Blocks put together as Amazon's examples do."""
+        """Return the blocks of a stream, put together as Amazon's examples do it."""
         blocks: dict[int, dict[str, Any]] = {}
         ended = False
         for event in events:
@@ -279,7 +279,6 @@ class InvokeAgent(AnthropicAgent):
     """Bedrock's own figures of the last answer."""
 
     def ask(self) -> list[dict[str, Any]]:
-        """The answer to the messages as they are."""
         if self.stream:
             return self._joined(self.events())
         answer = self._answer(self.client.invoke_model)
@@ -290,7 +289,7 @@ class InvokeAgent(AnthropicAgent):
         return list(json.loads(answer["body"].read())["content"])
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """The same as a stream of Anthropic's events."""
+        """Return Anthropic's events of an answer that is streamed."""
         answer = self._answer(self.client.invoke_model_with_response_stream)
         return (json.loads(event["chunk"]["bytes"]) for event in answer["body"])
 
@@ -327,7 +326,8 @@ class InvokeAgent(AnthropicAgent):
 
 
 def boto(proxy: Any, base: str = "", token: str = "") -> Any:
-    """A client of Amazon's SDK: with an API key (`token`) or with access keys. `base`: not Amazon's own."""
+    """Return a client of Amazon's SDK: with an API key (`token`) or with access keys. `base` is another
+    address than Amazon's own."""
     from botocore.config import Config
 
     keys = {} if token else {"aws_access_key_id": amazon.KEY_ID, "aws_secret_access_key": amazon.SECRET}
@@ -340,14 +340,15 @@ def boto(proxy: Any, base: str = "", token: str = "") -> Any:
 
 @cache
 def _session() -> Any:
-    """One for all clients, for it keeps what it has read of Amazon's models of its services."""
+    """Return one session for all clients: it keeps the descriptions of Amazon's services, which are slow to
+    read."""
     import boto3
 
     return boto3.session.Session(region_name=REGION)
 
 
 def anthropic_bedrock(clients: Any, proxy: Any, token: str = "") -> Any:
-    """Anthropic's SDK for Bedrock: with an API key (`token`) or with access keys."""
+    """Return Anthropic's SDK for Bedrock: with an API key (`token`) or with access keys."""
     import anthropic
 
     keys = {} if token else {"aws_access_key": amazon.KEY_ID, "aws_secret_key": amazon.SECRET}
@@ -359,10 +360,8 @@ def anthropic_bedrock(clients: Any, proxy: Any, token: str = "") -> Any:
 
 @contextmanager
 def surroundings(token: str = "") -> Iterator[None]:
-    """The environment with an API key, and without this machine's own settings for Amazon.
-
-    The SDK looks for the key in every request.
-    """
+    """Set the environment to an API key, without this machine's own settings for Amazon. The SDK looks for
+    the key in every request."""
     own = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("AWS_")}
     made = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), "/nonexistent")
     made |= {"AWS_EC2_METADATA_DISABLED": "true"} | ({"AWS_BEARER_TOKEN_BEDROCK": token} if token else {})

@@ -1,4 +1,4 @@
-"""An agent's tools on a small disk of their own."""
+"""A small disk for an agent's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that asks for originals, and what it asks about."""
+"""A model that asks for originals, and the logs that it asks for."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from support.agents.requests import PHANTOM
 from support.upstream import Received, Response, ToolCall, turn
 
 CAP = "3584"
-"""Results above this size (bytes) lose something in these tests."""
+"""The option's value in these tests: results above this size (bytes) are shortened."""
 
 
 def log(name: str = "worker", lines: int = 150) -> str:
-    """A log of about 70 bytes a line, in which no line says what another says."""
+    """Return a log of about 70 bytes a line, no two of which say the same."""
     rows = [
         f"{n * 7919 % 10007:05} {name} took job {n * 31 % 997} of queue {n * n % 89}" for n in range(lines)
     ]
@@ -32,22 +32,23 @@ Step = Response | Callable[[Received], Response]
 
 
 def refs(received: Received) -> list[str]:
-    """The shadow ids that a request shows, in order."""
+    """Return the references that a request shows, in order."""
     return _SHADOW.findall((received.body or b"").decode())
 
 
 def expand(ref: str, **more: Any) -> ToolCall:
-    """A call of the injected tool."""
+    """Return a call of the injected tool."""
     return ToolCall(PHANTOM, {"id": ref, **more})
 
 
 def ask(*blocks: Any, which: int = -1, delivery: dict[str, Any] | None = None, **more: Any) -> Step:
-    """A turn that asks for the original of one of the references in the request."""
+    """Return a step: a turn that asks for the original of one of the references in the request."""
     return lambda received: turn(*blocks, expand(refs(received)[which], **more), **(delivery or {}))
 
 
 class Model:
-    """Answers request after request by the steps given; refused requests don't count."""
+    """A `Model` answers request after request by its steps; the test provider does not count refused
+    requests."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps = list(steps)
@@ -58,5 +59,5 @@ class Model:
 
 
 def seen(messages: Any) -> str:
-    """Everything that the client knows, as text."""
+    """Return everything that the client knows, as text."""
     return json.dumps(messages, default=repr)

@@ -10,7 +10,7 @@ BASH = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object
 
 
 class Conversation:
-    """One conversation, which grows by what is printed and said."""
+    """A `Conversation` grows by tool results and by what the model and the user say."""
 
     def __init__(
         self,
@@ -32,7 +32,8 @@ class Conversation:
         self._ids = itertools.count(first_call)
 
     def prints(self, *texts: str, tool: str = "Bash", command: str = "", after: Sequence[Any] = ()) -> None:
-        """Tool calls, one for each text, and what they printed; `after`: further content blocks."""
+        """Add calls of a tool, one for each text, and the texts as their results; `after` are further content
+        blocks."""
         ids = [f"toolu_own{next(self._ids):021}" for _ in texts]
         calls = [
             {"type": "tool_use", "id": id, "name": tool, "input": {"command": command or f"./run {id[-4:]}"}}
@@ -42,27 +43,27 @@ class Conversation:
         self.printed(*zip(ids, texts, strict=True), after=after)
 
     def printed(self, *results: tuple[str, str], after: Sequence[Any] = ()) -> None:
-        """The results of calls, by their ids."""
+        """Add results of calls, each as id and text."""
         blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
         self.messages.append({"role": "user", "content": [*blocks, *after]})
 
     def said(self, text: str = "Understood.") -> None:
-        """The model has said something, and the user goes on."""
+        """Add a turn of the model and one of the user."""
         self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "Go on."}]
 
     def post(self, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
-        """The answer to the next request."""
+        """Send the next request; return the answer."""
         body = {**self.body, "messages": self.messages, **more}
         return self.client.post(self.url, json=body, headers={**self.headers, **(headers or {})})
 
     def send(self, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
-        """The answer to the next request, which has to be a good one."""
+        """Send the next request; return the answer, which must have status 200."""
         answer = self.post(headers, **more)
         assert answer.status_code == 200, answer.text
         return answer
 
     def count(self) -> None:
-        """The conversation's tokens, counted by the provider."""
+        """Have the provider count the conversation's tokens."""
         body = {name: value for name, value in self.body.items() if name != "max_tokens"}
         answer = self.client.post(
             f"{self.url}/count_tokens", json={**body, "messages": self.messages}, headers=self.headers

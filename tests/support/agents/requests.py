@@ -15,7 +15,7 @@ PHANTOM = "expand_context"
 
 
 def results(body: Any) -> Iterator[tuple[str, str]]:
-    """Tool name and text of every tool result in a request of any API, in order."""
+    """Yield tool name and text of every tool result in a request of any API, in order."""
     names: dict[str, str] = {}
     for item in body.get("input") or ():
         if item.get("type") == "function_call":
@@ -47,23 +47,23 @@ def results(body: Any) -> Iterator[tuple[str, str]]:
 
 
 def result_texts(body: Any) -> Iterator[str]:
-    """The texts of all tool results in a request of any API, in order."""
+    """Return the texts of all tool results in a request of any API, in order."""
     return (text for _, text in results(body))
 
 
 def result_bytes(requests: Iterable[Received]) -> int:
-    """UTF-8 bytes of all tool results in some requests."""
+    """Return the UTF-8 bytes of all tool results in some requests."""
     return sum(len(text.encode()) for request in requests for text in result_texts(request.json))
 
 
 def declared(received: Received) -> list[Any]:
-    """The tools that a request declares, as it does it."""
+    """Return the tools that a request declares, as the API spells them."""
     body = received.json
     return list(body.get("tools") or body.get("toolConfig", {}).get("tools") or ())
 
 
 def tool_names(received: Received) -> list[str]:
-    """The names of the tools that a request declares."""
+    """Return the names of the tools that a request declares."""
     found = [tool.get("functionDeclarations", [tool]) for tool in declared(received)]
     return [
         (one.get("function") or one.get("toolSpec") or one).get("name", "")
@@ -73,12 +73,12 @@ def tool_names(received: Received) -> list[str]:
 
 
 def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the injected tool, in order."""
+    """Return the results of the injected tool's calls in a request, in order."""
     return [text for name, text in results(received.json) if name == PHANTOM]
 
 
 def assert_prefix_kept(requests: list[Received]) -> None:
-    """Every request begins with what the one before it held; white space between items may differ."""
+    """Assert that every request begins with the one before it; white space between items may differ."""
     bodies = [one.json for one in requests]
     key = next(name for name in ("input", "contents", "messages") if name in bodies[0])
     assert len(bodies) > 1
@@ -90,14 +90,14 @@ def assert_prefix_kept(requests: list[Received]) -> None:
 
 
 def raw_members(received: Received) -> dict[str, bytes]:
-    """The body's members with their very bytes."""
+    """Return the body's members with their very bytes."""
     assert received.body is not None
     decoded = msgspec.json.decode(received.body, type=dict[str, msgspec.Raw])
     return {name: bytes(value) for name, value in decoded.items()}
 
 
 def assert_bytes_kept(requests: list[Received]) -> None:
-    """Every request begins with the messages of the one before it, byte by byte."""
+    """Assert that every request begins with the messages of the one before it, byte by byte."""
     bodies = [raw_members(request) for request in requests]
     assert len(bodies) > 1
     for earlier, later in itertools.pairwise(bodies):

@@ -1,4 +1,4 @@
-"""What clients keep of an answer that did not come to its end, by API."""
+"""The messages that clients keep of an answer that broke off, by API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _gemini(values: list[Any]) -> list[Any]:
 
 
 def _responses(events: list[Any]) -> list[Any]:
-    """As Codex: items that were done, without their ids."""
+    """Return the items that were done, without their ids, as Codex keeps them."""
     items = [event["item"] for event in events if event.get("type") == "response.output_item.done"]
     return [
         {key: value for key, value in item.items() if key != "id" or item["type"] == "reasoning"}
@@ -72,7 +72,7 @@ def _message(role: str, key: str, content: Any) -> list[Any]:
 
 
 def kept(api: Client, content: bytes) -> list[Any]:
-    """The messages that a client would send again."""
+    """Return the messages that a client would send again."""
     values = api.events(content)
     special: dict[str, Callable[[list[Any]], list[Any]]] = {
         "anthropic": _anthropic,
@@ -87,7 +87,7 @@ def kept(api: Client, content: bytes) -> list[Any]:
 
 
 def user(api: Client, words: str) -> list[Any]:
-    """A prompt."""
+    """Return a prompt."""
     messages: list[Any] = next(
         value for key, value in api.body(words, True).items() if key in ("messages", "input", "contents")
     )

@@ -40,7 +40,7 @@ class Talker(ResponsesAgent):
     key: str = ""
     tools_once: bool = False
     """Tools stand in the first input alone."""
-    lane: str = ""
+    stream_id: str = ""
     """The `stream_id` of all frames."""
     binary: bool = False
     """Requests are sent as JSON in binary frames."""
@@ -86,8 +86,8 @@ class Talker(ResponsesAgent):
         frame |= {"instructions": "Be careful.", "include": ["reasoning.encrypted_content"]} | dict(
             self.extra
         )
-        if self.lane:
-            frame["stream_id"] = self.lane
+        if self.stream_id:
+            frame["stream_id"] = self.stream_id
         frame["input"] = self.messages[self.known :]
         if self.last_id:
             frame["previous_response_id"] = self.last_id
@@ -128,7 +128,7 @@ class Talker(ResponsesAgent):
         place = -1
         for number, event in enumerate(events):
             assert event["sequence_number"] == number
-            assert event.get("stream_id", "") == self.lane
+            assert event.get("stream_id", "") == self.stream_id
             place += event["type"] == "response.output_item.added"
             assert event.get("output_index", place) == place
         first, last = events[0]["response"], events[-1]["response"]

@@ -1,4 +1,3 @@
-"""What goes wrong on the way of a request, row by row: what clients see of it, what stays the same, what is left.
-
-Each row runs against a real mitmdump; where a request may fail, the same is sent through mitmproxy alone.
-"""
+"""Failures on the way of a request, a row each: what clients see, which prefixes stay, and what is left in
+the proxy. Each row runs against a real mitmdump; where a request may fail, mitmproxy alone gets the same
+request."""

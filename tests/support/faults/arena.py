@@ -1,4 +1,5 @@
-"""Where rows run: a provider that fails as it is told, a proxy with Penumbra, and mitmproxy alone beside it."""
+"""The place where rows run: a provider that fails as it is told, a proxy with Penumbra, and mitmproxy
+alone."""
 
 from __future__ import annotations
 
@@ -14,34 +15,34 @@ from support.mitm import Mitmdump, eventually, stop_all
 from support.upstream import Received, Response, Upstream, turn
 
 CAP = "3584"
-"""Results above this size lose something."""
+"""Results above this size (bytes) are shortened."""
 _ASKED = re.compile(rb'"content":\s*"<([^>"]+)>"')
 Answer = Callable[[Received], Response]
 
 
 def asker(received: Received) -> str:
-    """Who asks."""
+    """Return the name in a request's first message."""
     found = _ASKED.search(received.body or b"")
     return found[1].decode() if found else ""
 
 
 def words(name: str) -> str:
-    """What the model says to them, and to nobody else."""
+    """Return the text that the model sends to a name, and to no other."""
     return " ".join(f"{name}.{number}" for number in range(12))
 
 
 @dataclass
 class Arena:
-    """Started when asked for, and closed together."""
+    """An `Arena` starts proxies when a row asks for them, and closes them together."""
 
     upstream: Upstream
     folder: Path
     starter: Any = None
     confdir: Path | None = None
     shared: Callable[..., Mitmdump] | None = None
-    """Gives proxies that are there anyway, for rows that leave them as they are."""
+    """Returns a proxy that other tests share, for rows that leave it as it is."""
     answers: dict[str, Answer] = field(default_factory=dict)
-    """By who asks; all others get their words."""
+    """Answers by name; all other names get their words."""
     _running: dict[Any, Mitmdump] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,7 +54,7 @@ class Arena:
         return answer(received) if answer is not None else turn(words(name))
 
     def proxy(self, mode: str = "reverse", *, addon: bool = True, name: str = "", **more: Any) -> Mitmdump:
-        """The one of this name; without a name, one for each mode, with the addon or without."""
+        """Return the proxy of this name; without a name, one for each mode, with the addon or without."""
         key = name or (mode, addon)
         options = {"penumbra_max_output_bytes": CAP} if addon else {}
         if self.shared is not None and not name:
@@ -72,7 +73,7 @@ class Arena:
         return self._running[key]
 
     def there(self, proxy: Mitmdump) -> dict[str, int]:
-        """What is there before a row; what is in memory takes the time of a timer to look at."""
+        """Return the counts of a proxy before a row. Counting what is in memory takes the time of a timer."""
         return what_is_there(proxy, in_memory=self.shared is None)
 
     def stop(self, name: str) -> None:
@@ -89,23 +90,24 @@ class Arena:
 
 
 def what_is_there(proxy: Mitmdump, *, in_memory: bool = True) -> dict[str, int]:
-    """States, threads and open files in a proxy; `in_memory`: flows and streams, too."""
+    """Return the numbers of states, threads and open files in a proxy; with `in_memory`, of flows and
+    streams, too."""
     found: dict[str, int] = json.loads(proxy.command("tests.left"))
     return {**found, **json.loads(proxy.command("tests.held"))} if in_memory else found
 
 
 def what_is_remembered(proxy: Mitmdump) -> tuple[float, float]:
-    """Megabytes (a million bytes or characters) in bounded caches, and their bounds."""
+    """Return the megabytes (a million bytes or characters) in bounded caches, and their bounds."""
     found: dict[str, float] = json.loads(proxy.command("tests.caches"))
     return found["filled"] / 1e6, found["most"] / 1e6
 
 
 _SECONDS = 30.0
-"""mitmproxy keeps a request in memory until its last timer is over: five seconds."""
+"""Seconds. mitmproxy keeps a request in memory until its last timer has ended, after five of them."""
 
 
 def left(proxy: Mitmdump, before: dict[str, int]) -> Counted:
-    """What is there now and was not before, once what is on its way has ended."""
+    """Count what a proxy has more than before, once the requests on their way have ended."""
 
     def more() -> dict[str, int]:
         now = what_is_there(proxy, in_memory="flows" in before)
@@ -117,7 +119,7 @@ def left(proxy: Mitmdump, before: dict[str, int]) -> Counted:
 
 
 def memory(proxy: Mitmdump, kind: str = "VmRSS") -> float:
-    """Resident megabytes; `VmHWM`: the most so far."""
+    """Return the resident megabytes of a proxy; `VmHWM`: the most so far."""
     assert proxy.process is not None
     status = Path(f"/proc/{proxy.process.pid}/status").read_text()
     found = re.search(rf"{kind}:\s+([0-9]+) kB", status)

@@ -1,8 +1,6 @@
-"""One function of the package raises at a time, in a real mitmdump: what becomes of requests then.
-
-Requests come one on a connection of its own, so that all hooks are met. Each has a secret of its own, and nothing in
-it was seen before.
-"""
+"""A function of the package raises in a real mitmdump: what becomes of requests then. Each request comes on a
+connection of its own, so that it meets all hooks, and has a secret of its own, and nothing that was seen
+before."""
 
 from __future__ import annotations
 
@@ -25,17 +23,17 @@ from support.upstream import Raw, Upstream, turn
 
 HOST = "api.openai.com"
 SECONDS = 5.0
-"""A client that has no answer by then hangs."""
+"""Seconds. A client that has no answer by then hangs."""
 GOOD = ("clean", "refused", "closed", "passed")
-"""Outcomes of which no step may have another."""
+"""The outcomes that a step may have."""
 CATCHERS = ("flow/splice.py:SpliceHttpLayer.handle_event", "flow/guarded.py:closing")
-"""Functions that are there to catch what others raise."""
+"""Functions that catch what others raise."""
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to send a request. `send` returns the client's part of the answer."""
+    """A `Kind` is one way to send a request. `send` returns the client's part of the answer."""
 
     name: str
     send: Callable[[Mitmdump, str], bytes]
@@ -66,7 +64,7 @@ def _plain(host: str, target: str, proxy: Mitmdump, secret: str) -> bytes:
 
 
 def _in_pieces(proxy: Mitmdump, secret: str) -> bytes:
-    """Through a tunnel without TLS, the first line in two segments."""
+    """Send a request through a tunnel without TLS, its first line in two segments."""
     body = _chat(secret)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\nAuthorization: Bearer k\r\n"
     with _connected(proxy) as tunnel:
@@ -75,13 +73,14 @@ def _in_pieces(proxy: Mitmdump, secret: str) -> bytes:
         if b" 200 " not in tunnel.recv(4096):
             return b"no tunnel"
         tunnel.sendall(b"\r\nP")
-        time.sleep(0.02)  # So that the proxy reads the pieces one by one.
+        time.sleep(0.02)  # The proxy reads the pieces one by one.
         tunnel.sendall(f"{head[1:]}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return b"".join(iter(lambda: tunnel.recv(65_536), b""))
 
 
 def _passed_by(proxy: Mitmdump, secret: str) -> bytes:
-    """Through a tunnel that is none of ours: its certificate is the stand-in's own."""
+    """Send a request through a tunnel to a host that is no provider: the certificate is the test provider's
+    own."""
     with _connected(proxy) as tunnel:
         tunnel.sendall(b"CONNECT elsewhere.example.org:443 HTTP/1.1\r\nHost: elsewhere.example.org\r\n\r\n")
         if b" 200 " not in tunnel.recv(4096):
@@ -117,7 +116,7 @@ KINDS = (
 
 
 def run(proxy: Mitmdump, upstream: Upstream, kind: Kind) -> str:
-    """What became of one request of this kind: one of GOOD, or what is wrong."""
+    """Send one request of this kind; return one of GOOD, or the name of what is wrong."""
     upstream.requests.clear()
     secret = "ghp_" + secrets.token_hex(18)
     answer, outcome = b"", ""
@@ -141,7 +140,7 @@ def _refusal(answer: bytes) -> str:
 
 
 class Breaker:
-    """Says which function of a running proxy raises."""
+    """A `Breaker` chooses the function of a running proxy that raises."""
 
     def __init__(self, proxy: Mitmdump, upstream: Upstream) -> None:
         upstream.pages["/v1/threads/t/messages"] = upstream.pages["/page"] = Raw(body=b"{}")
@@ -151,13 +150,13 @@ class Breaker:
         self._line = socket.create_connection(("127.0.0.1", int(port)), SECONDS).makefile("rw")
 
     def steps(self, kind: Kind) -> list[str]:
-        """The functions that such a request calls, in the order of their first calls."""
+        """Return the functions that such a request calls, in the order of their first calls."""
         self._say("mend")
         run(self._proxy, self._upstream, kind)
         return [step for step in self._say("mend") if step not in CATCHERS]
 
     def outcome(self, kind: Kind, step: str, error: str = "ZeroDivisionError") -> str:
-        """What becomes of such a request while this function raises."""
+        """Return what becomes of such a request while this function raises."""
         self._say(f"break {step} {error}")
         try:
             return run(self._proxy, self._upstream, kind)

@@ -1,4 +1,5 @@
-"""Clients that see every byte, and may behave badly: HTTP/1.1 over a connection each, or HTTP/2 over one."""
+"""Clients that see every byte and may behave badly, over a connection of HTTP/1.1 each or over one of
+HTTP/2."""
 
 from __future__ import annotations
 
@@ -24,36 +25,36 @@ from support.upstream import Upstream
 
 PATH = "/v1/messages"
 _SECONDS = 60.0
-"""A response that takes longer counts as none."""
+"""Seconds. A response that takes longer counts as none."""
 _WINDOW = 2**24
 TOOL = {"name": "Bash", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}}}
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What a client has seen of one response."""
+    """An `Ending` holds what a client has seen of one response."""
 
     status: int = 0
-    """0: it had no head."""
+    """0: the response had no head."""
     body: bytes = b""
     whole: bool = False
-    """The response came to its end, by the rules of HTTP."""
+    """The response came to its end by the rules of HTTP."""
 
     @property
     def says(self) -> str:
-        """The words in it, as far as they came."""
+        """The text in the response, as far as it came."""
         texts = (event.get("delta", {}).get("text", "") for event in self.events)
         return "".join(texts)
 
     @property
     def error(self) -> str:
-        """The kind of the API's error in it; empty: none."""
+        """The kind of the API's error in the response; empty: none."""
         values = self.events if self.body[:1] != b"{" else [_value(self.body)]
         return next((str(one["error"].get("type")) for one in values if "error" in one), "")
 
     @property
     def events(self) -> list[Any]:
-        """Those that are there whole."""
+        """The events that are complete."""
         parts = self.body.split(b"\n\n")[:-1]
         return [_value(part.partition(b"data: ")[2]) for part in parts if b"data: {" in part]
 
@@ -67,12 +68,12 @@ def _value(data: bytes) -> Any:
 
 @dataclass(frozen=True)
 class Question:
-    """A request to the model."""
+    """A `Question` is a request to the model."""
 
     name: str
-    """Who asks: the answer is for them alone."""
+    """The name that the answer is for."""
     text: str = ""
-    """What a tool has printed before; empty: nothing."""
+    """The result of a tool in the request; empty: none."""
     stream: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,14 +97,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Manners:
-    """How a client behaves."""
+    """`Manners` say how a client behaves."""
 
     half_closes: bool = False
-    """It says that it sends nothing more, and goes on reading."""
+    """The client closes its sending side, and goes on reading."""
     leaves_at: bytes | None = None
-    """It goes away when it has read this; empty: once the request is sent."""
+    """The client leaves when it has read these bytes; empty: once the request is sent."""
     buffer: int = 0
-    """Bytes that its system takes before it reads; 0: as many as usual."""
+    """The size in bytes of the system's buffer for reading; 0: the usual one."""
 
 
 PLAIN = Manners()
@@ -114,7 +115,7 @@ Server = Mitmdump | Upstream
 
 
 async def ask(proxy: Server, question: Question, manners: Manners = PLAIN) -> Ending:
-    """Over a connection of its own, in plain HTTP/1.1."""
+    """Send a question over a connection of its own, in plain HTTP/1.1; return its ending."""
     async with connected(proxy, manners.buffer) as (reader, writer):
         machine = await send(writer, question)
         if manners.half_closes:
@@ -154,7 +155,7 @@ async def send(writer: asyncio.StreamWriter, question: Question) -> h11.Connecti
 async def read(
     reader: asyncio.StreamReader, machine: h11.Connection, leaves_at: bytes | None = None
 ) -> Ending:
-    """Until the response ends, one way or the other."""
+    """Read a response until it ends or breaks off."""
     status, body = 0, bytearray()
     try:
         while leaves_at is None or leaves_at not in body:
@@ -187,7 +188,7 @@ class _Stream:
 
 
 class Http2:
-    """One connection, over TLS, of which each request is a stream."""
+    """An `Http2` is one connection over TLS, of which each request is a stream."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

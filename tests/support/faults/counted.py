@@ -1,4 +1,4 @@
-"""What came of a row, in numbers."""
+"""The result of a row, in numbers."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from support.faults.clients import Ending
 
 @dataclass(frozen=True)
 class Counted:
-    """Requests by what their clients saw, and what must be 0."""
+    """A `Counted` counts requests by what their clients saw, and failures of which there must be none."""
 
     requests: int = 0
     answered: int = 0
     failed: int = 0
-    """As without us: the client sees what it would see without a proxy, or through mitmproxy alone."""
+    """Requests that failed as they fail without a proxy, or through mitmproxy alone."""
     gone: int = 0
-    """Their clients went away, as they were to."""
+    """Requests whose clients left, as they were told."""
     otherwise: int = 0
-    """Failed in another way."""
+    """Requests that failed in another way."""
     broken: int = 0
-    """Requests in which what the provider had got before was not the same."""
+    """Requests that did not begin with the bytes that the provider had got before."""
     mixed: int = 0
-    """Responses with something that was another's, or was never said."""
+    """Responses that hold another request's text, or text that no provider sent."""
     left: int = 0
-    """Threads, files, flows, streams and states that are still there at the end."""
+    """Threads, files, flows, streams and states that are left at the end."""
     notes: tuple[str, ...] = ()
-    """Of what must be 0: which."""
+    """Descriptions of the failures."""
 
     def __add__(self, other: Counted) -> Counted:
         return Counted(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
@@ -40,8 +40,8 @@ class Counted:
 def compared(
     name: str, ours: Ending, others: Sequence[Ending], expected: str, *, to_the_word: bool = True
 ) -> Counted:
-    """One request. `others`: what came of the same without us. A reset may overtake words: then they do not
-    fail at the same one."""
+    """Count one request. `others` are the endings of the same request without Penumbra. A reset may overtake
+    text, so that the responses do not fail at the same word."""
     if not expected.startswith(ours.says):
         return Counted(1, mixed=1, notes=(f"{name}: {ours.says!r}",))
     if ours.whole and ours.status == 200 and not ours.error and ours.says == expected:

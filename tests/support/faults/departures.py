@@ -21,7 +21,7 @@ _BUFFER = 65_536
 
 
 def client_half_closes(arena: Arena) -> Counted:
-    """It says that it sends nothing more while the model still thinks, and while it speaks."""
+    """Clients close their sending side while the model still thinks, and while it writes."""
     names = ["half-before", "half-during"]
     slow = {"half-before": {"first_delay": 0.3}, "half-during": {"event_delay": 0.02}}
     for name in names:
@@ -33,7 +33,7 @@ def client_half_closes(arena: Arena) -> Counted:
         return [await ask(server, Question(name, log(name)), _HALF) for name in names]
 
     ours = asyncio.run(all_of_them(proxy))
-    # mitmproxy takes such a client for one that has gone.
+    # mitmproxy takes such a client for one that has left.
     alone = asyncio.run(all_of_them(arena.proxy(addon=False))) if arena.shared is None else [Ending()] * 2
     rows = [
         compared(name, mine, [theirs], words(name), to_the_word=False)
@@ -43,7 +43,7 @@ def client_half_closes(arena: Arena) -> Counted:
 
 
 def client_reads_slowly(arena: Arena, megabytes: int = 48) -> Counted:
-    """A long response, of which nothing is read for as long as the provider gets rid of it; and then all."""
+    """A client reads nothing of a long response for as long as the provider can send, and then all of it."""
     deltas = tuple(f"slow.{number:06} " + "x" * 32_000 for number in range(megabytes * 1_000 // 32))
     arena.answers["slow"] = lambda received: turn(Text("".join(deltas), deltas=deltas))
     proxy = arena.proxy()
@@ -68,7 +68,7 @@ def client_reads_slowly(arena: Arena, megabytes: int = 48) -> Counted:
 
 
 def _stands_still(arena: Arena) -> int:
-    """The bytes that the provider has got rid of, once these are no more for a while."""
+    """Return the bytes that the provider has sent, once their number stays the same for a while."""
     seen = [-1, -2]
     while len(set(seen[-10:])) > 1 or seen[-1] <= 0:
         time.sleep(0.05)
@@ -77,8 +77,8 @@ def _stands_still(arena: Arena) -> int:
 
 
 def many_at_once(arena: Arena, streams: int, connections: int = 0) -> Counted:
-    """Streams at the same time, of which every second asks for an original; of the clients a tenth goes away.
-    `connections`: over so many of HTTP/2; 0: over one of HTTP/1.1 each."""
+    """Many streams run at the same time. Every second one asks for an original, and a tenth of the clients
+    leaves. `connections`: the number of HTTP/2 connections; 0: one of HTTP/1.1 for each stream."""
     names = [f"s{streams}-{connections}-{number}" for number in range(streams)]
     for number, name in enumerate(names):
         arena.answers[name] = _answer(name, asks=number % 2 == 1)
@@ -104,7 +104,8 @@ def many_at_once(arena: Arena, streams: int, connections: int = 0) -> Counted:
 
 
 def one_after_the_other(arena: Arena, turns: int, http2: bool = False) -> Counted:
-    """So many requests on one connection that stays open: what is in memory before it ends, and behind it."""
+    """Send many requests on one connection that stays open, and count what is in memory before it ends and
+    after it."""
     proxy = arena.proxy("reverse-tls" if http2 else "reverse")
     question = Question("one", log("one", 1500))
     asyncio.run(_all_at_once(proxy, [(question, PLAIN)] * 20, int(http2)))

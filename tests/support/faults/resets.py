@@ -25,17 +25,18 @@ STREAMED = {
     "before the last event": b"event: message_stop",
     "before the end": b"0\r\n\r\n",
 }
-"""Phases of a streamed response, by the bytes in front of which the connection dies."""
+"""The phases of a streamed response, by the bytes before which the connection dies."""
 WHOLE = {"before the head": b"", "in the head": b"content-type", "in the document": b'"stop_reason"'}
 _ONE_MOMENT = "One moment. "
 _ALONE = Ending(502, whole=True)
-"""What mitmproxy alone makes of all of them."""
+"""What a client of mitmproxy alone sees in each phase."""
 Phase = tuple[str, bytes, bool, bool]
-"""Its name, where it dies, by a reset or not, in a stream or not."""
+"""A phase is its name, the bytes before which the connection dies, whether by a reset, and whether in a
+stream."""
 
 
 def phases(http2: bool = False) -> list[Phase]:
-    """HTTP/2 has no bytes in a head or behind a body that could be found."""
+    """Return the phases. HTTP/2 has no bytes in a head or after a body that could be found."""
     hidden = {"in the head", "before the end"} if http2 else set()
     streams = [(name, before, True) for name, before in STREAMED.items() if name not in hidden]
     documents = [(name, before, False) for name, before in WHOLE.items() if name not in hidden]
@@ -46,7 +47,8 @@ def phases(http2: bool = False) -> list[Phase]:
 
 
 def provider_dies(arena: Arena, http2: bool = False) -> Counted:
-    """In the first request, as mitmproxy alone shows it, and one that is answered behind each."""
+    """The connection dies in the client's own request, as through mitmproxy alone; a request after each one
+    is answered."""
 
     def script(name: str, phase: Phase) -> Callable[[Received], Response]:
         return lambda received: Cut(_spoken(words(name)), phase[1], phase[2])
@@ -59,8 +61,8 @@ def provider_dies(arena: Arena, http2: bool = False) -> Counted:
 
 
 def hidden_turn_dies(arena: Arena, http2: bool = False) -> Counted:
-    """The model has asked for an original, and what it says then does not arrive: the stream breaks off after
-    what was said before."""
+    """The connection dies in the hidden request for an original: the stream breaks off after the text before
+    it."""
 
     def script(name: str, phase: Phase) -> Callable[[Received], Response]:
         def answer(received: Received) -> Response:
@@ -111,15 +113,16 @@ def _row(
 
 
 def _told(ours: Ending, stream: bool) -> Ending:
-    """Return how a failed hidden turn has to look: a stream that breaks off with no error of ours in it, or a
-    document that states the failure."""
+    """Return how a failed hidden request has to look: a stream that breaks off without an error of Penumbra's
+    in it, or a document that states the failure."""
     if stream:
         return Ending(200, ours.body) if ours.body and not ours.error else Ending()
     return Ending(502, ours.body, True) if not stream and ours.error else Ending()
 
 
 async def _asked(server: Server, questions: Sequence[Question], http2: bool) -> list[Ending]:
-    """Each on a connection of its own; with HTTP/2 too, since it is the provider's connection that dies."""
+    """Send each question on a connection of its own, in HTTP/2, too, since it is the provider's connection
+    that dies."""
     found = []
     for question in questions:
         if not http2:

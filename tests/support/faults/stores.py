@@ -1,5 +1,5 @@
-"""A store that fails while conversations go on: the disk full, the file locked, removed, damaged, of another
-release; the proxy killed, or with another one on the same file; the clock wrong."""
+"""A store that fails while conversations go on: the disk is full, the file is locked, removed, damaged or of
+another release, the proxy is killed or shares the file with another one, the clock is wrong."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from support.fleet.conversations import Conversation, outcome, run
 from support.mitm import Mitmdump, eventually
 
 Fault = Callable[[Mitmdump, Path], AbstractContextManager[None]]
-"""Given the proxy and its database, from the beginning of the failure to its end."""
+"""A fault takes the proxy and its database, and lasts as long as its context."""
 _TURNS = 3
-"""In each of the parts: before, during and behind the failure."""
+"""Turns in each of the three parts: before, during and after the failure."""
 
 
 def goes_on(
     arena: Arena, fault: Fault, *, database: Path | None = None, count: int = 6, **more: Any
 ) -> Counted:
-    """Conversations that begin before a failure, and go on in it and behind it. The proxy starts anew before it,
-    so that memory knows nothing, and behind it, so that only what was written is known."""
+    """Run conversations that begin before a failure and go on during and after it. The proxy starts anew
+    before the failure, so that it has nothing in memory, and after it, so that only what was written is
+    known."""
     arena.upstream.script(conversations.model)
     name = f"{getattr(fault, '__name__', 'fault')}-{len(arena.upstream.requests)}"
     file = database or arena.folder / name / "penumbra.sqlite"
     options = {"penumbra_database": str(file)}
     proxy = arena.proxy(name=name, options=options, **more)
     begun = len(arena.upstream.requests)
-    # Short: with them in each line, an original is still given back in one piece.
+    # The names are short: with long ones in each line, an original would not be given in one piece.
     made = _conversations(proxy, count, f"{begun}-")
     run(made, _TURNS)
     proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
@@ -58,7 +59,7 @@ def goes_on(
 
 
 def counted(arena: Arena, made: list[Conversation], begun: int) -> Counted:
-    """What the provider got in these conversations since."""
+    """Count the requests of these conversations that the provider has got since then."""
     found = outcome(made, arena.upstream.requests[begun:])
     return Counted(
         requests=found.turns + found.retried,
@@ -76,7 +77,7 @@ def _conversations(proxy: Mitmdump, count: int, name: str) -> list[Conversation]
 
 
 def _is_another_s(one: Conversation) -> bool:
-    """Whether somebody else's call stands in its responses."""
+    """Return whether the responses hold a call that is not theirs."""
     calls = [
         block["input"]["command"]
         for message in one.messages
@@ -87,12 +88,9 @@ def _is_another_s(one: Conversation) -> bool:
     return any(not call.startswith(f"cat {one.name}-") for call in calls)
 
 
-# What fails
-
-
 @contextlib.contextmanager
 def locked(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """Another program writes, and does not end."""
+    """Another program writes to the file, and does not end."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -101,7 +99,7 @@ def locked(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """The disk that the file lies on."""
+    """The disk of the file is full."""
     stopper = file.parent / "stopper"
     with stopper.open("wb", 0) as filled, contextlib.suppress(OSError):
         while True:
@@ -121,7 +119,7 @@ def full_at_the_start(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def cannot_grow(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """No file of the proxy may grow beyond a size, as on a full disk; its log, which is smaller, may."""
+    """No file of the proxy may grow beyond a size, as on a full disk, but for its log, which is smaller."""
     with contextlib.closing(sqlite3.connect(file)) as other:
         other.execute("PRAGMA wal_checkpoint").fetchall()
     _limit(proxy, max(64_000, file.stat().st_size))
@@ -146,7 +144,7 @@ def removed(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def damaged(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """One page in sixteen is written over, of a file that is open and of its log."""
+    """One page in sixteen of the open file and of its log is overwritten."""
     for end in ("", "-wal"):
         part = Path(f"{file}{end}")
         if not part.exists():
@@ -179,7 +177,8 @@ def of_a_newer_release(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def clock_jumps(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """Forty days ahead, beyond all times that something is kept for, and then more than a year back."""
+    """The clock jumps forty days ahead, beyond all times for which something is kept, and then more than a
+    year back."""
     _set_clock(file, 40)
     yield
     _set_clock(file, -400)
@@ -203,7 +202,7 @@ time.time = _wrong
 
 
 def wrong_clock(folder: Path) -> dict[str, str]:
-    """The environment of a Python that goes by the file `clock`."""
+    """Return the environment of a Python whose clock follows the file `clock`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(_CLOCK)
     return {"PYTHONPATH": str(folder), "CLOCK_OFFSET": str(folder / "clock")}
@@ -211,7 +210,8 @@ def wrong_clock(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def settings_change(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """Options and a user's rules, again and again, while requests are under way; the rules half written, too."""
+    """Options and a user's rules change again and again while requests are under way, and the rules are half
+    written at times."""
     over = threading.Event()
     rules = file.parent / "rules" / "commands"
     rules.mkdir(parents=True)
@@ -242,8 +242,8 @@ _RULES = """commands:
 
 
 def is_killed(arena: Arena, kills: int = 8, count: int = 8) -> Counted:
-    """The proxy, by a signal that it can't hear, while conversations go on; it is started again at once. Clients
-    ask again where they got no answer, as they would without us."""
+    """Kill the proxy while conversations go on, and start it again at once. Clients ask again where they got
+    no answer."""
     arena.upstream.script(conversations.model)
     proxy = arena.proxy(name="killed")
     proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
@@ -276,7 +276,8 @@ class Hopping(Conversation):
 
 
 def two_on_one_file(arena: Arena, count: int = 8, turns: int = 9) -> Counted:
-    """Turns land on either, and one is started anew in the middle."""
+    """Run conversations whose turns land on either of two proxies, one of which is restarted in the
+    middle."""
     arena.upstream.script(conversations.model)
     file = arena.folder / "shared" / "penumbra.sqlite"
     names = ("one of two", "two of two")
@@ -298,7 +299,7 @@ def two_on_one_file(arena: Arena, count: int = 8, turns: int = 9) -> Counted:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path | None]:
-    """A folder on a disk of 8 MB; None where none may be made."""
+    """Make a folder on a disk of 8 MB; None where that is not allowed."""
     folder.mkdir(parents=True)
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)], capture_output=True)
     try:

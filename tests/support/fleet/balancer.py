@@ -1,4 +1,4 @@
-"""haproxy: in front of several proxies, so that each request lands on any of them, and between them and their store."""
+"""haproxy as a balancer before several proxies, and between the proxies and their store."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ listen store
 
 
 def program() -> str:
-    """haproxy; empty if this machine has none."""
+    """Return the path of haproxy; empty if this machine has none."""
     return shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin") or ""
 
 
 class _Haproxy:
-    """One that listens at `port`."""
+    """An `_Haproxy` listens at `port`."""
 
     def __init__(self, folder: Path, port: int, config: str) -> None:
         self.port = port
@@ -78,7 +78,8 @@ class _Haproxy:
 
 
 class Balancer(_Haproxy):
-    """At `port` a request lands on any proxy, at `sticky_port` on the one of its client, while that is there."""
+    """A `Balancer` sends a request at `port` to any proxy, and one at `sticky_port` to the proxy of its
+    client as long as that runs."""
 
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         port, self.sticky_port = free_port(), free_port()
@@ -92,7 +93,8 @@ class Balancer(_Haproxy):
 
 
 class Passage(_Haproxy):
-    """The way to a store. Cut, it forwards nothing either way, and tells nobody: what was sent arrives later."""
+    """A `Passage` is the way to a store. While it is cut, it forwards nothing either way and closes nothing:
+    what is sent arrives later."""
 
     def __init__(self, folder: Path, to: int) -> None:
         port = free_port()

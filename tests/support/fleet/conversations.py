@@ -1,8 +1,6 @@
-"""Conversations whose every turn lands on any proxy, and whether the provider got what it had got before.
-
-The model's part needs no memory: what it says follows from the request. In every third turn of those
-conversations whose names begin with ASKS it asks for the original of what was shortened last.
-"""
+"""Conversations whose turns land on any proxy, and the check that the provider gets the same prefixes. The
+model needs no memory: its answer follows from the request. In every third turn of the conversations whose
+names begin with ASKS it asks for the original of the result that was shortened last."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _TOOL = {
         "properties": {"command": {"type": "string"}},
         "required": ["command"],
     },
-    # As coding agents do; what it stands at never moves here.
+    # Coding agents write a cache breakpoint, too; its place never moves here.
     "cache_control": {"type": "ephemeral"},
 }
 ASKS = "asks"
@@ -37,7 +35,7 @@ _PAUSE = 0.1
 
 
 def model(received: Received) -> Response:
-    """What the model says to a request."""
+    """Return the model's answer to a request."""
     body = received.json
     last = body["messages"][-1]
     name, number = _turn(received)[:2]
@@ -56,26 +54,26 @@ def _refs(message: Any) -> list[str]:
 
 
 def _turn(received: Received) -> tuple[str, int, int]:
-    """Conversation, turn and attempt, as the client has numbered them."""
+    """Return conversation, turn and attempt, as the client has numbered them."""
     name, number, attempt = (received.header("x-turn") or "").split("/")
     return name, int(number), int(attempt)
 
 
 @dataclass
 class Conversation:
-    """One client."""
+    """A `Conversation` is one client."""
 
     name: str
     port: int
     messages: list[Any] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
-    """By turn: the attempt that was answered."""
+    """The attempt that was answered, by turn."""
     failed: int = 0
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """By turn: when it began, and how long its answer took, in seconds."""
+    """The beginning of each turn, and the time until its answer, in seconds."""
 
     def say(self, number: int) -> None:
-        """The next turn."""
+        """Send the next turn."""
         if not self.messages:
             self.messages.append({"role": "user", "content": f"{self.name}: what is in the logs?"})
         for attempt in range(_TRIES):
@@ -94,7 +92,7 @@ class Conversation:
             {
                 "type": "tool_result",
                 "tool_use_id": block["id"],
-                # So long that it is told in part, not by its patterns as a whole.
+                # The text is so long that it is excerpted, not shortened by its patterns alone.
                 "content": log(f"{self.name}-{number}", 300 + 20 * (number % 3)),
             }
             for block in content
@@ -128,23 +126,23 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """An `Outcome` counts what the provider got in a run."""
 
     conversations: int
     turns: int
     retried: int
     """Requests that the client had to send again."""
     requests: int
-    """That reached the provider."""
+    """Requests that reached the provider."""
     expansions: int
     wrong: int
-    """Expansions whose original was not what the client had."""
+    """Expansions whose original was not the client's."""
     broken: int
-    """Requests in which what was sent before was not the same."""
+    """Requests that did not begin with the bytes of the turn before."""
     where: tuple[str, ...] = ()
-    """Of the broken ones: conversation and turn."""
+    """Conversation and turn of the broken requests."""
     waits: tuple[tuple[float, float], ...] = ()
-    """Of each turn: when it began, and how long its answer took, in seconds."""
+    """The beginning of each turn, and the time until its answer, in seconds."""
 
 
 def run(
@@ -155,8 +153,8 @@ def run(
     pause: float = 0.0,
     over: threading.Event | None = None,
 ) -> None:
-    """So many further turns of each, several at once. `pause`: seconds behind each turn; `over`: until when
-    they go on, however many turns that takes."""
+    """Send so many further turns of each conversation, several conversations at once. `pause`: seconds after
+    each turn; `over`: the turns go on until this is set."""
     waiting = iter(conversations)
     lock = threading.Lock()
     errors: list[BaseException] = []
@@ -185,7 +183,7 @@ def run(
 
 
 def outcome(conversations: Sequence[Conversation], requests: Sequence[Received]) -> Outcome:
-    """What the provider got."""
+    """Compare what the provider got."""
     by_turn: dict[tuple[str, int, int], list[Received]] = defaultdict(list)
     for received in requests:
         by_turn[_turn(received)].append(received)
@@ -229,7 +227,7 @@ def _extends(earlier: dict[str, bytes], later: dict[str, bytes]) -> bool:
 
 
 def _hidden(received: Received) -> list[str]:
-    """The originals that the model was given, as the last request carries them."""
+    """Return the originals that the model was given, as the last request carries them."""
     return [
         block["content"] if isinstance(block["content"], str) else block["content"][0]["text"]
         for message in received.json["messages"]

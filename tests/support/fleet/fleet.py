@@ -1,4 +1,4 @@
-"""Proxies behind a balancer, with one store, and what may go wrong with them."""
+"""Proxies behind a balancer, with one store, and the faults that may happen to them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from support.mitm import Mitmdump, eventually, stop_all
 from support.upstream import Upstream
 
 CAP = "3584"
-"""Results above this size lose something."""
+"""Results above this size (bytes) are shortened."""
 KEY = "5e" * 32
 
 
 @dataclass
 class Fleet:
-    """Some proxies, their store and their balancer."""
+    """A `Fleet` holds some proxies, their store and their balancer."""
 
     upstream: Upstream
     folder: Path
@@ -34,8 +34,8 @@ class Fleet:
     options: Mapping[str, str] = field(default_factory=dict)
     starter: Any = None
     patience: float = SECONDS
-    """Seconds after which a store is slow that nothing is done to. Tests run on machines on which it has to wait
-    for a processor, too."""
+    """Seconds after which a store counts as slow while no fault happens. On a busy machine it waits for a
+    processor, too."""
     begun: int = 0
 
     def __post_init__(self) -> None:
@@ -46,13 +46,13 @@ class Fleet:
         self.proxies = [self._proxy(number) for number in range(self.count)]
         for proxy in self.proxies:
             self._start(proxy)
-            # It is started again at the port that the balancer knows.
+            # The proxy is started again at the port that the balancer knows.
             proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
         self.balancer = Balancer(self.folder / "haproxy", [proxy.port for proxy in self.proxies])
         self.upstream.script(conversations.model)
 
     def _proxy(self, number: int) -> Mitmdump:
-        # The first one reaches the store through the relay: it alone can be cut off.
+        # The first proxy reaches the store through the relay, so that it alone can be cut off.
         store = f"redis://127.0.0.1:{self.relay.port if number == 0 else self.passage.port}/0"
         options = {
             "penumbra_store": store,
@@ -88,17 +88,13 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Traffic
-
     def converse(
         self, count: int, turns: int, fault: Callable[[], None] | None = None, pause: float = 0.0
     ) -> Outcome:
-        """So many new conversations; the fault happens once a third of their turns is done.
-
-        Those of every second one land on the same proxy while that is there, and ask for originals; all others
-        land anywhere: what is asked at the very moment when the store fails, other proxies can't know.
-        `pause`: seconds between the turns of each; with one, they go on until all is as it was.
-        """
+        """Run new conversations; the fault happens once a third of their turns is done. Every second
+        conversation stays on one proxy while that runs, and asks for originals. All others land anywhere, and
+        ask for none: other proxies can't know what is asked at the moment when the store fails. `pause`:
+        seconds between the turns of each; with it, the conversations go on until the fault has ended."""
         made = []
         for number in range(self.begun, self.begun + count):
             sticks = number % 2 == 1 and fault is not None
@@ -118,14 +114,14 @@ class Fleet:
             length = time.monotonic() - began
             if not pause:
                 worker.join()
-            # From then on every proxy shortens new results again.
+            # Every proxy shortens new results again from then on.
             time.sleep(min(5.0, 2 * length) + 2.0)
         over.set()
         worker.join()
         return conversations.outcome(made, self.upstream.requests[number:])
 
     def busy(self) -> float:
-        """Seconds that the proxies' processes have computed so far."""
+        """Return the seconds that the proxies' processes have computed so far."""
         ticks = 0
         for proxy in self.proxies:
             assert proxy.process is not None
@@ -133,10 +129,8 @@ class Fleet:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    # Faults
-
     def kill_a_proxy(self) -> None:
-        """It is started again a second later."""
+        """Kill a proxy, and start it again a second later."""
         proxy = self.proxies[-1]
         assert proxy.process is not None
         proxy.process.kill()
@@ -160,7 +154,8 @@ class Fleet:
             self.settled()
 
     def hold_replies_to_a_proxy(self) -> None:
-        """What it asks for is done, and it hears so too late, again and again."""
+        """Hold the store's replies to a proxy again and again: its commands are carried out, and the proxy
+        hears so too late."""
         with self._where_late_is_never(refuses=True):
             for _ in range(5):
                 self.relay.hold_replies()
@@ -169,7 +164,7 @@ class Fleet:
                 self.settled()
 
     def let_the_store_stutter(self) -> None:
-        """Moments in which nobody is answered, again and again."""
+        """Pause the store for a moment, again and again."""
         with self._where_late_is_never():
             for _ in range(5):
                 self.redis.pause()
@@ -178,7 +173,7 @@ class Fleet:
                 self.settled()
 
     def part_the_store_from_all(self, seconds: float = 2.0) -> None:
-        """Nothing is closed or refused: what is sent arrives when that is over."""
+        """Cut the store off from all proxies. Nothing is closed or refused: what is sent arrives later."""
         with self._where_late_is_never():
             self._let_all_hear()
             self.relay.cut()
@@ -208,10 +203,11 @@ class Fleet:
     )  # fmt: skip
 
     def _let_all_hear(self) -> None:
-        """Have the store take nothing more, until what it has confirmed to one proxy is known to the others: that
-        nobody can help the moment between is what another test shows."""
+        """Let the store take nothing more, until all proxies know what it has confirmed to one of them.
+        Another test shows that nobody can help the moment in between."""
         self.redis.fill()
-        # What a proxy tells goes out behind the answer to what it has written, and arrives behind that.
+        # A proxy announces a write after the store has confirmed it, so that the announcement arrives later,
+        # too.
         for proxy in (*self.proxies, *self.proxies):
             assert eventually(lambda proxy=proxy: proxy.command("tests.asking") == "0")
         for proxy in self.proxies:
@@ -219,8 +215,8 @@ class Fleet:
 
     @contextlib.contextmanager
     def _where_late_is_never(self, *, refuses: bool = False) -> Iterator[None]:
-        """A store that answers late is taken for one that does not, as users' proxies take it. `refuses`: then a
-        request lands on another proxy."""
+        """Take a store that answers late for one that does not answer, as users' proxies do. `refuses`: a
+        request lands on another proxy then."""
         for proxy in self.proxies:
             proxy.command(f"tests.patience {SECONDS}")
             if refuses:
@@ -232,7 +228,7 @@ class Fleet:
                 proxy.set("penumbra_store_away", "go_on")
 
     def settled(self) -> None:
-        """Waits until every proxy has its store back."""
+        """Wait until every proxy has its store back."""
         assert eventually(lambda: all(_is_whole(proxy.log()) for proxy in self.proxies), 30)
 
 
@@ -243,7 +239,7 @@ def _is_whole(log: str) -> bool:
 
 @contextlib.contextmanager
 def running(folder: Path, count: int, **more: Any) -> Iterator[Fleet]:
-    """A fleet with a provider of its own."""
+    """Start a fleet with a provider of its own."""
     (folder / "upstream").mkdir(parents=True)
     with Upstream(folder / "upstream") as upstream, Fleet(upstream, folder, count, **more) as fleet:
         yield fleet

@@ -20,7 +20,7 @@ _LIMIT = 60.0
 
 
 def program() -> str:
-    """The server; empty if this machine has none."""
+    """Return the path of the server; empty if this machine has none."""
     return next((path for name in _NAMES if (path := shutil.which(name))), "")
 
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """Keeps its data over restarts."""
+    """A `RedisServer` keeps its data over restarts."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -49,7 +49,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start the server, unless it runs."""
         if self._process is not None:
             return
         options = {
@@ -73,18 +73,18 @@ class RedisServer:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """As if its machine had failed."""
+        """Kill the server, as a failing machine would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def forget(self) -> None:
-        """What it has written is lost. It does not run."""
+        """Remove what the server, which must not run, has written."""
         shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
 
     def pause(self) -> None:
-        """It answers nobody, and closes nothing."""
+        """Let the server answer nobody, and close nothing."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -97,7 +97,7 @@ class RedisServer:
             self.go_on()
 
     def fill(self) -> None:
-        """It takes nothing more."""
+        """Let the server take nothing more."""
         self.client.config_set("maxmemory", "1")
 
     def unfill(self) -> None:
@@ -113,7 +113,7 @@ class RedisServer:
 
 
 class Relay:
-    """Forwards bytes to a port, until it is told not to: then they stay where they are, and nobody is told."""
+    """A `Relay` forwards bytes to a port until it is told to hold them, without closing a connection."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -133,11 +133,11 @@ class Relay:
         self._back.clear()
 
     def hold_replies(self) -> None:
-        """What is asked for is done all the same."""
+        """Hold replies; what is asked for is carried out all the same."""
         self._back.clear()
 
     def lose_the_present(self) -> None:
-        """Nothing goes through the connections that there are, for ever, and nobody is told."""
+        """Hold all bytes of the connections that exist for ever, without closing them."""
         self._age += 1
 
     def mend(self) -> None:

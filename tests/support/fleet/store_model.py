@@ -1,8 +1,6 @@
-"""What a store has to bear for so many proxies, from what conversations asked of it through two.
-
-What a proxy writes is the same wherever turns land. What it reads is not: of a row that another proxy has put
-since it saw the conversation last, it has nothing in memory.
-"""
+"""The load of a store for any number of proxies, computed from what recorded conversations ask through two. A
+proxy writes the same wherever turns land. It reads more where another proxy has put a row since it saw the
+conversation last, as it has nothing of that in memory."""
 
 from __future__ import annotations
 
@@ -21,30 +19,30 @@ _ROW = 150
 """Bytes that a Redis takes for a row beside its name and value: its entries in two tables, and what its
 allocator rounds up to."""
 _MESSAGE = 120
-"""Bytes of what a subscriber gets, beside what was told."""
+"""Bytes that a subscriber gets beside an announcement."""
 CONNECTIONS = 3
-"""Of a proxy: two for commands, one for what others tell."""
+"""The connections of a proxy: two for commands, one for announcements."""
 COMMANDS = ("getex", "pexpire", "set", "publish")
 
 
 @dataclass
 class Load:
-    """Of a number of turns, altogether."""
+    """A `Load` sums up some turns."""
 
     turns: int = 0
     commands: Counter[str] = field(default_factory=Counter)
     received: int = 0
-    """Bytes that the store gets."""
+    """Bytes that the store receives."""
     sent: int = 0
-    """Bytes that it sends."""
+    """Bytes that the store sends."""
     rows: int = 0
     kept: int = 0
-    """Bytes of its memory, all rows together."""
+    """Bytes of the store's memory for all rows."""
     trips: list[int] = field(default_factory=list)
-    """Commands of each round trip, roughly: what a turn asks between two waits."""
+    """The number of commands of each round trip, roughly."""
 
     def a_turn(self) -> dict[str, float]:
-        """Figures that a store can be asked for, too."""
+        """Return figures that a real store can be asked for, too."""
         counts = {name: self.commands[name] / self.turns for name in COMMANDS}
         return {**counts, "bytes in": self.received / self.turns, "bytes out": self.sent / self.turns}
 
@@ -52,8 +50,8 @@ class Load:
 def simulated(
     recorded: Sequence[Turns], conversations: int, proxies: int, *, sticky: float = 0.0, seed: int = 1
 ) -> Load:
-    """So many conversations, each like one of the recorded ones. `sticky`: the share of turns that land where
-    the one before did; all others land anywhere."""
+    """Return the load of so many conversations, each like one of the recorded ones. `sticky`: the share of
+    turns that land where the one before did; all others land anywhere."""
     chance, load = random.Random(seed), Load()
     parts = [_Parted.of(turns) for turns in recorded]
     for number in range(conversations):
@@ -78,8 +76,8 @@ def simulated(
 
 @dataclass(frozen=True)
 class _Parted:
-    """A recorded conversation: what its turns ask wherever they land, and the rows that a proxy asks for, or
-    says of that they are used, once another one has put them."""
+    """A `_Parted` is a recorded conversation: the commands of its turns wherever they land, and the rows that
+    a proxy reads, or marks as used, once another one has put them."""
 
     turns: list[list[Asked]]
     read: set[int]
@@ -102,7 +100,7 @@ class _Parted:
 
 
 def _add(load: Load, asked: Sequence[Asked], put: dict[int, Asked], proxies: int) -> None:
-    """One turn."""
+    """Add one turn to the load."""
     load.turns += 1
     for each in asked:
         load.commands[each.command.lower()] += 1
@@ -128,15 +126,15 @@ def _use(row: Asked) -> Asked:
 
 
 def _trips(asked: Sequence[Asked]) -> Iterator[int]:
-    """Reads of a table go together, and so do writes."""
+    """Yield the number of commands of each round trip: reads of a table go together, and so do writes."""
     kinds = [(each.table if each.command == "GETEX" else each.command != "GETEX") for each in asked]
     starts = [0, *(at + 1 for at, (one, other) in enumerate(pairwise(kinds)) if one != other), len(asked)]
     return (end - start for start, end in pairwise(starts) if end > start)
 
 
 def p99_wait(load: Load, commands_a_second: float, service: float, seed: int = 1) -> float:
-    """Seconds that 99 of 100 round trips wait at most behind others, where a command takes `service` seconds
-    and round trips come when they come; infinite beyond what one thread can do."""
+    """Return the seconds that 99 of 100 round trips wait at most for others, where a command takes `service`
+    seconds and round trips come at random; infinite beyond what one thread can do."""
     if not load.trips or commands_a_second * service >= 1:
         return float("inf")
     chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What conversations ask of a shared store, turn by turn, as the store itself sees it."""
+"""The commands of conversations to a shared store, turn by turn, as the store sees them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _ESCAPED = re.compile(rb"\\(?:x[0-9a-f]{2}|.)")
 _NAME = b"penumbra:"
 _TURN = "a-turn-begins"
 _PAUSE = 0.05
-"""Seconds in which what a response leaves behind is written."""
+"""Seconds in which a proxy writes what a response leaves."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One command."""
+    """An `Asked` is one command."""
 
     command: str
     table: str
     row: int
-    """Which of the conversation's rows; -1: none."""
+    """The number of the row within its conversation; -1: none."""
     sent: int
-    """Bytes of the command, as they go over the wire."""
+    """The size of the command in bytes."""
     value: int = 0
-    """Bytes of the value that it writes."""
+    """The size of the value that the command writes, in bytes."""
 
 
 Turns = list[list[Asked]]
-"""Of one conversation."""
+"""The commands of one conversation, by turn."""
 
 
 def recorded(fleet: Fleet, count: int, turns: int) -> list[Turns]:
-    """Conversations through two proxies, one after the other, so that each command is some turn's. Turns land on
-    one and the other: what one has put, the other asks for as soon as it needs it."""
+    """Record conversations through two proxies, one after the other, so that each command belongs to one
+    turn. Turns land on the proxies alternately, so that each asks for the rows that the other has put."""
     ports = [proxy.port for proxy in fleet.proxies[-2:]]
     with _Monitor(fleet.redis.port) as monitor:
         for number in range(count):
@@ -77,13 +77,13 @@ def _read(lines: Sequence[bytes], count: int) -> list[Turns]:
 
 
 def on_the_wire(lengths: Iterable[int]) -> int:
-    """Bytes of a command whose words have these lengths."""
+    """Return the size in bytes of a command whose words have these lengths."""
     words = list(lengths)
     return 3 + len(str(len(words))) + sum(length + 5 + len(str(length)) for length in words)
 
 
 class _Monitor:
-    """Reads what a Redis is asked."""
+    """A `_Monitor` reads the commands that a Redis gets."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""One conversation through two engines with one store, and ways to the store that fail at a chosen moment."""
+"""One conversation through two engines with one store, whose connections fail at a chosen moment."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ API = APIS[0]
 _KNOWN = next(one for one in apis() if one.id == API.id)
 _LIMIT = 60.0
 _PATIENCE = 20.0
-"""On a busy machine a store that nothing hinders takes longer to answer than a slow one may."""
+"""Seconds. On a busy machine an undisturbed store takes longer to answer than a slow one may."""
 _TRIES = 400
 STRIKES = ("lost", "cut", "unanswered", "broken", "answered")
-"""What becomes of a command: it does not arrive and the connection breaks; it arrives later; it is done and
-the answer comes later; it is done and the connection breaks; it is done and answered, and nothing behind it."""
+"""The ways in which a command fails: it does not arrive and the connection breaks; it arrives later; it is
+carried out and answered later; it is carried out and the connection breaks; it is answered, and nothing after
+it."""
 
 
 @dataclass
 class Way:
-    """From an engine to the store. Belongs to one event loop."""
+    """A `Way` leads from an engine to the store. It belongs to one event loop."""
 
     to: int
     mode: str = "open"
-    """`open`, `cut` (nothing either way), `unanswered` (nothing comes back) or `broken` (connections break)."""
+    """`open`, `cut` (nothing passes), `unanswered` (no reply passes) or `broken` (connections break)."""
     deaf: bool = False
-    """What others tell does not come."""
+    """Announcements do not arrive."""
     strike: str = ""
-    """What becomes of the next command that has `at` in it."""
+    """The failure of the next command that has `at` in it."""
     at: bytes = b""
     struck: Callable[[], None] = field(default=lambda: None)
-    """Called when that happens."""
+    """Called when the command fails."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _clients: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -91,7 +92,7 @@ class Way:
 
 @dataclass
 class _Passage:
-    """One connection."""
+    """A `_Passage` is one connection."""
 
     way: Way
     reader: asyncio.StreamReader
@@ -147,7 +148,7 @@ class _Passage:
 
 @dataclass
 class Clock:
-    """One that can be put forward."""
+    """A `Clock` can be put forward."""
 
     ahead: float = 0.0
 
@@ -157,17 +158,17 @@ class Clock:
 
 @dataclass
 class TwoProxies:
-    """One conversation, whose turns go through either of two engines."""
+    """`TwoProxies` hold one conversation, whose turns go through either of two engines."""
 
     redis: RedisServer
     key: int
-    """A number: with each, they are a fleet of their own."""
+    """A number: proxies with one key are a fleet of their own."""
     away: str = "go_on"
     more: dict[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     engines: list[Engine] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
-    """That were forwarded."""
+    """The bodies that were forwarded."""
 
     async def begin(self) -> None:
         self.ways = [Way(self.redis.port) for _ in range(2)]
@@ -204,11 +205,11 @@ class TwoProxies:
         await asyncio.sleep(0.01)
 
     def hurry(self, where: int) -> None:
-        """The way to the store will fail: from now on an answer that is late counts as none."""
+        """Shorten the patience before a failure: a late answer counts as none from now on."""
         self.stores[where].patience = SECONDS
 
     async def turn(self, where: int) -> Accepted:
-        """One that is refused is sent again, to the other one."""
+        """Send a turn; one that is refused is sent again to the other engine."""
         body, number = API.body(self._turns), len(self.bodies)
         incoming = Incoming(_KNOWN, body, dict(API.credential("k")), {}, "10.0.0.1", API.host, API.path)
         for _ in range(_TRIES):
@@ -233,8 +234,9 @@ class TwoProxies:
         await engine.written()
 
     async def mend(self, *, settled: bool) -> None:
-        """All ways are open again. An answer of a provider takes longer than it takes a proxy to write in the
-        place of what it does not know to be there. `settled`: and than it takes all to know that it is over."""
+        """Open all ways again, and wait as long as a provider's answer takes: longer than a proxy needs to
+        write rows whose existence it does not know. `settled`: and longer than all need to know that the
+        failure has ended."""
         for way, store in zip(self.ways, self.stores, strict=True):
             way.mend()
             store.patience = _PATIENCE
@@ -245,7 +247,7 @@ class TwoProxies:
 
     @property
     def broken(self) -> list[int]:
-        """The turns in which what was sent before was not the same."""
+        """Return the turns whose requests did not begin with the bytes of the turn before."""
         read = [json.loads(body) for body in self.bodies]
         return [
             number

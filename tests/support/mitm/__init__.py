@@ -1,4 +1,4 @@
-"""A real mitmdump in a process of its own, with the addon or without, and the ways to reach it."""
+"""A real mitmdump in a process of its own, with the addon or without, and the addresses to reach it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LISTENING = re.compile(r"listening at [^\n]*?:(\d{2,5})\b")
 _ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
 ALLOWED = True
-"""False where a run has promised to start none."""
+"""False in a run that may start no proxy."""
 START_LIMIT = 180.0
 """Seconds until a proxy that does not listen counts as broken."""
 
 
 def eventually(told: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """What `told` says once that is true, or at the end of the time."""
+    """Return what the function returns once that is true, or at the end of the time."""
     limit = time.monotonic() + seconds
     while not (found := told()) and time.monotonic() < limit:
         time.sleep(0.01)
@@ -43,11 +43,11 @@ class NotStarted(Exception):
 
 
 class Provider(Protocol):
-    """Where the proxy's connections end."""
+    """A `Provider` is the server where the proxy's connections end."""
 
     @property
     def port(self) -> int:
-        """Plain HTTP."""
+        """The port for plain HTTP."""
         ...
 
     @property
@@ -59,24 +59,24 @@ class Provider(Protocol):
 
 @dataclass
 class Mitmdump:
-    """How to start one, and the one that runs. Directories stay over restarts."""
+    """A `Mitmdump` starts and stops one mitmdump. Its folders stay over restarts."""
 
     upstream: Provider
     confdir: Path
-    """Where mitmproxy's CA lies."""
+    """The folder of mitmproxy's CA."""
     home: Path
     """HOME and state of the process."""
     mode: str = "regular"
-    """regular, `reverse` (plain HTTP to the stand-in), `reverse-tls`, or one of mitmproxy's own."""
+    """`regular`, `reverse` (plain HTTP to the test provider), `reverse-tls`, or one of mitmproxy's own."""
     addon: bool = True
     script: Path = ADDON
-    """What is loaded as the addon."""
+    """The script that is loaded as the addon."""
     options: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     process: subprocess.Popen[bytes] | Forked | None = None
     starter: Starter | None = None
-    """What forks it, if it has the addon; else it is started as a user would."""
+    """The process from which a mitmdump with the addon is forked; None: it is started as a user would."""
 
     @property
     def log_file(self) -> Path:
@@ -84,7 +84,7 @@ class Mitmdump:
 
     @property
     def state(self) -> Path:
-        """Where the addon keeps its files."""
+        """The folder of the addon's files."""
         return self.home / "state"
 
     @property
@@ -100,11 +100,11 @@ class Mitmdump:
         return f"http://127.0.0.1:{self.port}"
 
     def log(self) -> str:
-        """All that it wrote, over all starts."""
+        """Return the log of all starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def trust(self) -> ssl.SSLContext:
-        """A client's context that trusts this proxy's CA and nothing else."""
+        """Return a client's context that trusts this proxy's CA and nothing else."""
         return ssl.create_default_context(cafile=str(self.ca_file))
 
     def command_line(self) -> list[str]:
@@ -130,7 +130,7 @@ class Mitmdump:
         ]
 
     def launch(self) -> subprocess.Popen[bytes] | Forked:
-        """Starts the process and does not wait for it."""
+        """Start the process without waiting for it."""
         assert ALLOWED, "a test without the mark `proxy` starts one"
         self.home.mkdir(parents=True, exist_ok=True)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -156,7 +156,7 @@ class Mitmdump:
         return self.process
 
     def start(self) -> Mitmdump:
-        """Starts it and waits until it listens and the addon is active. Raises NotStarted."""
+        """Start the process; wait until it listens and the addon is active. Raise NotStarted."""
         earlier = len(self.log())
         process = self.launch()
         limit = time.monotonic() + START_LIMIT
@@ -175,12 +175,12 @@ class Mitmdump:
         return _LISTENING.search(log, earlier)
 
     def terminate(self) -> None:
-        """Tells it to end."""
+        """Tell the process to end."""
         if self.process is not None:
             self.process.terminate()
 
     def stop(self) -> None:
-        """Ends it and waits."""
+        """End the process, and wait for that."""
         self.terminate()
         if self.process is None:
             return
@@ -192,13 +192,14 @@ class Mitmdump:
         self.process = None
 
     def restart(self, **options: str) -> None:
-        """Ends it and starts it again on its old state, with some options changed."""
+        """End the process and start it again with its old state and some options changed."""
         self.stop()
         self.options = {**self.options, **options}
         self.start()
 
     def command(self, text: str) -> Any:
-        """Runs a mitmproxy command inside and gives its result. Raises RuntimeError with its error."""
+        """Run a mitmproxy command inside the process; return its result. Raise RuntimeError with its
+        error."""
         host = "" if self.is_reverse else "http://inside.invalid"
         proxies = {} if self.is_reverse else {"http": self.url}
         opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
@@ -210,18 +211,18 @@ class Mitmdump:
             raise RuntimeError(error.read().decode()) from None
 
     def set(self, name: str, value: str) -> None:
-        """Changes an option in the running proxy, as `:set` does in the console."""
+        """Change an option in the running proxy, as `:set` does in the console."""
         self.command(f"set {name} {value}")
 
     def flows(self) -> list[dict[str, Any]]:
-        """What the requests since the start or the last `tests.forget` say of themselves: path, comment,
-        marked, metadata, and answer, the raw body."""
+        """Return path, comment, marked, metadata and answer (the raw body) of the flows since the start or
+        the last `tests.forget`."""
         found: list[dict[str, Any]] = json.loads(self.command("tests.flows"))
         return found
 
 
 def stop_all(proxies: Iterable[Mitmdump]) -> None:
-    """Ends several at once."""
+    """End several processes at once."""
     told = list(proxies)
     for proxy in told:
         proxy.terminate()

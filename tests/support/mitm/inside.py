@@ -1,8 +1,6 @@
-"""Loaded into mitmdump by the tests, beside the addon or alone.
-
-It leads every connection to the stand-in, whatever host the client asked for, and lets a test run a
-mitmproxy command: `POST /.command` with the command as body, to any host.
-"""
+"""A script that the tests load into mitmdump, beside the addon or alone. It leads every connection to the
+test provider, whatever host the client asked for, and lets a test run a mitmproxy command: `POST /.command`
+with the command as body, to any host."""
 
 import asyncio
 import builtins
@@ -19,15 +17,16 @@ from mitmproxy import command, ctx, exceptions, http
 
 COMMAND_PATH = "/.command"
 FORGETFUL = "KEEPS_NO_FLOWS"
-"""Set where memory is measured: a user's mitmdump keeps none either."""
+"""Set where memory is measured, as a user's mitmdump keeps no flows either."""
 _LARGE = 1_000_000
 PAUSE = 0.02
-"""Seconds between two tries of a hidden call that failed; a user's proxy takes longer."""
+"""Seconds between two tries of a hidden request that failed; a user's proxy takes longer."""
 
 
 class Steps:
-    """Functions of the package: which are called, and which of them raises each time that it is. Told over a
-    socket of its own, since what raises may be what leads requests. Python 3.12 and later."""
+    """`Steps` record which functions of the package are called, and let one of them raise each time. They
+    listen on a socket of their own, since the failing function may be one that leads requests. Python 3.12
+    and later."""
 
     ID = 4
 
@@ -102,7 +101,7 @@ class Inside:
 
     @command.command("tests.flows")
     def seen(self) -> str:
-        """What the flows so far say of themselves."""
+        """Return what the flows so far hold of Penumbra."""
         return json.dumps(
             [
                 {
@@ -118,13 +117,13 @@ class Inside:
 
     @command.command("tests.explained")
     def explained(self) -> str:
-        """What the view Penumbra shows of the flows so far."""
+        """Return what the view Penumbra shows of the flows so far."""
         lines = ctx.master.commands.call("penumbra.explain", self.flows)
         return "\n".join(lines)
 
     @command.command("tests.steps")
     def steps(self) -> str:
-        """Where to say from now on which step raises."""
+        """Return the port that takes the name of the function that raises."""
         return str(self.watched.watch())
 
     @command.command("tests.forget")
@@ -135,8 +134,9 @@ class Inside:
 
     @command.command("tests.left")
     def what_is_left(self) -> str:
-        """What is known of requests on their way, threads and open files."""
-        # Pools start their threads when they need them: those of one pool don't count, of another pool they do.
+        """Return the numbers of requests on their way, threads and open files."""
+        # Pools start their threads when they need them, so that any number of threads of one pool counts as
+        # none.
         threads = [thread.name for thread in threading.enumerate()]
         pool = {name for name in threads if name.startswith(("asyncio_", "penumbra"))}
         states = getattr(sys.modules.get("penumbra.flow.state"), "_STATES", ())
@@ -145,7 +145,7 @@ class Inside:
 
     @command.command("tests.held")
     def what_is_held(self) -> str:
-        """Flows, and streams of a connection, that are in memory."""
+        """Return the numbers of flows, and of streams of a connection, that are in memory."""
         self.flows.clear()
         gc.collect()
         names = {"HTTPFlow": "flows", "SpliceStream": "streams"}
@@ -154,14 +154,15 @@ class Inside:
 
     @command.command("tests.read")
     def what_is_read(self) -> str:
-        """How many requests are still known part by part, as long as their flows are kept."""
+        """Return how many requests are still known part by part, which they are as long as their flows are
+        kept."""
         gc.collect()
         return str(sum(type(each).__name__ == "Carried" for each in gc.get_objects()))
 
     @command.command("tests.caches")
     def what_is_remembered(self) -> str:
-        """Of all caches that are bounded in bytes or characters: how full they are, and how full they may be."""
-        # What the start has made is hidden from the collector.
+        """Return how full all caches are that are bounded in bytes or characters, and their bounds."""
+        # The start hides its objects from the collector.
         gc.unfreeze()
         filled = most = 0
         for each in gc.get_objects():
@@ -173,18 +174,18 @@ class Inside:
 
     @command.command("tests.lag")
     def longest_lag(self) -> str:
-        """The longest time in milliseconds that the event loop was busy without a break."""
+        """Return the longest time in milliseconds that the event loop was busy without a break."""
         return str(self.lag * 1000)
 
     @command.command("tests.asking")
     def what_is_asked(self) -> str:
-        """Round trips to a shared store that are under way, or wait to be."""
+        """Return the number of round trips to a shared store that are under way or wait."""
         store = shared_store()
         return str(store._lanes + len(store._waiting))
 
     @command.command("tests.patience")
     def be_patient(self, seconds: str) -> None:
-        """From now on a shared store that takes longer is slow."""
+        """Set the seconds after which a shared store is slow."""
         shared_store().patience = float(seconds)
 
     def running(self):

@@ -1,9 +1,6 @@
-"""Starts many mitmdumps quickly: a process that has imported what each of them needs, and forks.
-
-Run as a script it is that process: lines of JSON on its input, one line of JSON for each on its output. It
-imports, and reads our own rules: options, a user's rules, keys and files are read after the fork, by each proxy for
-itself.
-"""
+"""A process that has imported what each mitmdump needs, and forks many of them quickly. Run as a script, this
+module is that process: it reads lines of JSON and writes one line of JSON for each. It imports, and reads the
+package's own rules; each proxy reads options, a user's rules, keys and files for itself after the fork."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ POSSIBLE = sys.platform == "linux"
 ADDON_ROOT = Path(__file__).resolve().parents[3] / "addon"
 _IMPORTED = ("mitmproxy.tools.main", "mitmproxy.tools.dump", "mitmproxy.addons.savehar", "penumbra.addon")
 _AT_START = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-"""What an interpreter reads when it starts."""
+"""Variables that an interpreter reads when it starts."""
 
 
 class Forked:
-    """A process that the starter has made, with what is used of `subprocess.Popen`."""
+    """A `Forked` is a process that the starter has made, with the used part of `subprocess.Popen`."""
 
     def __init__(self, starter: Starter, pid: int) -> None:
         self._starter = starter
@@ -70,7 +67,7 @@ class Forked:
 
 
 class Starter:
-    """The pytest's side of the process."""
+    """A `Starter` is pytest's side of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +79,7 @@ class Starter:
         )
 
     def start(self, command: list[str], environment: Mapping[str, str], log: Path) -> Forked:
-        """`mitmdump` with the arguments; what it prints is appended to the log."""
+        """Start `mitmdump` with the arguments; its output is appended to the log."""
         asked = {"start": command, "environment": dict(environment), "log": str(log)}
         return Forked(self, self.ask(asked))
 
@@ -95,14 +92,14 @@ class Starter:
             return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Ends it; what it has started ends with it."""
+        """End the process, and with it the processes that it has started."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 def _become_mitmdump(request: dict[str, Any]) -> None:
-    """In the child: everything is as in a process of its own, but for what was imported before."""
+    """Turn the child into a mitmdump: all but the imports is as in a process of its own."""
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     empty = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((empty, 0), (log, 1), (log, 2)):
@@ -140,8 +137,8 @@ _REQUEST = {
 
 
 def _read_rules() -> None:
-    """What every proxy would do with its first request. A user's rules are seen all the same: what is made of rules
-    is made anew where they change."""
+    """Do what every proxy does with its first request. A user's rules are seen all the same, since a change
+    of rules discards what was made of them."""
     apis, incoming = import_module("penumbra.apis.recognise"), import_module("penumbra.conversation.incoming")
     settings = import_module("penumbra.config.settings").Settings(database="memory")
     made_with = import_module("penumbra.conversation.engine_settings").EngineSettings.of(settings)
@@ -156,13 +153,13 @@ def _read_rules() -> None:
 
 
 def _believe_keys() -> None:
-    """mitmproxy's CA was made by itself: to check its key again takes half of a start."""
+    """Skip the check of the CA's key, which mitmproxy has made itself: it takes half of a start."""
     keys = import_module("cryptography.hazmat.primitives.serialization")
     keys.load_pem_private_key = partial(keys.load_pem_private_key, unsafe_skip_rsa_key_validation=True)
 
 
 def _wait_for_threads() -> None:
-    """The system may have threads for a moment that have ended for Python."""
+    """Wait for threads that have ended for Python, and exist for a moment longer in the system."""
     end = time.monotonic() + 10
     while len(os.listdir("/proc/self/task")) > 1:
         assert time.monotonic() < end, "a process with threads can't be forked"
@@ -170,8 +167,8 @@ def _wait_for_threads() -> None:
 
 
 def serve() -> None:
-    """Until the input ends; then what still runs is ended too."""
-    # Of the tests' folder nothing is to be imported by a proxy.
+    """Serve until the input ends; then end all processes that still run."""
+    # A proxy imports nothing of the tests' folder.
     sys.path[:] = [part for part in sys.path if part and Path(part) != Path(__file__).parent]
     sys.path.insert(0, str(ADDON_ROOT))
     for name in _IMPORTED:
@@ -182,7 +179,7 @@ def serve() -> None:
     gc.freeze()
     _wait_for_threads()
     running: set[int] = set()
-    # Unbuffered, so that a child has nothing of its brothers' requests.
+    # The pipe is unbuffered, so that a child gets nothing of another one's requests.
     requests, replies = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
     os.dup2(2, 1)
     while line := requests.readline():

@@ -22,7 +22,8 @@ PASSWORD = "a-password-of-the-tests"
 
 
 def free_port() -> int:
-    """None of those that the system gives to whoever asks for any: the proxy itself, started in between."""
+    """Return a port outside of the range from which the system gives ports, so that no other process takes it
+    meanwhile."""
     while True:
         port = random.randrange(20_000, 30_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -31,7 +32,7 @@ def free_port() -> int:
 
 @dataclass
 class Mitmweb(Mitmdump):
-    """Start mitmweb as a user does, without a browser."""
+    """A `Mitmweb` is started as a user starts it, but for the browser."""
 
     web_port: int = 0
 
@@ -55,12 +56,13 @@ class Mitmweb(Mitmdump):
         return re.compile(r"proxy listening at [^\n]*?:(\d{2,5})\b").search(self.log(), earlier)
 
     def address(self, path: str = "/") -> str:
-        """Address of its page."""
+        """Return the address of its page."""
         token = "" if IS_11 else f"?token={PASSWORD}"
         return f"http://127.0.0.1:{self.web_port}{path}{token}"
 
     def text(self, flow: str, part: str, view: str = "auto") -> tuple[str, str]:
-        """What its page gets of a flow's `request` or `response`: the name of the view, and the text."""
+        """Return what the page gets of a flow's `request` or `response`: the name of the view, and the
+        text."""
         path = f"/flows/{flow}/{part}/content/{quote(view)}.json"
         with urllib.request.urlopen(self.address(path), timeout=30) as response:
             told: dict[str, Any] = json.load(response)

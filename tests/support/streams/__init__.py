@@ -1,1 +1,1 @@
-"""Responses as streams of bytes, and what feeds them to a reader."""
+"""Responses as streams of bytes, and functions that feed them to a reader."""

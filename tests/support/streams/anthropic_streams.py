@@ -1,4 +1,4 @@
-"""Streams of the Messages API, as bytes, for the tests beside this file."""
+"""Streams of the Messages API, as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of Converse and InvokeModel, as bytes, for the tests beside this file."""
+"""Streams of Converse and InvokeModel, as bytes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def chunk(value: Any) -> bytes:
 
 
 def chunked(sse: bytes, output: int = 0) -> bytes:
-    """Anthropic's own stream as InvokeModelWithResponseStream has it."""
+    """Return Anthropic's own stream as InvokeModelWithResponseStream sends it."""
     values = [json.loads(part.split(b"data: ", 1)[1]) for part in sse.split(b"\n\n") if part]
     metrics = {
         "inputTokenCount": 100,

@@ -1,4 +1,4 @@
-"""Feeds an answer, cut into chunks, and says what the client got."""
+"""Functions that feed an answer to a reader, cut into chunks, and return what the client gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
 def drive(
     answer: Response, turns: list[bytes], cut: Callable[[bytes], Iterator[bytes]]
 ) -> tuple[bytes, list[Turn]]:
-    """All turns but the last are continued, whatever they say."""
+    """Feed some turns, of which all but the last are continued."""
     out = b""
     seen = []
     for number, turn in enumerate(turns):
@@ -29,14 +29,15 @@ def drive(
 
 
 def byte_by_byte(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """The turns in one piece each, and byte by byte; checked to agree."""
+    """Feed the turns in one piece each and byte by byte; return the result, which must be the same."""
     whole = drive(make(), turns, lambda data: chunks(data, max(1, len(data))))
     assert drive(make(), turns, lambda data: chunks(data, 1)) == whole
     return whole
 
 
 def every_cut(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """The same for the places where the turns are cut in two, and byte by byte; checked to agree."""
+    """Feed the turns cut in two at many places, and byte by byte; return the result, which must be the
+    same."""
     whole = byte_by_byte(make, turns)
     for at in places(*turns):
         assert drive(make(), turns, lambda data, at=at: iter([data[:at], data[at:]])) == whole

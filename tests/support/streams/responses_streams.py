@@ -1,4 +1,4 @@
-"""Writes streams as the Responses API does, and reads them as its SDK does."""
+"""Streams as the Responses API writes them, and their reading by its SDK."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def response(
 
 
 def stream(number: int, *items: dict[str, Any], status: str = "completed", output: bool = True) -> bytes:
-    """The events of one turn; `output`: the last one repeats the items."""
+    """Return the events of one turn; `output`: the last event repeats the items."""
     events: list[tuple[str, dict[str, Any]]] = [
         ("response.created", {"response": response(number, [], "in_progress")})
     ]
@@ -134,7 +134,7 @@ def _item_events(place: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def values(data: bytes) -> list[dict[str, Any]]:
-    """The data of every event, which must be named as its data says."""
+    """Return the data of every event, which must be named as its data says."""
     found = []
     for block in data.split(b"\n\n"):
         lines = block.split(b"\n")
@@ -146,13 +146,11 @@ def values(data: bytes) -> list[dict[str, Any]]:
 
 
 def sdk_response(data: bytes) -> dict[str, Any]:
-    """What OpenAI's own SDK puts together from the single events, and the answer that the last one repeats.
-
-    Checks on the way that events are numbered without a gap, and that both agree.
-    """
+    """Return the response that OpenAI's own SDK puts together from the events, and the one that the last
+    event repeats. Events must be numbered without a gap, and both responses must agree."""
     events = values(data)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
-    # Slow, and needed here only.
+    # The import is slow, and needed here only.
     from openai import NOT_GIVEN
     from openai._models import construct_type_unchecked
     from openai.lib.streaming.responses._responses import ResponseStreamState

@@ -1,11 +1,8 @@
-"""A stand-in for the providers: scripted, strict, and with a memory for every byte that it was sent.
-
-It speaks Anthropic Messages and OpenAI Chat Completions over HTTP/1.1 and HTTP/2, with and without
-TLS, runs in a thread of its own, and refuses what the real APIs refuse. Tests say what the model
-answers (`script.py`) and afterwards read what arrived (`Upstream.requests`).
-
-Each API is one module with the interface of `api.Api`; the server knows nothing of their contents.
-"""
+"""A test provider: scripted, strict, and with a memory for every byte that it was sent. It speaks the APIs of
+all providers over HTTP/1.1 and HTTP/2, with and without TLS, runs in a thread of its own, and refuses what
+the real APIs refuse. Tests script the model (`script.py`) and afterwards read what arrived
+(`Upstream.requests`). Each API is one module with a subclass of `api.Api`; the server knows nothing of their
+contents."""
 
 from support.upstream.api import Received
 from support.upstream.encodings import decode, encode

@@ -13,7 +13,7 @@ from zlib import crc32
 from support.upstream.api import Received
 
 KEY_ID, SECRET = "AKIDEXAMPLE", "secret/Key"
-"""The one access key that is known here."""
+"""The one access key that the test provider knows."""
 _SIGNED = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([\w-]+)/bedrock/aws4_request,"
     r" SignedHeaders=([\w;-]+), Signature=([0-9a-f]{64})"
@@ -22,7 +22,7 @@ _SKEW = datetime.timedelta(minutes=5)
 
 
 def message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """One message of a stream: lengths, their checksum, headers, payload, checksum of all."""
+    """Return one message of a stream: lengths, their checksum, headers, payload, checksum of all."""
     head = b"".join(
         struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", 7, len(value)) + value.encode()
         for name, value in headers.items()
@@ -33,15 +33,15 @@ def message(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 def event(name: str, value: object) -> bytes:
-    """An event of a stream; a name that ends in Exception is an error."""
+    """Return an event of a stream; a name that ends in Exception makes it an error."""
     kind = "exception" if name.endswith("Exception") else "event"
     headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     return message(headers, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def why_not_signed(received: Received) -> str:
-    """What is wrong with a request's signature; empty if nothing is."""
-    # Imported late: the demonstration plays against this stand-in where botocore is not installed.
+    """Return what is wrong with a request's signature; empty if nothing is."""
+    # The demonstration uses this module where botocore is not installed.
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials

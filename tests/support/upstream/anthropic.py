@@ -15,7 +15,7 @@ _BETA = "message-threads-2026-08-12"
 
 
 class BadThread(Exception):
-    """A thread that can't be gone on with."""
+    """A thread that can't be continued."""
 
     def __init__(self, message: str, code: str, status: int = 400) -> None:
         super().__init__(message)
@@ -24,18 +24,18 @@ class BadThread(Exception):
 
 
 class Threads:
-    """What is held, by the id of the last answer."""
+    """`Threads` hold conversations by the id of their last response."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, Any]] = {}
         self._continued: set[str] = set()
 
     def lose(self) -> None:
-        """Everything is too old."""
+        """Forget all conversations."""
         self._held.clear()
 
     def whole(self, body: Any, beta: str) -> Any:
-        """The request with the history that it continues. Raises BadThread."""
+        """Return the request with the history that it continues. Raise BadThread."""
         thread = body.get("thread") if isinstance(body, dict) else None
         if thread is None or _BETA not in beta:
             return body
@@ -54,7 +54,7 @@ class Threads:
         return {**held, **new, "messages": [*held["messages"], *new["messages"]]}
 
     def keep(self, body: Any, whole: Any, number: str, content: list[Any]) -> None:
-        """Hold a conversation by its newest answer."""
+        """Keep a conversation by the id of its newest response."""
         if "thread" in body:
             self._continued.add(body["thread"].get("previous_message_id", ""))
             messages = [*whole["messages"], {"role": "assistant", "content": content}]
@@ -80,15 +80,15 @@ _MODEL = {
 
 
 class Anthropic(Api):
-    """One provider's state: what its prompt cache holds, and how strict it is about thinking."""
+    """The state of the Messages API: its prompt cache, its threads, and its strictness about thinking."""
 
     name = "anthropic"
 
     def reset(self) -> None:
         self.enforce_binding = True
-        """Whether a thinking block in another conversation than its own is refused."""
+        """A thinking block in another conversation than its own is refused."""
         self.takes_late_tools = True
-        """Whether tools can be declared after a message; if not, their blocks are unknown."""
+        """Tools can be declared after a message; if not, their blocks are unknown."""
         self.dropped: list[str] = []
         """Places of the thinking blocks that were dropped because the request asked for it."""
         self.threads = Threads()
@@ -138,7 +138,7 @@ class Anthropic(Api):
             raise self.refused(str(bad), bad.status) from None
 
     def check_body(self, body: Any, beta: str, *, counting: bool = False, version: str = VERSIONS[0]) -> None:
-        """Raises Bad for a body that the models don't take. `beta`: the features that it asks for."""
+        """Raise Bad for a body that the models don't take. `beta`: the features that the request asks for."""
         check_messages(body, beta, counting=counting, version=version)
         self._check_binding(body)
 
@@ -169,8 +169,6 @@ class Anthropic(Api):
                     " conversation. Remove the block, or set"
                     ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
                 )
-
-    # -- answers
 
     def _parts(self, body: dict[str, Any]) -> list[str]:
         told = [
@@ -282,7 +280,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
 
 
 def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:
-    """The stream of a message: start, the blocks with their deltas, the stop reason, stop."""
+    """Yield the events of a message: start, the blocks with their deltas, the stop reason, stop."""
     usage = document["usage"]
     judged = {key: document.pop(key) for key in ("safeguard_results",) if key in document}
     start = {**document, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}

@@ -1,4 +1,4 @@
-"""What Anthropic Messages refuses about a request's shape, with its words."""
+"""The rules by which Anthropic Messages refuses a request, and the text of each refusal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Bad(Exception):
 
 
 def check_messages(body: Any, beta: str, *, counting: bool, version: str = VERSIONS[0]) -> None:
-    """Raises Bad for a body that the API does not take. `beta`, `version`: headers of these names."""
+    """Raise Bad for a body that the API does not take. `beta` and `version` are headers."""
     if not isinstance(body, dict):
         raise Bad("Input should be a valid dictionary or object to extract fields from")
     _check_fields(body, beta, counting)
@@ -109,7 +109,7 @@ def _check_fields(body: dict[str, Any], beta: str, counting: bool) -> None:
 
 
 def _check_newer(body: dict[str, Any]) -> None:
-    """What no version but the first takes."""
+    """Check what only the first version takes."""
     for key in _SAMPLING:
         if key in body:
             raise Bad(f"{key}: {_EXTRA}")
@@ -144,7 +144,8 @@ def _check_tools(body: dict[str, Any]) -> None:
 
 
 def _check_tool_changes(body: dict[str, Any], beta: str) -> None:
-    """A system message within the messages comes after a user message and before the model's turn."""
+    """Check that a system message within the messages stands after a user message and before the model's
+    turn."""
     messages, names = body["messages"], {tool.get("name") for tool in body.get("tools") or []}
     for i, message in enumerate(messages):
         changes = [each for each in blocks(message["content"]) if each["type"] in _TOOL_CHANGES]
@@ -264,7 +265,7 @@ Turns = list[tuple[str, list[Placed]]]
 
 
 def _turns(messages: list[dict[str, Any]]) -> Turns:
-    """Runs of messages of one role, as the API joins them; each block with its message's index."""
+    """Yield runs of messages of one role, as the API joins them, with each block's message index."""
     turns: Turns = []
     for i, message in enumerate(messages):
         placed = [(i, block) for block in blocks(message["content"])]

@@ -1,4 +1,4 @@
-"""What the server needs to know of an API, and what it hands to one."""
+"""The base of the APIs, and the values that the server hands to them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from support.upstream.script import Turn
 
 @dataclass
 class Received:
-    """One request, as it arrived, and what became of it."""
+    """A `Received` is one request as it arrived, and what became of it."""
 
     number: int
-    """From 0, over the requests since the last reset."""
+    """The number of the request since the last reset, from 0."""
     connection: int
     http_version: str
     """1.1 or 2."""
@@ -26,18 +26,18 @@ class Received:
     target: str
     """Path and query."""
     headers: list[tuple[str, str]]
-    """In order, names spelled as received; for HTTP/2 with the pseudo headers."""
+    """All headers in order, with names spelled as received; for HTTP/2 with the pseudo headers."""
     raw_body: bytes
-    """As on the wire, transfer coding removed."""
+    """The body as on the wire, without its transfer coding."""
     body: bytes | None = None
-    """Without its content encoding; None if it can't be decoded."""
+    """The body without its content coding; None if it can't be decoded."""
     api: str = ""
     status: int = 0
     problem: str = ""
-    """Why it was refused."""
+    """The reason for which the request was refused."""
     done: threading.Event = field(default_factory=threading.Event)
     cancelled: bool = False
-    """The client went away before the answer was complete. Wait for `done` first."""
+    """The client left before the answer was complete. Wait for `done` first."""
     sent: int = 0
     """Bytes of a stream that its connection has taken."""
 
@@ -47,11 +47,11 @@ class Received:
 
     @property
     def json(self) -> Any:
-        """The decoded body's value."""
+        """The value of the decoded body."""
         return json.loads(self.body or b"null")
 
     def header(self, name: str) -> str | None:
-        """The last value of a header; None if it is absent."""
+        """Return the last value of a header; None if it is absent."""
         values = [value for key, value in self.headers if key.lower() == name.lower()]
         return values[-1] if values else None
 
@@ -67,12 +67,12 @@ class Refused(Exception):
 
 
 Event = tuple[str, Any]
-"""Event name (empty: none) and its data: JSON value, or a str that is sent as it is."""
+"""An event is its name (empty: none) and its data, a JSON value, or a str that is sent unchanged."""
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A turn in an API's words."""
+    """A `Rendered` is a turn as an API writes it."""
 
     document: dict[str, Any]
     events: Sequence[Event]
@@ -83,22 +83,24 @@ class Rendered:
     """A keep-alive, as text of the stream."""
     headers: tuple[tuple[str, str], ...] = ()
     framing: str = "events"
-    """How a stream is written: server-sent `events`, JSON `lines`, one JSON `array`, or Amazon's `messages`."""
+    """The framing of a stream: server-sent `events`, JSON `lines`, one JSON `array`, or Amazon's
+    `messages`."""
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of names, written as one text."""
+    """Return a set of names from one text."""
     return frozenset(text.split())
 
 
 class PrefixCache:
-    """What a provider's prompt cache would hold: every prefix that it was ever sent, by scope."""
+    """A `PrefixCache` holds every prefix that a provider was ever sent, by scope."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, int]] = set()
 
     def read(self, scope: str, parts: Sequence[str]) -> tuple[int, int]:
-        """Estimated tokens (4 characters each) found in the cache, and in all; then remembers."""
+        """Return the estimated tokens (4 characters each) that are in the cache, and all tokens; then
+        remember them."""
         found = total = 0
         chain = hash(scope)
         whole = True

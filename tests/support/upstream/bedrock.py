@@ -35,7 +35,7 @@ class Bad(Exception):
 
 
 def check_converse(body: Any) -> None:
-    """Raises Bad for a body that the API does not take."""
+    """Raise Bad for a body that the API does not take."""
     for key in body:
         if key not in FIELDS:
             raise Bad(f"Unexpected field {key}")
@@ -56,7 +56,7 @@ def check_converse(body: Any) -> None:
 
 
 def placed(messages: list[Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Place, role and value of every content block."""
+    """Yield place, role and value of every content block."""
     for i, message in enumerate(messages):
         if message.keys() != {"role", "content"} or not message["content"]:
             raise Bad(f"The content field in the Message object at messages.{i} is empty.")
@@ -143,7 +143,7 @@ _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0"
 
 
 class Bedrock(Api):
-    """One provider's state: what its prompt cache holds, and Anthropic's models behind it."""
+    """The state of Bedrock: its prompt cache, and Anthropic's models."""
 
     name = "bedrock"
 
@@ -195,8 +195,6 @@ class Bedrock(Api):
                 or found["prefix"] != prefix
             ):
                 raise Bad(f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block")
-
-    # -- answers
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         streamed = received.path.endswith("stream")
@@ -263,14 +261,14 @@ class Bedrock(Api):
 
 
 def _as_anthropic(received: Received, body: dict[str, Any]) -> dict[str, Any]:
-    """The body as Anthropic's own API would have it."""
+    """Return the body as Anthropic's own API would have it."""
     match = _PATH.fullmatch(received.path)
     own = {key: value for key, value in body.items() if key not in ("anthropic_version", "anthropic_beta")}
     return {"model": unquote(match[1]) if match else "", **own}
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
-    """What reasoning is bound to: tools, system and messages, without marks for the cache."""
+    """Return what reasoning is bound to: tools, system and messages, without marks for the cache."""
     tools = (body.get("toolConfig") or {}).get("tools") or []
     messages = [{**one, "content": _unmarked(one["content"])} for one in body["messages"]]
     return {"tools": _unmarked(tools), "system": _unmarked(body.get("system") or []), "messages": messages}
@@ -281,7 +279,7 @@ def _unmarked(blocks: list[Any]) -> list[Any]:
 
 
 def _padding(number: int) -> str:
-    """What hides how long the tokens are: of another length in every event."""
+    """Return padding of another length for every event, which hides how long the tokens are."""
     return _PADDING[: number * 7 % 31]
 
 
@@ -300,7 +298,7 @@ def _deltas(block: Any, made: dict[str, Any], size: int) -> Iterator[dict[str, A
 
 
 def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:
-    """The stream of a message: start, the blocks with their deltas, the stop reason, the figures."""
+    """Yield the events of a message: start, the blocks with their deltas, the stop reason, the figures."""
     yield "messageStart", {"role": "assistant"}
     content = document["output"]["message"]["content"]
     for index, (block, made) in enumerate(zip(answer.blocks, content, strict=True)):

@@ -1,10 +1,8 @@
-"""Signatures of thinking blocks, bound to the conversation in front of them.
-
-A signature is a keyed hash over the block's text and over everything that the provider received
-before it: tools, system and messages, in one canonical spelling. Left out of it are what clients
-may change at will: `cache_control`, a lone text written as a string or as a block, and the system
-block that starts with `x-anthropic-billing-header:`, which differs on every request.
-"""
+"""Signatures of thinking blocks, bound to the conversation before them. A signature is a keyed hash over the
+block's text and over everything that the provider received before it: tools, system and messages, in one
+canonical spelling. The hash leaves out what clients may change: `cache_control`, a lone text written as a
+string or as a block, and the system block that starts with `x-anthropic-billing-header:`, which differs in
+every request."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ _BILLING = "x-anthropic-billing-header:"
 
 
 def blocks(content: Any) -> list[dict[str, Any]]:
-    """A message's or a system prompt's content as blocks."""
+    """Return a message's or a system prompt's content as blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else []
 
 
 def _plain(value: Any) -> Any:
-    """The value without cache breakpoints, and with texts always as blocks."""
+    """Return the value without cache breakpoints, and with texts always as blocks."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if not isinstance(value, dict):
@@ -39,12 +37,12 @@ def _plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """One spelling for everything that means the same to the provider."""
+    """Return one spelling for everything that means the same to the provider."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
 
 
 def preamble(body: dict[str, Any]) -> list[str]:
-    """What stands before the messages, part by part, as the cache sees it."""
+    """Return what stands before the messages, part by part, as the cache sees it."""
     system = [
         block for block in blocks(body.get("system")) if not str(block.get("text", "")).startswith(_BILLING)
     ]
@@ -56,7 +54,7 @@ def _extend(chain: str, part: str) -> str:
 
 
 def walk(body: dict[str, Any]) -> Iterator[tuple[int, int, dict[str, Any], str]]:
-    """Every block of the messages with its place and the digest of all that stands before it."""
+    """Yield every block of the messages with its place and the digest of all that stands before it."""
     chain = _extend("", "\n".join(preamble(body)))
     for i, message in enumerate(body.get("messages") or []):
         for j, block in enumerate(blocks(message.get("content"))):
@@ -65,20 +63,20 @@ def walk(body: dict[str, Any]) -> Iterator[tuple[int, int, dict[str, Any], str]]
 
 
 def digest(body: dict[str, Any], answered: list[dict[str, Any]]) -> str:
-    """The digest of a whole request and of the blocks that already answer it."""
+    """Return the digest of a whole request and of the blocks that answer it so far."""
     longer = {**body, "messages": [*body["messages"], {"role": "assistant", "content": [*answered, {}]}]}
     return [prefix for *_, prefix in walk(longer)][-1]
 
 
 def sign(text: str, prefix: str) -> str:
-    """A signature for a thinking block."""
+    """Return a signature for a thinking block."""
     claims = json.dumps({"text": _extend("", text), "prefix": prefix})
     seal = hmac.new(_KEY, claims.encode(), "sha256").hexdigest()
     return base64.b64encode(f"{seal}{claims}".encode()).decode()
 
 
 def claims(signature: Any) -> dict[str, str] | None:
-    """What a signature says; None if it is not one of ours."""
+    """Return the contents of a signature; None if it is not one of this module."""
     try:
         text = base64.b64decode(signature, validate=True).decode()
     except (ValueError, TypeError):
@@ -91,5 +89,5 @@ def claims(signature: Any) -> dict[str, str] | None:
 
 
 def covers(found: dict[str, str], text: str) -> bool:
-    """Whether the signature was made for this text."""
+    """Return whether the signature was made for this text."""
     return found["text"] == _extend("", text)

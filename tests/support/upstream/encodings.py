@@ -16,11 +16,11 @@ _PIECE = 16_384
 
 
 class DecodeError(ValueError):
-    """The body is not what its Content-Encoding says, or far too large."""
+    """The body is not in its Content-Encoding, or far too large."""
 
 
 def encode(encoding: str, data: bytes) -> bytes:
-    """The data in a content encoding; empty or identity: as it is. Raises KeyError for another."""
+    """Return the data in a content encoding; empty or identity: unchanged. Raise KeyError for another."""
     return {
         "": lambda: data,
         "identity": lambda: data,
@@ -78,14 +78,14 @@ def _decode_one(encoding: str, data: bytes) -> bytes:
 
 
 def decode(encodings: str, data: bytes) -> bytes:
-    """The data without its content encodings, given as the header's value. Raises DecodeError."""
+    """Return the data without its content encodings, given as the header's value. Raise DecodeError."""
     for name in reversed([part.strip().lower() for part in encodings.split(",")]):
         data = _decode_one(name, data)
     return data
 
 
 class StreamEncoder:
-    """Encodes a stream so that every piece can be decoded when it arrives."""
+    """A `StreamEncoder` encodes a stream so that every piece can be decoded when it arrives."""
 
     def __init__(self, encoding: str) -> None:
         self._feed: Callable[[bytes], bytes]
@@ -114,6 +114,6 @@ class StreamEncoder:
 
 
 def accepted(header: str | None) -> str:
-    """The first encoding of an Accept-Encoding header that we have; empty: none."""
+    """Return the first encoding of an Accept-Encoding header that is known here; empty: none."""
     names = [part.partition(";")[0].strip().lower() for part in (header or "").split(",")]
     return next((name for name in names if name in ("gzip", "br", "zstd", "deflate")), "")

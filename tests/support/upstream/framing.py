@@ -1,4 +1,4 @@
-"""How streams are written: server-sent events, JSON lines, one JSON array, or Amazon's messages."""
+"""The framings of streams: server-sent events, JSON lines, one JSON array, or Amazon's messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT_TYPES = {
 
 
 def write_piece(framing: str, number: int, event: Event, *, crlf: bool = False) -> bytes:
-    """One piece of a stream, the `number`th from 0, with what must stand around it."""
+    """Return the `number`th piece of a stream, from 0, with its separators."""
     if framing == "events":
         return write_event(event, crlf=crlf)
     if framing == "messages":
@@ -26,12 +26,12 @@ def write_piece(framing: str, number: int, event: Event, *, crlf: bool = False) 
 
 
 def write_end(framing: str) -> bytes:
-    """What stands behind the last piece."""
+    """Return the bytes after the last piece."""
     return b"]" if framing == "array" else b""
 
 
 def write_event(event: Event, *, crlf: bool = False) -> bytes:
-    """A server-sent event, with the empty line that ends it."""
+    """Return a server-sent event, with the empty line that ends it."""
     name, value = event
     data = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     text = (f"event: {name}\n" if name else "") + f"data: {data}\n\n"

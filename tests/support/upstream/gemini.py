@@ -19,14 +19,14 @@ _PATH = re.compile(
 
 
 class Gemini(Api):
-    """One provider's state: the signatures that it has given, and what its prompt cache holds."""
+    """The state of Gemini: the signatures that it has issued, and its prompt cache."""
 
     name = "gemini"
 
     def reset(self) -> None:
         super().reset()
         self.call_ids = True
-        """Whether calls carry ids."""
+        """Calls carry ids."""
         self._signatures: set[str] = set()
 
     def operation(self, received: Received) -> str:
@@ -79,8 +79,6 @@ class Gemini(Api):
                 )
             if sorted(str(one.get("id")) for one in answers) != sorted(str(one.get("id")) for one in calls):
                 raise self.refused("function response ids do not match")
-
-    # -- answers
 
     def _segments(self, request: dict[str, Any]) -> list[str]:
         told = [request.get("tools"), request.get("systemInstruction"), *(request.get("contents") or ())]
@@ -140,7 +138,7 @@ def _inner(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Contents of one role that follow each other count as one."""
+    """Return contents in which neighbours of one role are merged."""
     merged: list[dict[str, Any]] = []
     for content in contents:
         if merged and merged[-1]["role"] == content["role"]:

@@ -27,12 +27,12 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def accept(key: str) -> str:
-    """What a server answers to a client's key."""
+    """Return a server's answer to a client's key."""
     return b64encode(sha1(key.encode() + _GUID).digest()).decode()
 
 
 class Socket:
-    """An open WebSocket. `peer` reads and writes; `rest` is what has been read already."""
+    """A `Socket` is an open WebSocket. `peer` reads and writes; `rest` is what has been read already."""
 
     def __init__(self, peer: Any, offer: str, rest: bytes) -> None:
         self._peer = peer
@@ -46,7 +46,7 @@ class Socket:
         self._parts: list[Any] = []
 
     async def receive(self) -> str | bytes | None:
-        """The next message; None when the client has gone away. May be cancelled at any time."""
+        """Return the next message; None when the client has left. The call may be cancelled at any time."""
         while True:
             await self._read()
             if self._messages:
@@ -75,16 +75,16 @@ class Socket:
                 self._messages.append(None)
 
     async def send(self, message: str | bytes) -> None:
-        """One message in one frame."""
+        """Send one message in one frame."""
         event = TextMessage(message) if isinstance(message, str) else BytesMessage(message)
         await self._peer.write(self._connection.send(event))
 
     async def close(self, code: int = 1000) -> None:
-        """Say good-bye."""
+        """Close the socket."""
         await self._peer.write(self._connection.send(CloseConnection(code)))
 
     def abort(self) -> None:
-        """Die at once."""
+        """Abort the connection."""
         self._peer.writer.transport.abort()
 
 
@@ -93,7 +93,7 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Incoming:
-    """A complete request."""
+    """An `Incoming` is a complete request."""
 
     connection: int
     http_version: str
@@ -105,50 +105,50 @@ class Incoming:
 
 
 class Died(ConnectionError):
-    """The connection was to die here."""
+    """The connection was told to die here."""
 
 
 class Reply(ABC):
-    """Where the answer to one request goes."""
+    """A `Reply` takes the answer to one request."""
 
     @abstractmethod
     async def start(self, status: int, headers: Headers) -> None: ...
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
-        """One piece: a chunk or a DATA frame of its own."""
+        """Send one piece: a chunk or a DATA frame of its own."""
 
     @abstractmethod
     async def end(self) -> None: ...
 
     @abstractmethod
     async def abort(self) -> None:
-        """Die at once: the connection with HTTP/1.1, the stream with HTTP/2."""
+        """Abort the connection with HTTP/1.1, the stream with HTTP/2."""
 
     @abstractmethod
     def dies(self, before: bytes, reset: bool) -> None:
-        """From now on the connection dies in front of these bytes: by a reset, or it is closed."""
+        """Let the connection die before these bytes: by a reset, or by closing."""
 
 
 Handler = Callable[[Incoming, Reply], Awaitable[None]]
-"""Answers one request. It is cancelled when the client goes away."""
+"""A handler answers one request, and is cancelled when the client leaves."""
 Upgraded = Callable[[Incoming, Socket], Awaitable[None]]
-"""Serves one WebSocket until it ends."""
+"""An upgraded handler serves one WebSocket until it ends."""
 
 
 @dataclass
 class Peer:
-    """A client's connection."""
+    """A `Peer` is a client's connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     number: int
     tls: bool
     dies: tuple[bytes, bool] | None = None
-    """In front of what it dies, and whether by a reset."""
+    """The bytes before which the connection dies, and whether by a reset."""
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError when the connection has died."""
+        """Write some bytes. Raise OSError when the connection has died."""
         before, reset = self.dies or (b"", False)
         end = data.find(before) if self.dies is not None else -1
         self.writer.write(data[:end] if end >= 0 else data)
@@ -161,7 +161,7 @@ class Peer:
 
 
 async def serve(peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
-    """Serves a connection until it ends, in the protocol that TLS agreed on."""
+    """Serve a connection until it ends, in the protocol that TLS agreed on."""
     agreed = peer.writer.get_extra_info("ssl_object")
     http2 = agreed is not None and agreed.selected_alpn_protocol() == "h2"
     try:
@@ -255,7 +255,7 @@ class _Http1:
         return Incoming(self._peer.number, "1.1", self._peer.tls, method, target, headers, body)
 
     async def _answer(self, incoming: Incoming) -> None:
-        """Runs the handler, and cancels it if the client goes away before it is finished."""
+        """Run the handler; cancel it if the client leaves before it is finished."""
         work = asyncio.ensure_future(self._handler(incoming, _Http1Reply(self._peer, self._connection)))
         while not work.done():
             watch = asyncio.ensure_future(self._peer.reader.read(65_536))

@@ -13,7 +13,7 @@ _MESSAGE = words("content images role thinking tool_call_id tool_calls tool_name
 
 
 class Ollama(Api):
-    """A server of models of one's own."""
+    """A server of one's own models."""
 
     name = "ollama"
 
@@ -59,7 +59,7 @@ class Ollama(Api):
 
 
 def _cut(block: Any, size: int) -> list[dict[str, Any]]:
-    """A block as the pieces of a stream; calls come whole."""
+    """Return a block as the pieces of a stream; calls come whole."""
     if isinstance(block, ToolCall):
         return [_piece(block)]
     texts = cut(block.text, size, block.deltas)

@@ -52,12 +52,12 @@ class Bad(Exception):
 
 
 def check_embeddings(body: Any) -> None:
-    """Raises Bad for a body that the embeddings API does not take."""
+    """Raise Bad for a body that the embeddings API does not take."""
     _check_fields(body, _EMBEDDINGS, ("model", "input"))
 
 
 def check_chat(body: Any) -> None:
-    """Raises Bad for a body that Chat Completions does not take."""
+    """Raise Bad for a body that Chat Completions does not take."""
     _check_fields(body, _CHAT, ("model", "messages"))
     if not isinstance(body["messages"], list) or not body["messages"]:
         raise Bad("[] is too short - 'messages'", "messages")
@@ -180,7 +180,7 @@ _VECTOR = (0.25, -0.5, 0.125)
 
 
 class OpenAIChat(Api):
-    """One provider's state: what its prompt cache holds."""
+    """The state of Chat Completions: its prompt cache."""
 
     name = "openai_chat"
 
@@ -225,8 +225,6 @@ class OpenAIChat(Api):
         data = [{"object": "embedding", "index": i, "embedding": vector} for i in range(len(inputs))]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         return {"object": "list", "data": data, "model": body["model"], "usage": usage}
-
-    # -- answers
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         message = self._message(answer)
@@ -307,7 +305,7 @@ def _deltas(message: dict[str, Any], answer: Turn) -> Iterator[dict[str, Any]]:
 def _events(
     frame: dict[str, Any], message: dict[str, Any], reason: str, answer: Turn, usage: dict[str, Any] | None
 ) -> Iterator[Event]:
-    """The stream of a completion; with figures at its end if they were asked for."""
+    """Yield the events of a completion, with figures at its end if the request asked for them."""
     extra = {} if usage is None else {"usage": None}
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:

@@ -26,22 +26,22 @@ _CREATED = 1_790_000_000
 
 
 class OpenAIResponses(Api):
-    """One provider's state: stored answers, issued reasoning, and what its prompt cache holds."""
+    """The state of the Responses API: stored responses, issued reasoning, and its prompt cache."""
 
     name = "openai_responses"
 
     def reset(self) -> None:
         super().reset()
         self._stored: dict[str, list[Any]] = {}
-        """Id of an answer -> the conversation up to it."""
+        """The conversation up to a response, by the response's id."""
         self.items: dict[str, Any] = {}
-        """What requests may refer to by its id."""
+        """Items that requests may refer to, by id."""
         self._reasoning: dict[str, str] = {}
-        """What was issued as encrypted: content by id."""
+        """Encrypted content that was issued, by id."""
         self._led_to: dict[str, tuple[str, str]] = {}
-        """By id of reasoning: the item that was issued behind it."""
+        """The item that was issued after a reasoning item, by the reasoning's id."""
         self._needs: dict[str, str] = {}
-        """By id of a stored item: the reasoning that was issued in front of it."""
+        """The reasoning that was issued before a stored item, by the item's id."""
 
     def operation(self, received: Received) -> str:
         return "model" if (received.method, received.path) == ("POST", "/v1/responses") else ""
@@ -51,7 +51,8 @@ class OpenAIResponses(Api):
         return {"error": {"message": message or kind, "type": kind, "param": param, "code": None}}
 
     def check(self, received: Received, body: Any, held: Mapping[str, list[Any]] | None = None) -> None:
-        """`held`: conversations that are kept beside the stored ones, by the id of their last answer."""
+        """Check a request. `held` are conversations that are kept beside the stored ones, by the id of their
+        last response."""
         try:
             if not received.header("authorization"):
                 raise Bad("You didn't provide an API key.", status=401)
@@ -83,7 +84,7 @@ class OpenAIResponses(Api):
                 )
 
     def conversation(self, body: dict[str, Any], held: Mapping[str, list[Any]]) -> list[Any]:
-        """All items: those that are kept, and those of the request."""
+        """Return all items: those that are kept, and those of the request."""
         given = body["input"]
         new = [{"role": "user", "content": given}] if isinstance(given, str) else given
         for one in new:
@@ -126,8 +127,6 @@ class OpenAIResponses(Api):
                 raise Bad(
                     f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
                 )
-
-    # -- answers
 
     def render(
         self, received: Received, body: Any, answer: Turn, held: Mapping[str, list[Any]] | None = None
@@ -206,8 +205,8 @@ class OpenAIResponses(Api):
 
 
 def _identity(item: dict[str, Any]) -> tuple[str, str]:
-    """What an item is known by, also where its id was left out; empty for what the model did not write.
-    Words may be edited."""
+    """Return what identifies an item, even where its id was left out; empty for what the model did not write.
+    Texts may be edited."""
     kind = item.get("type", "message")
     if kind in _CALLS:
         return kind, item["call_id"]
@@ -217,7 +216,7 @@ def _identity(item: dict[str, Any]) -> tuple[str, str]:
 
 
 def _tools(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every tool of a request, wherever it is declared."""
+    """Return every tool of a request, wherever it is declared."""
     given = body["input"] if isinstance(body.get("input"), list) else []
     lists = [body.get("tools") or [], *(i["tools"] for i in given if i.get("type") == "additional_tools")]
     return [tool for tools in lists for tool in tools]

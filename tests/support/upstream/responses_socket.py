@@ -1,9 +1,7 @@
-"""OpenAI Responses over one WebSocket: frames are requests, events are frames.
-
-The connection remembers the last answer of each lane and no other; a request that fails takes away what
-it wanted to go on from. What is stored is found besides. Words that are put into an answer under way
-(`response.steer`) are answered behind it, without a further request.
-"""
+"""OpenAI Responses over one WebSocket: frames are requests, events are frames. The connection remembers the
+last response of each stream id and no other; a request that fails removes the response that it continues.
+Stored responses are found, too. Input that joins a response under way (`response.steer`) is answered after
+it, without a further request."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from support.upstream.script import Fault, Hangup, Response, Turn, turn
 
 
 class Bounds(Protocol):
-    """What the provider takes."""
+    """The bounds of what the provider takes."""
 
     window: int
     refuses_late: bool
@@ -34,7 +32,7 @@ _FRAME = ("type", "generate", "stream_id")
 
 
 class Conversation:
-    """One connection, and what it remembers."""
+    """A `Conversation` is one connection, and what it remembers."""
 
     def __init__(
         self,
@@ -52,13 +50,13 @@ class Conversation:
         self._errors = errors
         self._bounds = bounds
         self._held: dict[str, tuple[str, list[Any]]] = {}
-        """By lane: the id of the last answer, and the conversation up to it."""
+        """The id of the last response, and the conversation up to it, by stream id."""
         self._steers: list[Any] = []
         self._order: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._work: set[asyncio.Task[None]] = set()
 
     async def run(self, incoming: Incoming) -> None:
-        """Serve frames until the client goes away."""
+        """Serve frames until the client leaves."""
         self._record(incoming).status = 101
         while (message := await self._socket.receive()) is not None:
             body = message.encode() if isinstance(message, str) else message
@@ -96,7 +94,7 @@ class Conversation:
             received.done.set()
 
     async def _answer(self, received: Received, frame: dict[str, Any]) -> None:
-        lane = frame.get("stream_id", "")
+        stream_id = frame.get("stream_id", "")
         body = {name: value for name, value in frame.items() if name not in _FRAME}
         held = dict(self._held.values())
         try:
@@ -114,9 +112,9 @@ class Conversation:
             self._forget(body.get("previous_response_id"))
             if self._bounds is not None and self._bounds.refuses_late:
                 for event in window.failed_events(refusal.body, body.get("previous_response_id")):
-                    await self._send(event, lane)
+                    await self._send(event, stream_id)
                 return
-            await self._send({"type": "error", "status": refusal.status, **refusal.body}, lane)
+            await self._send({"type": "error", "status": refusal.status, **refusal.body}, stream_id)
             return
         if isinstance(answer, Hangup):
             self._socket.abort()
@@ -124,15 +122,15 @@ class Conversation:
         assert isinstance(answer, Turn), "what else can be said on a WebSocket?"
         received.status = 200
         made = self._api.render(received, body, answer, held)
-        if await self._deliver(answer, made, lane):
+        if await self._deliver(answer, made, stream_id):
             items = [*self._api.conversation(body, held), *made.document["output"]]
-            self._held[lane] = (made.document["id"], items)
+            self._held[stream_id] = (made.document["id"], items)
             if self._steers:
                 more = {"previous_response_id": made.document["id"], "input": self._steers.pop(0)}
                 await self._answer(received, {**frame, **more})
 
-    async def _deliver(self, answer: Turn, made: Rendered, lane: str) -> bool:
-        """Whether the answer was complete."""
+    async def _deliver(self, answer: Turn, made: Rendered, stream_id: str) -> bool:
+        """Send a response; return whether it was complete."""
         delivery = answer.delivery
         await asyncio.sleep(delivery.first_delay)
         for number, (_, event) in enumerate(made.events):
@@ -140,12 +138,12 @@ class Conversation:
                 await self._leave(delivery.close_code)
                 return False
             if delivery.error_after == number:
-                await self._send(made.error_event[1], lane)
+                await self._send(made.error_event[1], stream_id)
                 return False
             gate = delivery.hold.get(number)
             while gate is not None and not gate.is_set():
                 await asyncio.sleep(0.002)
-            await self._send(event, lane)
+            await self._send(event, stream_id)
             await asyncio.sleep(delivery.event_delay)
         return True
 
@@ -155,11 +153,11 @@ class Conversation:
         else:
             await self._socket.close(code or CloseReason.NO_STATUS_RCVD)
 
-    async def _send(self, event: dict[str, Any], lane: str) -> None:
-        named = {**event, "stream_id": lane} if lane else event
+    async def _send(self, event: dict[str, Any], stream_id: str) -> None:
+        named = {**event, "stream_id": stream_id} if stream_id else event
         await self._socket.send(json.dumps(named, ensure_ascii=False))
 
     def _forget(self, response_id: str | None) -> None:
-        for lane, (held, _) in list(self._held.items()):
+        for stream_id, (held, _) in list(self._held.items()):
             if held == response_id:
-                del self._held[lane]
+                del self._held[stream_id]

@@ -1,4 +1,4 @@
-"""What the model answers, said by a test, in terms that hold for every API."""
+"""The model's answers as a test writes them, in terms that hold for every API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Text:
-    """Words for the user."""
+    """Text for the user."""
 
     text: str
     deltas: tuple[str, ...] = ()
-    """How a stream cuts them; empty: `Delivery.delta` characters each."""
+    """The pieces of a stream; empty: `Delivery.delta` characters each."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
-    """Empty: the API gives one, by order."""
+    """Empty: the API chooses the id, by order."""
     fragments: tuple[str, ...] = ()
-    """How a stream cuts the JSON text of the arguments; empty: `Delivery.delta` characters each."""
+    """The pieces in which a stream sends the arguments' JSON; empty: `Delivery.delta` characters each."""
 
 
 Block = Text | Thinking | RedactedThinking | ToolCall
@@ -49,25 +49,26 @@ Block = Text | Thinking | RedactedThinking | ToolCall
 
 @dataclass(frozen=True)
 class Delivery:
-    """How an answer travels. Times are seconds; events are counted from 0."""
+    """A `Delivery` says how an answer is sent. Times are seconds; events are counted from 0."""
 
     first_delay: float = 0.0
-    """Before the response's head."""
+    """The delay before the response's head."""
     event_delay: float = 0.0
     hold: Mapping[int, threading.Event] = field(default_factory=dict)
-    """Event number -> wait for this before sending it: lets a test pace the stream without a clock."""
+    """An event to wait for before the stream's event of this number: a test paces the stream without a
+    clock."""
     split: int = 0
-    """Bytes in one piece on the wire, events or characters cut wherever it falls; 0: an event each."""
+    """Bytes in one piece on the wire, whatever they cut; 0: one event in each piece."""
     delta: int = 24
     """Characters in one delta."""
     cut_after: int | None = None
     """The connection (HTTP/2: the stream) dies after so many events."""
     close_code: int | None = None
-    """Of a WebSocket: it is closed with this code instead; 0: with none."""
+    """The code with which a WebSocket is closed instead; 0: without one."""
     error_after: int | None = None
-    """After so many events comes the API's error event, and nothing else."""
+    """The API's error event comes after so many events, and nothing else."""
     encoding: str = ""
-    """Content-Encoding: gzip, br, zstd, deflate, or `accept`: the first that the client accepts."""
+    """Content-Encoding: gzip, br, zstd, deflate, or `accept`: the first one that the client accepts."""
     crlf: bool = False
     pings: int = 0
     """Keep-alives before the first content."""
@@ -79,7 +80,7 @@ class Turn:
 
     blocks: tuple[Block, ...]
     stop: str = ""
-    """Stop reason in the API's own words; empty: what follows from the blocks."""
+    """The stop reason in the API's own words; empty: the one that follows from the blocks."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """Figures that replace the computed ones, in the API's own words."""
     delivery: Delivery = Delivery()
@@ -88,7 +89,7 @@ class Turn:
 def turn(
     *blocks: Block | str, stop: str = "", usage: Mapping[str, int] | None = None, **delivery: Any
 ) -> Turn:
-    """A Turn; a str is Text; other keywords are Delivery's."""
+    """Return a Turn; a str is Text, and further keywords are those of Delivery."""
     made = tuple(Text(block) if isinstance(block, str) else block for block in blocks)
     return Turn(made, stop, usage or {}, Delivery(**delivery))
 
@@ -119,13 +120,13 @@ class Hangup:
 
 @dataclass(frozen=True)
 class Cut:
-    """A turn whose connection dies in mid-answer, whatever else is under way on it."""
+    """A turn whose connection dies in the middle, whatever else is under way on it."""
 
     turn: Turn
     before: bytes
-    """It dies in front of the first of these bytes that would go out."""
+    """The connection dies before the first of these bytes."""
     reset: bool = True
-    """By a reset; else it is closed."""
+    """The connection dies by a reset; else it is closed."""
 
 
 Response = Turn | Fault | Raw | Hangup | Cut

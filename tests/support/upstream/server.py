@@ -1,4 +1,4 @@
-"""The server: listens, records, asks the API's module and the script, and delivers."""
+"""The server: it listens, records, asks the API's module and the script, and sends answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_ANSWER = turn("Understood.")
 
 
 class Upstream:
-    """A running stand-in. Use it as a context manager, or call `close`."""
+    """A running test provider. Use it as a context manager, or call `close`."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.mkdtemp(prefix="upstream-"))
@@ -53,13 +53,13 @@ class Upstream:
         self.ca_file, self._context = tls.make(self._directory)
         self.requests: list[Received] = []
         self.pages: dict[str, Raw] = {}
-        """Path -> answer, for paths that are no API's."""
+        """Answers by path, for paths of no API."""
         self.errors: list[BaseException] = []
-        """What went wrong in here; a test that ends with one in it is broken."""
+        """Failures of the server itself; a test that ends with one is broken."""
         self.window = 0
         """Tokens that the context of every model holds; 0: any number."""
         self.refuses_late = False
-        """A Responses stream begins before it is looked whether its request fits."""
+        """A Responses stream begins before the size of its request is checked."""
         self._script: list[Response] | Script = []
         self._connections = itertools.count()
         self.open_connections: set[asyncio.Task[None]] = set()
@@ -67,14 +67,12 @@ class Upstream:
         self._thread = threading.Thread(target=self._loop.run_forever, name="upstream", daemon=True)
         self._thread.start()
         self.port = self._call(self._listen(None))
-        """Plain HTTP/1.1."""
+        """The port for plain HTTP/1.1."""
         self.tls_port = self._call(self._listen(self._context))
-        """TLS with HTTP/2 or HTTP/1.1."""
-
-    # -- what tests do
+        """The port for TLS with HTTP/2 or HTTP/1.1."""
 
     def reset(self) -> None:
-        """As if just started: no requests, no script, default strictness."""
+        """Forget requests and script, and set the default strictness."""
         self.requests.clear()
         self.pages.clear()
         self.errors.clear()
@@ -84,15 +82,16 @@ class Upstream:
             api.reset()
 
     def answers(self, *answers: Response) -> None:
-        """The next requests to the model get these, in order; after the last one, `Understood.`"""
+        """Answer the next requests to the model with these, in order; after the last one, with
+        `Understood.`"""
         self._script = list(answers)
 
     def script(self, function: Script) -> None:
-        """Every request to the model is answered by the function. It runs on the server's thread."""
+        """Answer every request to the model by the function, which runs on the server's thread."""
         self._script = function
 
     def asked(self) -> list[Received]:
-        """The requests that were for the model, refused ones included."""
+        """Return the requests to the model, refused ones included."""
         return [request for request in self.requests if request.api.endswith(":model")]
 
     def close(self) -> None:
@@ -106,8 +105,6 @@ class Upstream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # -- connections
 
     def _call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
@@ -130,8 +127,6 @@ class Upstream:
             task.cancel()
         await asyncio.gather(*self.open_connections, return_exceptions=True)
 
-    # -- one WebSocket
-
     async def _converse(self, incoming: Incoming, socket: Socket) -> None:
         conversation = Conversation(
             self.openai_responses, socket, self._record, self._next_answer, self.errors, self
@@ -142,8 +137,6 @@ class Upstream:
         received = Received(len(self.requests), **vars(incoming) | {"body": None, "raw_body": incoming.body})
         self.requests.append(received)
         return received
-
-    # -- one request
 
     async def _answer(self, incoming: Incoming, reply: Reply) -> None:
         received = self._record(incoming)
@@ -207,7 +200,7 @@ class Upstream:
         raise Refused(status, api.fault(status, problem), problem)
 
     def _whole(self, api: Api, received: Received, body: Any) -> Any:
-        """A request with the history that the provider keeps."""
+        """Return a request with the history that the provider keeps."""
         if api is self.openai_responses:
             return {**body, "input": self.openai_responses.conversation(body, {})}
         if api is self.anthropic:
@@ -234,8 +227,6 @@ class Upstream:
                 reply.dies(answer.before, answer.reset)
                 answer = answer.turn
             await self._send_turn(received, reply, answer, api.render(received, body, answer))
-
-    # -- answers on the wire
 
     async def _send_raw(self, received: Received, reply: Reply, answer: Raw) -> None:
         received.status = answer.status
@@ -295,7 +286,7 @@ class Upstream:
 
 
 class _Outlet:
-    """Hands a stream's bytes on in the pieces that the test asked for."""
+    """An `_Outlet` sends a stream's bytes in the pieces that the test asked for."""
 
     def __init__(self, received: Received, reply: Reply, encoder: StreamEncoder, delivery: Delivery) -> None:
         self._received = received
@@ -305,7 +296,7 @@ class _Outlet:
         self._waiting = b""
 
     async def put(self, data: bytes) -> None:
-        """Sends all whole pieces; a rest waits for the next bytes."""
+        """Send all whole pieces; the rest waits for the next bytes."""
         self._waiting += data
         size = self._delivery.split or len(self._waiting)
         while self._waiting and len(self._waiting) >= size:
@@ -313,7 +304,7 @@ class _Outlet:
             self._waiting = self._waiting[size:]
 
     async def pause(self, number: int) -> None:
-        """What is to happen before an event: a delay, or word from the test."""
+        """Wait before an event: for a time, or for the test's word."""
         gate = self._delivery.hold.get(number)
         if gate is not None or self._delivery.event_delay:
             await self.flush()

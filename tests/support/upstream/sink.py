@@ -1,4 +1,4 @@
-"""A server of any protocol: keeps all bytes that arrive, and answers what looks like a request."""
+"""A server of any protocol that keeps all bytes that arrive, and answers what looks like a request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:
 
 
 class Sink:
-    """Use it as a context manager: at its end all has arrived that was sent on."""
+    """A `Sink` is a context manager: at its end all bytes that were sent have arrived."""
 
     def __init__(self, greeting: bytes = b"") -> None:
-        """`greeting`: what it says first on each connection."""
+        """`greeting` is what the server sends first on each connection."""
         self.got = b""
         self._greeting = greeting
         self._listening = socket.create_server(("127.0.0.1", 0))

@@ -37,7 +37,7 @@ def _builder(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509
 
 
 def make(directory: Path) -> tuple[Path, ssl.SSLContext]:
-    """The CA's certificate file (PEM) and a server context that offers HTTP/2 and HTTP/1.1."""
+    """Make a CA; return its certificate file (PEM) and a server context that offers HTTP/2 and HTTP/1.1."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)

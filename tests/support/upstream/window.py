@@ -1,4 +1,4 @@
-"""A context that holds so many tokens (4 characters each) and no more: what the APIs say of larger requests."""
+"""The refusals of requests that are larger than a model's context (4 characters are a token)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _WORDS = {
 
 
 def check(api: Api, received: Received, whole: Any, limit: int) -> None:
-    """Raises Refused for a request that does not fit. `whole`: with the history that the provider keeps."""
+    """Raise Refused for a request that does not fit. `whole` is the request with the history that the
+    provider keeps."""
     have = len(json.dumps(whole, ensure_ascii=False)) // 4
     if not 0 < limit < have:
         return
@@ -31,10 +32,8 @@ def check(api: Api, received: Received, whole: Any, limit: int) -> None:
 
 
 def failed_events(body: dict[str, Any], before: str | None) -> list[dict[str, Any]]:
-    """The same refusal as the Responses API writes it into a stream that has begun.
-
-    `before`: what the request wanted to go on from.
-    """
+    """Return the refusal as the Responses API writes it into a stream that has begun. `before` is the
+    response that the request continues."""
     response: dict[str, Any] = {"id": "resp_refused", "object": "response", "created_at": 1_790_000_000}
     response |= {"previous_response_id": before, "output": [], "error": None}
     error = {name: body["error"][name] for name in ("code", "message")}

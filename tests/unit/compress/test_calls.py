@@ -1,4 +1,4 @@
-"""Tool calls to category, command and path."""
+"""Tool calls and command lines: their category, command and path."""
 
 from __future__ import annotations
 
@@ -413,7 +413,7 @@ def test_argument_vectors() -> None:
 
 
 def wrapped(key: str, rule: WrapperRule) -> str:
-    """A command line that runs `prog arg` by way of this wrapper, with one of its options before."""
+    """Return a command line that runs `prog arg` through this wrapper, with one of its options before."""
     words = [key]
     for option in rule.values[:1]:
         words += [option, "value"]

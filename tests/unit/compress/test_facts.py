@@ -1,4 +1,4 @@
-"""Which lines, hits and rows of a long output are kept: those that tell what nobody said before."""
+"""A long output keeps the lines, hits and rows with facts that no other one has."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_less_of_an_output_is_new_the_less_is_told_of_it() -> None:
     whole, short = watched(later, None), watched(later, told_of(before))
     assert len(short) < len(whole) / 2
     assert all(line in short for line in screen(900, 910))
-    # Where nothing was shown before, all is new; failures are told whatever was.
+    # All is new where nothing was shown before; failures are shown in any case.
     assert watched(later, told_of([])) == whole
     failed = [*before, "Error: disk full at store-9", *before]
     assert "Error: disk full at store-9" in watched(failed, told_of(failed))
@@ -159,7 +159,8 @@ WORDS = [
 
 
 def tables(seed: int) -> Iterator[tuple[str, str, str]]:
-    """(command line, output, what only one of its rows says) of tools that print tables, lists and plans."""
+    """Yield the command line, the output, and the text of one of its rows, of tools that print tables, lists
+    and plans."""
     chosen = random.Random(seed)
 
     def name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Failure lines survive whatever cuts a text."""
+"""Failure lines survive every shortening of a text."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SIZES = [2_000, 6_000, 40_000, 120_000]
 
 
 def output(kind: str, length: int, failures: list[str], seed: int) -> str:
-    """An output of about this size, with the failures at random places."""
+    """Return an output of about this size, with the failures at random places."""
     chance = random.Random(seed)
     _, _, filler = KINDS[kind]
     lines: list[str] = []
@@ -287,7 +287,7 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
     text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
     left_out = "[output of tests left out, here and below: 239 lines in 60 blocks (0 on stderr)]"
-    # Where it was said, below what says by whom.
+    # The line stands after the heading that names its test.
     assert f"{left_out}\nstdout | a25.test.ts > b 25\nERROR cannot reach the ledger\n" in text
 
 
@@ -363,7 +363,7 @@ def test_packages_whose_names_sound_like_failures_are_none() -> None:
 
 
 def test_lines_that_stand_above_are_only_counted() -> None:
-    """Of what is shown, no line is said again below it."""
+    """No line of the excerpt is repeated below it."""
     again = "ERROR: the ledger is closed"
     found = FailureLines.of(encode("\n".join([again, "ERROR: page 7 is torn", again, again])))
     noted = found.without(encode(again), Severity.ERROR).written(200).split("\n")

@@ -1,4 +1,4 @@
-"""Every example in rules/commands, and laws that hold for all of them."""
+"""Command families: the examples in rules/commands, the choice of a family, and its steps."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ MARKERS = [(name, step) for name, step in STEPS if "say" in step]
 
 @pytest.mark.parametrize("step", [one for one in MARKERS if one[1].get("scattered")], ids=str)
 def test_a_marker_that_counts_other_places_says_so(step: tuple[str, dict[str, Any]]) -> None:
-    """What is read below a heading is read as a part of it."""
+    """A reader takes a line below a heading for a part of it."""
     _, rule = step
     is_of_one = bool(rule.get("by")) and f"{{{rule['by']}}}" in rule["say"]
     assert is_of_one or "here and below" in rule["say"]
-    # The first block's own head would stand above the count of all blocks.
+    # The first block's own heading would stand above the count of all blocks.
     assert "block" not in rule or rule.get("head") == 0
 
 
@@ -110,7 +110,7 @@ def test_line_ends_of_windows(example: CommandExample) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
-    """A text that has not the family's shape: prose, a listing of code."""
+    """The text has another shape than the family's: prose."""
     prose = "".join(
         f"Paragraph {number} of a letter that no program wrote, dear reader.\n" for number in range(30)
     )
@@ -120,7 +120,7 @@ def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
 
 @pytest.mark.parametrize("example", CHANGED, ids=name_of)
 def test_nothing_is_left_to_do(example: CommandExample) -> None:
-    """What came out once stays as it is."""
+    """A text that was shortened once stays unchanged."""
     assert apply(example.gives, call_of(example.call), lossy=example.lossy) is None
 
 
@@ -142,7 +142,7 @@ def test_errors_anywhere_survive(example: CommandExample) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
 def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
-    """No look-around and no back-references: RE2 takes every pattern."""
+    """RE2 takes every pattern, since none looks around or refers back."""
     found = [pattern for _, pattern in patterns(FamilyRule, rule)]
     assert found or not rule.get("steps")
     assert list(broken_patterns(FamilyRule, rule)) == []
@@ -166,7 +166,7 @@ def test_families_of_lines(line: str) -> None:
 
 
 def test_every_match_finds_its_family() -> None:
-    """A rule that another one references completely would never be used."""
+    """A rule that another one covers completely would never be used."""
     shadowed = []
     for rule, _ in families().values():
         for line in rule.match:
@@ -331,7 +331,7 @@ def test_what_looks_like_the_output_of_a_family_is_left_alone(line: str, text: s
 
 
 def any_hides_blocks(rule: FamilyRule) -> bool:
-    """Whether a family, or one that it falls back to, may leave out what others wrote."""
+    """Return whether a family, or one that it falls back to, may leave out what others wrote."""
     return rule.hides_blocks or any(families()[name].rule.hides_blocks for name in rule.fallback)
 
 
@@ -381,7 +381,8 @@ FRAGMENTS = st.lists(
 @settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(NAMES), FRAGMENTS, st.sampled_from(["\n", "\r\n", ""]), st.booleans())
 def test_any_text(name: str, fragments: list[str], end: str, lossy: bool) -> None:
-    """Never raises, never grows, gives the same twice, keeps errors, and loses only what it may."""
+    """A family never raises, never grows a text, is deterministic, keeps errors, and loses only what it
+    may."""
     text = end.join(fragments)
     result = apply(text, Call(category="bash", family=name, shell=True), lossy=lossy)
     assert result == apply(text, Call(category="bash", family=name, shell=True), lossy=lossy)
@@ -398,7 +399,7 @@ def made(rule: dict[str, Any]) -> Step:
 
 
 def run(rule: dict[str, Any], text: str) -> str:
-    """What a step makes of a text, which is the same where its patterns are the user's."""
+    """Return the text after a step, which must be the same with the patterns of a user's rule."""
     lines = text.split("\n")
     after = made(rule).apply(lines)
     assert step(convert(AnyStep, rule, "test").rule, LinearPattern).apply(lines) == after
@@ -432,7 +433,7 @@ def test_fold_scattered() -> None:
 
 
 def test_fold_scattered_by_group_counts_each_for_itself() -> None:
-    """Lines of two steps that run side by side are not counted as those of the first."""
+    """Lines of two steps that run side by side are not counted as those of the first one."""
     rule = {"fold": r"#(?P<step>\d) get", "say": "[#{step}: {n}]", "min": 2, "scattered": True, "by": "step"}
     assert run(rule, "#1 get\n#2 get\n#1 x\n#1 get\n#2 get\n#3 get") == "[#1: 2]\n[#2: 2]\n#1 x\n#3 get"
 
@@ -555,7 +556,7 @@ def test_what_a_block_warns_of_stands_where_it_was_said() -> None:
     assert run(rule, WARNED) == (
         f"out a\n[2 left out]\nend\nout b\n[1 left out]\n{warning}\nend\nout c\n[2 left out]\nend"
     )
-    # One marker counts what is left out of all of them, and the warning stands below its own heading.
+    # One marker counts what is left out of all blocks, and the warning stands below its own heading.
     rule |= {"head": 0, "scattered": True}
     assert run(rule, WARNED) == f"[7 left out]\nend\nout b\n{warning}\nend\nend"
     assert run({**rule, "warnings": False}, WARNED) == "[10 left out]\nend\nend\nend"
@@ -624,7 +625,7 @@ LINES = st.lists(
 @settings(max_examples=examples(200), deadline=None)
 @given(LINES, st.integers(1, 4))
 def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
-    """Lines that went and counts that came are the same number."""
+    """The counts of the markers add up to the lines that are gone."""
     rule = {"fold": "ok", "say": "<{n}>", "min": least}
     after = made(rule).apply(lines)
     said = sum(int(line[1:-1]) for line in after if line.startswith("<"))
@@ -652,7 +653,7 @@ def test_groups_can_be_written_out_again(lines: list[str]) -> None:
 
 
 def test_the_last_line_of_what_did_not_end_stays() -> None:
-    """Lines that a later one overtakes go; where a number falls, what it counts has begun anew."""
+    """A later line replaces an earlier one; where a number falls, its count has begun anew."""
     rule = {"drop": r"(?P<of>\w+) (?P<at>\d+)%$", "ended": r"(?P<of>\w+) done"}
     assert run(rule, "a 1%\nb 2%\na 3%\nb done\nend") == "a 3%\nb done\nend"
     assert run(rule, "a 1%\na 7%\nbroke\na 2%\na done") == "a 7%\nbroke\na done"
@@ -660,7 +661,7 @@ def test_the_last_line_of_what_did_not_end_stays() -> None:
 
 
 def test_what_began_folds_only_with_what_says_how_it_ended() -> None:
-    """In whatever order several run side by side; lines that begin nothing are counted as they are."""
+    """Several items may run side by side in any order; lines that begin nothing are counted as they are."""
     rule = {"fold": r"ok|(?P<of>t\w+)$", "ended": r"ok (?P<of>t\w+)", "say": "[{n}]", "min": 2}
     assert run(rule, "t1\nt2\nok t2\nok t1\nt3") == "[4]\nt3"
     assert run(rule, "t1\nt2\nok t1\nok") == "t1\nt2\n[2]"
@@ -697,7 +698,7 @@ def test_the_frame_of_a_failure_stays_and_only_blocks_that_lose_lines_are_counte
     whole = "err | b\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
     text = f"out | a\nx\n\n{whole}err | c\ny\nz\n\nout | d\nx\n\nend"
     assert run(PRINTED, text) == f"[10 in 3, 1 err]\n{whole}end"
-    # What is told once counts the others, whose frames go with the block.
+    # The one line that is shown counts the others, whose frames go with the block.
     again = "err | e\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
     once = whole.replace("no ledger", "no ledger [1 more like it]")
     assert run(PRINTED, f"{whole}{again}end") == f"{once.rstrip()}\n\n[3 in 1, 1 err]\nend"

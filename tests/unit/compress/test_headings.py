@@ -1,4 +1,4 @@
-"""A detail is not read without its title, and no hit under another file's name."""
+"""A detail keeps its title, and a hit the name of its file."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def shown_by(command: str, text: str) -> list[str]:
     ],
 )
 def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, line: str) -> None:
-    """Of the lines of five services, in turns, many are left out with the names of their services."""
+    """Lines of five services alternate; many of them are left out with the names of their services."""
     lines = [
         line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n, deep="" if n % 3 else "    ")
         for n in range(900)
@@ -216,7 +216,7 @@ def test_a_failure_of_a_service_names_the_service() -> None:
 
 
 def spelled(number: int) -> str:
-    """A word for a number, so that no two lines differ in numbers alone."""
+    """Return a word for a number, so that no two lines differ in numbers alone."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number * 7919))
 
 
@@ -258,7 +258,7 @@ RECORDS = [
 def test_what_stands_below_something_is_not_told_below_something_else(
     command: str, blocks: list[str], head: int
 ) -> None:
-    """Of all that is indented below a head, or belongs to a record, the head is told, too."""
+    """A line that is indented below a head, or belongs to a record, is shown with its head."""
     heads = {block.split("\n")[head]: number for number, block in enumerate(blocks)}
     owners: dict[str, set[int]] = {}
     for number, block in enumerate(blocks):
@@ -300,7 +300,8 @@ def test_behind_a_commit_other_output_is_not_its_own() -> None:
 
 
 def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
-    """Also where its line is long; an object within another one names the outer one where nothing else does."""
+    """A long line is no exception; an object within another one names the outer one where nothing else
+    does."""
     long = "x " * 200
     text = "\n".join(
         [

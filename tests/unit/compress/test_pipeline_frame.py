@@ -1,4 +1,4 @@
-"""The frame: modes, gates, redaction, failures."""
+"""The frame of the pipeline: modes, gates, redaction, failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECRET = "hunter2hunter2"
 
 
 def hide(text: str) -> Redacted:
-    """A redaction that knows one secret."""
+    """Redact the one secret that this redaction knows."""
     count = text.count(SECRET)
     return Redacted(text.replace(SECRET, "[REDACTED]"), {"known": count} if count else {})
 
@@ -103,7 +103,7 @@ def test_what_stands_in_front_of_a_lossy_text_is_counted(monkeypatch: pytest.Mon
     text = "".join(f"word {n:02}\n" for n in range(250))
     assert run(text, lossy=True, overhead="<" * 700).text == text
     assert run(text, lossy=True, overhead="<" * 10).text == text[: len(text) * 3 // 4]
-    # What saves little is not worth a reference.
+    # A small saving is not worth a reference.
     assert run(text[:600], lossy=True, overhead="<" * 10).text == text[:600]
 
 

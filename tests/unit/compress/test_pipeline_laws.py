@@ -1,4 +1,4 @@
-"""What holds for every text, every call and every mode."""
+"""Laws that hold for every text, every call and every mode."""
 
 from __future__ import annotations
 
@@ -98,14 +98,15 @@ REPEATED = st.tuples(ODD, st.integers(1, 30), st.sampled_from(["", "\n", "\r\n"]
 
 
 def hold(text: str, call: tuple[str, object], mode: Mode = Mode.STANDARD, lossy: bool = True) -> None:
-    """Never larger, never shortened again, always the same, and no loss where none is allowed."""
+    """Assert that a text never grows, is shortened once, always in the same way, and loses only what it
+    may."""
     result = run(text, call, mode, lossy)
     in_front = PREFIX if lossy and result.loss is Loss.LOSSY else ""
     assert size(result.text) + size(in_front) <= size(text)
     assert run(text, call, mode, lossy) == result
     assert run(result.text, call, mode, lossy).text == result.text
     assert result.original == text
-    # What can't be read is named, whatever the mode.
+    # Binary output is named in every mode.
     assert lossy or result.loss < Loss.LOSSY or "binary" in result.stages
     if mode is Mode.DISABLED or not result.stages:
         assert result.text == text
@@ -121,7 +122,7 @@ def test_never_larger_never_again_always_the_same(
 
 
 def rule_examples() -> Iterator[tuple[str, str]]:
-    """(call, text) of every example in rules/commands."""
+    """Yield (call, text) of every example in rules/commands."""
     for file in rules.load_folder("commands"):
         for one in file.content["examples"]:
             yield one["call"], one["text"]
@@ -137,7 +138,7 @@ def test_examples_through_the_whole_pipeline(line: str, text: str) -> None:
     if {"log_patterns", "json_table"} & set(kept.stages):
         return
     for critical in filter(is_critical, text.split("\n")):
-        # A common beginning may stand in front of several lines; the last word of each always stays.
+        # A common beginning may stand before several lines; the last word of each always stays.
         assert re.findall(r"\w+", re.sub(r" \[ *\d+%\]$", "", critical))[-1] in kept.text
 
 
@@ -378,7 +379,7 @@ def test_nothing_grows(name: str, way: str) -> None:
 
 
 def test_of_all_that_may_go_most_goes() -> None:
-    """A third of the text and half of the lines that say nothing."""
+    """A third of the text goes, and half of the lines that say nothing."""
     outputs = {name: read(name) for name in NAMES}
     texts = {name: sent(name, "standard") for name in NAMES}
     may_go = sum(len(output.may_go) for output in outputs.values())

@@ -1,4 +1,4 @@
-"""`target_ratio`, `min_bytes` and `max_output_bytes` for every kind of result."""
+"""The limits of a result's size, and of the memory and work that it may take."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
     wanted = replace(wanted, max_output_bytes=enough - 3)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).loss is Loss.LOSSY
-    # Where the rest can't be asked for, the hard limit is the only one.
+    # The hard limit is the only one where the rest can't be asked for.
     assert shorten(ToolOutput(SOURCE, *read), replace(wanted, lossy=False), Redacted, str).text == SOURCE
     small = Policy(lossy=True, overhead=PREFIX, max_output_bytes=5_000)
     cut = shorten(ToolOutput(SOURCE, *read), small, Redacted, str)
@@ -99,12 +99,12 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
 
 @pytest.mark.parametrize(("mode", "part"), [(Mode.STANDARD, 1.0), (Mode.AGGRESSIVE, 0.7)])
 def test_a_file_is_outlined_in_aggressive_mode_alone(mode: Mode, part: float) -> None:
-    text = "\n\n".join(f"def step_{n}(value):\n    return compute(value, {n * n})" for n in range(400))
+    text = "\n\n".join(f"def step_{n}(value):\n    return compute(value, {n * n})" for n in range(700))
     policy = Policy(mode=mode, lossy=True, overhead=PREFIX)
     made = shorten(ToolOutput(text, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text
     assert (made == text) is (mode is Mode.STANDARD)
     assert size(made) <= part * size(text)
-    # What a turn would cost is not worth the last of a file.
+    # The rest of a file is not worth the cost of a turn.
     short = text[:9_500]
     assert shorten(ToolOutput(short, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text == short
 
@@ -210,7 +210,8 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2_000:]
-    # In KB: an interpreter with all rules has 80 MB, and no text took more than 200 bytes for each of its own.
+    # The limit is in KB: an interpreter with all rules has 80 MB, and no text takes more than 200 bytes for
+    # each of its own.
     assert int(ran.stdout) < 200_000
 
 

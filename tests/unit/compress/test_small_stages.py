@@ -1,4 +1,5 @@
-"""Tokens, sizes, binaries, cap, JSON, folding, blanks, long lines."""
+"""Small stages: tokens, sizes, binaries, the cap, JSON, folding, blanks, long lines, line numbers, echoed
+edits."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from support.results import shortened
 anything = st.text(st.characters(), max_size=200)
 
 
-# --- tokens -------------------------------------------------------------------------------------
+# Tokens
 @pytest.mark.parametrize(
     ("text", "real", "tolerance"),
     [
@@ -58,7 +59,7 @@ def test_estimate_adds_up_over_its_chunks() -> None:
     )
 
 
-# --- sizes --------------------------------------------------------------------------------------
+# Sizes
 @settings(max_examples=examples(150))
 @given(anything, st.integers(0, 60))
 def test_a_head_fits_and_splits_no_character(text: str, limit: int) -> None:
@@ -69,7 +70,7 @@ def test_a_head_fits_and_splits_no_character(text: str, limit: int) -> None:
         assert size.size(text[: len(head) + 1]) > limit
 
 
-# --- binaries -----------------------------------------------------------------------------------
+# Binaries
 @pytest.mark.parametrize(
     "text",
     [
@@ -100,7 +101,7 @@ def test_binaries_are_named_with_their_size(text: str) -> None:
     assert binary.suppress(text) == f"[Binary output suppressed: {size.size(text)} bytes]"
 
 
-# --- truncate ------------------------------------------------------------------------------------
+# The cap
 MARKER = re.compile(r"\[Tool output capped: ([0-9]+) bytes removed\]")
 
 
@@ -170,7 +171,7 @@ def test_one_endless_line() -> None:
     check_truncate("error " * 1_000_000, 65_536)
 
 
-# --- JSON ---------------------------------------------------------------------------------------
+# JSON
 def test_spelling_survives() -> None:
     text = '{ "n" : 12345678901234567890123 , "f" : 1.10, "e": 1E+5,\n "a": 1, "a": 2, "s": "\\u00e9 \\" : , é" }\n'
     assert minify(text) == (
@@ -208,9 +209,9 @@ def test_minified_means_the_same(value: object, indent: int, ascii_only: bool) -
         assert minify(small) is None
 
 
-# --- folding ------------------------------------------------------------------------------------
+# Folding
 def unfolded(text: str) -> str:
-    """What `fold` was given: every marker written out again."""
+    """Return the text that `fold` was given: every marker written out."""
     lines: list[str] = []
     for line in text.split("\n"):
         counts = folding._counts(line)
@@ -261,7 +262,7 @@ def test_folded_can_be_unfolded(lines: list[str]) -> None:
         assert folding.fold(folded) is None
 
 
-# --- blanks -------------------------------------------------------------------------------------
+# Blanks
 def test_blanks_at_line_ends_and_empty_lines() -> None:
     assert whitespace.trim("a  \nb\t\n\n\n\n\nc  ") == "a\nb\n\nc"
     assert whitespace.trim("a  \r\nb\r\n\r\n\r\nc") == "a\r\nb\r\n\r\nc"
@@ -278,7 +279,7 @@ def test_trimmed_keeps_every_word(text: str) -> None:
         assert whitespace.trim(trimmed) is None
 
 
-# --- encoded data -------------------------------------------------------------------------------
+# Encoded data
 def test_encoded_data_is_named_sized_and_hashed() -> None:
     blob = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20
     words = "a line of words " * 100
@@ -376,7 +377,7 @@ def test_behind_a_bare_colon_all_of_the_code_may_be_indented() -> None:
         thinned = thin(window)
         assert thinned is not None
         assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
-    # One blank of the reader's: in front of code that is indented, of comments, and of nothing.
+    # One blank belongs to the reader: before indented code, comments, and empty lines.
     for code in (["    {", "        return x", "", "    }"] * 5, [" * a", "", " * b"] * 8):
         text = numbered(code, 36, ": ", 0)
         assert split(text)[1] == code

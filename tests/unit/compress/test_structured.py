@@ -17,9 +17,9 @@ from support.examples import examples
 from support.results import PREFIX, shortened
 
 
-# --- JSON tables --------------------------------------------------------------------------------
+# JSON tables
 def read_table(text: str) -> list[dict[str, object]]:
-    """The objects of a text that is one table, read as its header says."""
+    """Return the objects of a text that is one table, read as its header says."""
     header, *rows = text.split("\n")
     columns = json.loads("[" + header.rsplit("; columns ", 1)[1][:-1] + "]")
     found = re.search(r"; the same in all: (.*?)(?=; \"(?:[^\"\\]|\\.)*\" begins |; columns )", header)
@@ -50,7 +50,7 @@ def nest(flat: dict[str, object]) -> dict[str, object]:
         *path, last = name.split(".")
         place = nested
         for step in path:
-            place = place.setdefault(step, {})  # always a dict: names are unique
+            place = place.setdefault(step, {})  # The names are unique, so that this is a dict.
         place[last] = value
     return nested
 
@@ -125,7 +125,7 @@ def test_tables_can_be_read_back(rows: list[dict[str, object]]) -> None:
         assert read_table(text) == rows
 
 
-# --- hits ---------------------------------------------------------------------------------------
+# Hits
 def test_hits_are_grouped_by_file() -> None:
     text = "src/a.py:1:import os\nsrc/a.py-2-import re\n--\nsrc/b.py:7:x = 1\nsrc/b.py:9:y = 2"
     grouped = grouping.group(text)
@@ -189,7 +189,7 @@ def test_grouped_hits_can_be_told_back(lines: list[str]) -> None:
             assert after.endswith(before) or before.endswith(after)
 
 
-# --- logs ---------------------------------------------------------------------------------------
+# Logs
 def log_lines(count: int) -> str:
     return "\n".join(
         f"2026-01-02T03:04:{n % 60:02}.{n:03}Z INFO [worker-{n % 4}] processed job {1000 + n} of the queue in {n * 7 % 90} ms"
@@ -262,7 +262,7 @@ def test_what_counts_other_lines_is_no_pattern(marker: str) -> None:
     assert logs.restore(short) == "\n".join(lines)
 
 
-# --- stack traces -------------------------------------------------------------------------------
+# Stack traces
 def test_python_library_frames_are_counted() -> None:
     frames = [("/app/main.py", "run()")] + [
         ("/usr/lib/python3.11/asyncio/base.py", f"step{n}()") for n in range(5)
@@ -305,7 +305,7 @@ def test_own_frames_are_never_folded() -> None:
     assert traces.fold(text) is None
 
 
-# --- web pages ----------------------------------------------------------------------------------
+# Web pages
 def test_a_page_becomes_text() -> None:
     page = (
         "<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head><body><script>var x</script>"
@@ -339,7 +339,7 @@ def test_no_page(text: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "lines"),
     [
-        # A label of two rows, and a head without a name.
+        # The label has two rows, and one head has no name.
         (
             (
                 "<tr><th></th><th>2025</th><th>2026</th></tr><tr><th rowspan=2>Costs</th><td>3</td><td>4</td></tr>"
@@ -347,7 +347,7 @@ def test_no_page(text: str) -> None:
             ),
             ["| 2025 | 2026", "Costs | 3 | 4", "Costs | 5 | 6", "| 7 | 8"],
         ),
-        # A head over two columns, a value of three rows, rows that end early.
+        # A head covers two columns, a value three rows, and rows end early.
         (
             (
                 "<tr><th colspan=2>Crew</th><th>Home</th></tr><tr><td>1</td><td>2</td><td rowspan=3>quay</td></tr>"
@@ -355,7 +355,7 @@ def test_no_page(text: str) -> None:
             ),
             ["Crew | | Home", "1 | 2 | quay", "4 | 5 | quay", "6 | | quay", "7"],
         ),
-        # Paragraphs, lines and lists within cells.
+        # Cells hold paragraphs, lines and lists.
         (
             (
                 "<tr><td><p>Name</p></td><td><div>3</div><div>4</div></td></tr>"
@@ -363,9 +363,9 @@ def test_no_page(text: str) -> None:
             ),
             ["Name | 3 4", "a b | - [x](/x)"],
         ),
-        # A row of nothing is one of those that a label is of.
+        # An empty row belongs to the label, too.
         ("<tr><td rowspan=2>a</td><td>1</td></tr><tr></tr><tr><td>b</td></tr>", ["a | 1", "a", "b"]),
-        # Layout.
+        # The outer table is layout.
         ("<tr><td></td><td><table><tr><td>in</td><td>ner</td></tr></table></td></tr>", ["in | ner"]),
     ],
 )

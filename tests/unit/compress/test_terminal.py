@@ -1,4 +1,4 @@
-"""What a screen would show."""
+"""Terminal output as a screen shows it."""
 
 from __future__ import annotations
 

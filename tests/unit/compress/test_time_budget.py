@@ -1,4 +1,4 @@
-"""Stages that are passed over when the time for a result is over."""
+"""Stages are passed over when the time for a result is over."""
 
 import itertools
 import json
@@ -24,7 +24,7 @@ STANDARD = Policy(mode=Mode.STANDARD, lossy=True, min_bytes=0)
 
 
 class Clock:
-    """A clock that moves on by a second whenever somebody looks at it."""
+    """A clock that moves on by a second whenever it is asked."""
 
     def __init__(self):
         self.now = 0.0
@@ -35,12 +35,12 @@ class Clock:
 
 
 def budget(text, seconds, clock):
-    """One for which long enough has gone by in any case."""
+    """Return a budget whose other clock always says that enough time has gone by."""
     return time_budget.budget(text, seconds, clock, around=itertools.count(0.0, 1e9).__next__)
 
 
 def after(asked):
-    """Late once it has been asked so many times."""
+    """Return a budget that is over once it has been asked so many times."""
     return budget("x" * time_budget.SMALL, asked + 1, Clock())
 
 
@@ -153,7 +153,7 @@ def test_late_stages_show_in_the_event(monkeypatch):
 
 
 class Time:
-    """Two clocks, of which one goes half as fast, and how often that one was asked."""
+    """A `Time` holds two clocks, of which one goes half as fast, and counts how often that one is asked."""
 
     def __init__(self) -> None:
         self.now, self.asked = 0.0, 0
@@ -166,7 +166,7 @@ class Time:
         return self.now
 
     def steps(self, count: int) -> int:
-        """Checks between seconds of work; how many went by before the time was over."""
+        """Check the time between seconds of work; return how many checks passed before the time was over."""
         for number in range(count):
             self.now += 1
             try:
@@ -181,7 +181,7 @@ def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
     allowance = time_budget.Allowance(200, time.own, time.around)
     assert [allowance.spend(lambda: time.steps(30)) for _ in range(3)] == [30, 30, 30]
     assert time.asked == 0
-    # From the hundredth second on a thread's own time counts, and goes half as fast.
+    # A thread's own time, which goes half as fast, counts from the hundredth second on.
     assert allowance.spend(lambda: time.steps(100)) == 100
     assert allowance.spend(lambda: time.steps(1_000)) == pytest.approx(110, abs=2)
     assert time.asked < 30
@@ -191,7 +191,7 @@ def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
 
 @pytest.mark.parametrize(("is_main", "pauses"), [(False, 2), (True, 0)], ids=["a worker", "the event loop"])
 def test_a_thread_pauses_once_a_turn(is_main, pauses, monkeypatch):
-    """Work that lets go of Python's lock for moments alone keeps other threads from taking it."""
+    """Work that lets go of Python's lock only for moments keeps other threads from taking it."""
     now, slept = [0.0], []
     monkeypatch.setattr(time_budget.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time_budget.time, "sleep", slept.append)

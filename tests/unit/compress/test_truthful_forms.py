@@ -1,4 +1,4 @@
-"""What is sent instead of a result says nothing false, and leaves out nothing without a word."""
+"""The form that is sent instead of a result says nothing false, and names what it leaves out."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
     return shortened(text, tool, arguments, overhead=PREFIX)
 
 
-# --- sizes --------------------------------------------------------------------------------------
+# Sizes
 def test_an_excerpt_says_how_many_lines_there_were() -> None:
-    """A line end at the end begins no further line, for the expansion's numbers neither."""
+    """A line end at the end begins no further line, neither in the heading nor for the expansion."""
     for end in ("", "\n"):
         text = "\n".join(f"{n} a line of its own, {n * 7919 % 1000}" for n in range(3000)) + end
         assert f"; {len(text)} bytes, lines 1 to 3000]" in run(text, command="cat numbers").text
@@ -47,7 +47,7 @@ def test_one_line_with_escapes_is_not_said_to_be_one() -> None:
 
 @pytest.mark.parametrize("first", [1, 1_201])
 def test_a_page_of_a_file_is_said_by_its_numbers(first: int) -> None:
-    """How many lines the file has, a page does not say."""
+    """A page does not say how many lines its file has."""
     page = "\n".join(f"{n}\tdef f{n}(): return {n * 7919}  # {'x' * 30}" for n in range(first, first + 1_000))
     heading = run(page, "Read", file_path="/a/b.py", offset=first, limit=1_000).text.split("\n")[0]
     assert heading.endswith(f"lines {first} to {first + 999}; counts below are of its shortened form]")
@@ -62,7 +62,7 @@ def test_in_an_excerpt_no_marker_counts_a_line_that_is_left_out() -> None:
     assert all(not shown[at - 1].startswith("[") for at in marks)
 
 
-# --- cuts within lines --------------------------------------------------------------------------
+# Cuts within lines
 @pytest.mark.parametrize("length", [61, 75, 99, 100, 140, 300, 4_000])
 @pytest.mark.parametrize("last", [0, 20])
 @pytest.mark.parametrize("word", ["rope ", "keel_of_mast/", "xyz", "élève "])
@@ -96,7 +96,7 @@ def test_json_is_cut_between_words_and_stays_json() -> None:
         assert re.search(r"(?:characters|bytes|lines?) left out\]", shown)
 
 
-# --- records ------------------------------------------------------------------------------------
+# Records
 def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -> None:
     api = "https://api.example.com/users/7"
     user = {f"{name}_url": f"{api}/{name}" for name in ("keys", "gists", "events", "teams", "orgs")}
@@ -153,7 +153,7 @@ def test_records_on_a_line_each_stay_json() -> None:
         assert len(row) + left_out == len(record)
 
 
-# --- binaries -----------------------------------------------------------------------------------
+# Binaries
 def test_lines_that_can_be_read_stay_beside_those_that_cannot() -> None:
     garbled = "\ufffd\x01\x02\ufffd" * 100
     text = f"=== RUN TestA\n--- FAIL: TestA (0.01s)\n{garbled}\n\n{garbled}\nFAIL\tpkg/a\t0.2s\n"
@@ -170,12 +170,12 @@ def test_a_garbled_failure_stays() -> None:
     assert failure in (binary.suppress(text) or "").split("\n")
 
 
-# --- terminal -----------------------------------------------------------------------------------
+# Terminal
 def test_a_shorter_text_ends_the_longer_one_that_it_overwrites() -> None:
     assert render("Compiling src/exports/VPN.c\rAll passed!\nok\n") == (
         "Compiling src/exports/VPN.c\nAll passed!\nok\n"
     )
-    # Where it covers the other one, only it is seen.
+    # Only the text that covers the other one is seen.
     assert render("Compiling src/VPN.c\rAll passed!            \n") == "All passed!            \n"
     assert render("10 left\r9 left\r8 left\rdone\n") == "10 left\n8 left\ndone\n"
 
@@ -199,7 +199,7 @@ def test_every_character_of_a_file_is_content() -> None:
     assert "\x1b" not in run(text, "Read", file_path="build.log").text
 
 
-# --- numbers ------------------------------------------------------------------------------------
+# Numbers
 ROWS = [f"the content of row {n} which is one of many in the table" for n in range(60)]
 
 
@@ -229,7 +229,7 @@ def test_a_read_is_numbered_from_where_it_was_asked_for() -> None:
 
 @pytest.mark.parametrize("sign", [": ", "\t", "| ", ":"])
 def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
-    """Only a tool that is known to number every line so has written them."""
+    """Only a tool that numbers every line so has written these numbers."""
     text = "\n".join(f"{n}{sign}{row}" for n, row in enumerate(ROWS, 1))
     for tool in ("read_file", "read", "mcp__fs__read_text_file"):
         assert run(text, tool, path="notes/list.txt").text == text
@@ -240,7 +240,7 @@ def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
     assert "line_numbers" in run(padded, "read_file", path="a.py").stages
 
 
-# --- files and logs -----------------------------------------------------------------------------
+# Files and logs
 @pytest.mark.parametrize(
     "command",
     [
@@ -290,13 +290,13 @@ def test_a_log_that_is_read_folds() -> None:
         assert result.loss is Loss.REVERSIBLE
 
 
-# --- pages --------------------------------------------------------------------------------------
+# Pages
 def test_markup_that_a_command_prints_stays() -> None:
     text = "<html><body>" + "<form action='/in'><input name='csrf' value='x'></form><p>text</p>" * 80
     assert "web_page" not in run(f"{text}</body></html>", command="curl -s http://localhost:3000/").stages
 
 
-# --- parts that are left out --------------------------------------------------------------------
+# Parts that are left out
 def test_a_key_with_a_dot_is_not_a_key_within_another() -> None:
     text = json.dumps([{"a.b": n, "a": {"b": n * 7, "c": f"some text {n}"}} for n in range(60)])
     result = run(text, command="./rows")
@@ -367,7 +367,7 @@ def test_instructions_stay_whole() -> None:
         assert run(text, tool, name="x").text == text
 
 
-# --- little losses ------------------------------------------------------------------------------
+# Small losses
 def test_what_saves_little_leaves_nothing_out() -> None:
     lines = "\n".join(f"  --option-{n}  what it does, said in some words" for n in range(12))
     frames = "\n".join(f"    at f{n} (node_modules/x/a.js:{n}:1)" for n in range(5))

@@ -1,4 +1,4 @@
-"""The part of the examples that a run tries."""
+"""The choice of the examples that a run tries."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ THIRDS = [Part(number, 3) for number in (1, 2, 3)]
 
 
 class Item:
-    """As much of a test as is asked for."""
+    """An `Item` has as much of a test as the choice asks for."""
 
     def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid
 
 
 class Config:
-    """As much of a run's settings as is asked for: their hook takes note of what is left out."""
+    """A `Config` has as much of a run's settings as the choice asks for; its hook records what is left
+    out."""
 
     def __init__(self) -> None:
         self.hook = self
@@ -60,7 +61,8 @@ def test_each_test_keeps_cases_and_all_run_in_time(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_step_of_a_table_is_no_step_of_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a table of pairs whose inner one has three values, no third has one of these alone."""
+    """The inner values of a table of pairs repeat every three cases, and no third of the cases has one of
+    them alone."""
     for part in THIRDS:
         names = chosen(part, monkeypatch, ("a.py::test", 99))
         assert {int(name[len("a.py::test[") : -1]) % 3 for name in names} == {0, 1, 2}

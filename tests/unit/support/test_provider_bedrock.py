@@ -1,4 +1,4 @@
-"""The stand-in's Bedrock: what it refuses, and that its streams are Amazon's."""
+"""The test provider's Bedrock: what it refuses, and that its streams are Amazon's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def say(words: str = "hi") -> dict[str, Any]:
 
 
 def conversation(*contents: list[Any], **more: Any) -> dict[str, Any]:
-    """A body whose messages alternate from the user on."""
+    """Return a body whose messages alternate from the user on."""
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
     return {"messages": messages, "toolConfig": {"tools": [TOOL]}, **more}

@@ -1,4 +1,4 @@
-"""The stand-in itself: what it refuses, how it cuts, and what it remembers."""
+"""The test provider: what it refuses, how it cuts streams, and what it remembers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def text(words: str = "hi", **more: Any) -> dict[str, Any]:
 
 
 def conversation(*contents: Any, **more: Any) -> dict[str, Any]:
-    """A body whose messages alternate from the user on."""
+    """Return a body whose messages alternate from the user on."""
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
     return {"model": "m", "max_tokens": 4096, "messages": messages, "tools": TOOLS, **more}
@@ -158,7 +158,7 @@ def test_counting_takes_no_max_tokens(post: Any) -> None:
 
 
 def think(post: Any, upstream: Upstream) -> dict[str, Any]:
-    """A conversation with a bound thinking block in it."""
+    """Return a conversation with a bound thinking block."""
     thinking = {"type": "enabled", "budget_tokens": 1024}
     body = conversation("hi", thinking=thinking)
     upstream.answers(turn(Thinking("hm"), ToolCall("bash", {"command": "ls"})))
