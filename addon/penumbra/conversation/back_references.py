@@ -234,10 +234,8 @@ class _Search:
 
     def _name(self, part: _Reference) -> Name | None:
         """The name of the text that contains a part; None if it can't be named."""
-        first, last = part.numbers
-        if part.earlier.is_counted or not first:
-            return self.index.calls.name_of_part(part.earlier.key)
-        return self.index.calls.name_of_lines(part.earlier.key, first, last)
+        numbers = None if part.earlier.is_counted or not any(part.numbers) else part.numbers
+        return self.index.calls.name(part.earlier.key, lines=numbers)
 
     def staying(self) -> StayingLines:
         """The lines that stay."""

@@ -1,4 +1,4 @@
-"""The name of an earlier call in a reference: its tool and its path or command, which the model can see.
+"""Names of earlier calls in references: tool and path or command, which the model can see.
 
 Most models don't see the ids of calls. A bare name means the last call of that name before the result that
 refers to it. Where another one is meant, calls are counted from the first (`Read a.py (the 2nd)`): later
@@ -23,7 +23,7 @@ from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
 
 _FARTHEST = 9
-"""Calls that are counted."""
+"""Calls up to which a name counts."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
 """Characters of a tool's name: APIs take none that is longer."""
@@ -52,7 +52,7 @@ class NamedCall:
     text: bytes
     """Key of the call whose result this one's is a duplicate of; else its own."""
     lasts: bool
-    """Later results may refer to the call's result, which then keeps its form."""
+    """The call's result keeps its form once later results refer to it."""
     shown: list[tuple[int, int]] = field(default_factory=list)
     """(first, last) number of the lines of a file that its result shows."""
 
@@ -74,45 +74,38 @@ class NamedCalls:
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
     def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
-        """One more call. `same_as`: key of the one that its result is a duplicate of; empty if it is none."""
+        """Add a call. `same_as`: key of the call whose result its own is a duplicate of; empty if there is
+        none."""
         calls = self._calls.setdefault(name, [])
         self._places[key] = (name, len(calls))
         calls.append(NamedCall(key, same_as or key, lasts))
 
     def note_lines(self, name: str, first: int, last: int) -> None:
-        """The last call of this name shows these lines of a file."""
+        """Note that the last call of this name shows these lines of a file."""
         self._calls[name][-1].shown.append((first, last))
 
     def last(self, name: str) -> bytes | None:
-        """The key of the text that the last call of this name showed; None if there is none."""
+        """Return the key of the text that the last call of this name shows; None if there is no such call."""
         calls = self._calls.get(name)
         return calls[-1].text if calls else None
 
-    def name(self, key: bytes) -> Name | None:
-        """The name of a whole result; None if it can't be named."""
-        name, place = self._places[key]
-        text = self._calls[name][place].text
-        return self._name(key, lambda call: call.text != text)
-
-    def name_of_lines(self, key: bytes, first: int, last: int) -> Name | None:
-        """The name of these lines of a file: a later call that does not show them is no candidate."""
-        return self._name(key, lambda call: any(start <= last and first <= end for start, end in call.shown))
-
-    def name_of_part(self, key: bytes) -> Name | None:
-        """The name of a part of a result."""
-        return self._name(key, lambda call: True)
-
-    def _name(self, key: bytes, is_rival: Callable[[NamedCall], bool]) -> Name | None:
-        """`is_rival`: whether a later call of the name might be taken for it."""
+    def name(
+        self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
+    ) -> Name | None:
+        """Return the name of a result; None if it can't be named. `is_whole`: all of the result is meant, so
+        a later call with the same result may be meant as well; `lines`: (first, last) number of lines of a
+        file, which a later call has to show to be taken for this one."""
         name, place = self._places[key]
         calls = self._calls[name]
-        if not any(map(is_rival, calls[place + 1 :])):
+        rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]
+        if lines is not None:
+            rivals = [call for call in rivals if any(a <= lines[1] and lines[0] <= b for a, b in call.shown)]
+        if not rivals:
             return Name(name, frozenset({key}))
         if place >= _FARTHEST or not calls[0].lasts:
             return None
-        return Name(
-            f"{name} (the {place + 1}{_ENDINGS.get(place + 1, 'th')})", frozenset({key, calls[0].key})
-        )
+        ordinal = f"{place + 1}{_ENDINGS.get(place + 1, 'th')}"
+        return Name(f"{name} (the {ordinal})", frozenset({key, calls[0].key}))
 
 
 _LONGEST = 60
@@ -120,11 +113,11 @@ _LONGEST = 60
 _SEARCHED = 16_000
 """Characters that are searched for secrets. Longer texts are named by their beginning only."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""Where a command runs: the same for most of them."""
+"""Changes of folder before a command, which tell no two commands apart."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
-"""Arguments that tell calls of a tool apart which has neither path nor command."""
+"""Arguments that tell the calls of a tool apart if these have neither path nor command."""
 
 
 Clean = Callable[[str], str]
@@ -132,15 +125,16 @@ Clean = Callable[[str], str]
 
 
 class ShownTexts:
-    """Remembered names of paths and commands: the same calls come with every request. Texts are kept as
-    hashes, since possible secrets must not stay in memory."""
+    """Remembered names of paths and commands, since the same calls come with every request. The keys are
+    hashes: possible secrets must not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
     def shown(self, text: str, is_path: bool, clean: Clean) -> str:
-        """The part of a text that a name shows. `clean` must be deterministic. Raises RedactionError."""
+        """Return the part of a text that a name shows. `clean` must be deterministic. Raises
+        RedactionError."""
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=bytes([is_path])).digest()
         with self._lock:
             known = self._shown.get(key)
@@ -163,24 +157,23 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
-    """The name of a call, `Read src/a.ts`; the tool alone if nothing tells its calls apart. `arguments`:
-    decoded. A path or command that can't be searched for secrets is not shown.
+    """Return the name of a call, `Read src/a.ts`; the tool alone if nothing tells its calls apart.
 
-    `show`: what may be shown of a tool's name; `call`: what the call was, if that is known.
-    """
+    `arguments` are decoded. `show` returns the part of a tool's name that may be shown; `call` is the
+    classified call, if that is known. A path or command that can't be searched for secrets is not shown."""
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown
-    said = _what(call, path, arguments)
+    asked = _asked(call, path, arguments)
     try:
-        what = shown(said.text, said.is_path, clean)
+        what = shown(asked.text, asked.is_path, clean)
     except RedactionError:
         what = ""
-    what = f"{said.before}{what}{said.after}" if what else ""
+    what = f"{asked.before}{what}{asked.after}" if what else ""
     return _plain(f"{show(tool)} {what}" if what else show(tool))
 
 
-class _What(NamedTuple):
+class _Asked(NamedTuple):
     """The arguments that tell a tool's calls apart."""
 
     text: str = ""
@@ -189,30 +182,31 @@ class _What(NamedTuple):
     after: str = ""
 
 
-def _what(call: Call, path: str, arguments: Any) -> _What:
+def _asked(call: Call, path: str, arguments: Any) -> _Asked:
     if call.shell and call.line:
         if call.first_line and len(path) <= _SEARCHED:
             # The reference names the lines of its file.
-            return _What(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
-        return _What(_FOLDER.sub("", call.line[:_SEARCHED]))
+            return _Asked(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
+        return _Asked(_FOLDER.sub("", call.line[:_SEARCHED]))
     patched = [] if path else _patched(arguments)
     if patched:
-        return _What(patched[0], is_path=True, after=f" and {len(patched) - 1} more" if patched[1:] else "")
+        return _Asked(patched[0], is_path=True, after=f" and {len(patched) - 1} more" if patched[1:] else "")
     if path:
-        return _What(path if len(path) <= _SEARCHED else "", is_path=True)
-    asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
-    return _What(asked[:_SEARCHED] if isinstance(asked, str) else "")
+        return _Asked(path if len(path) <= _SEARCHED else "", is_path=True)
+    given = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
+    return _Asked(given[:_SEARCHED] if isinstance(given, str) else "")
 
 
 def _patched(arguments: Any) -> list[str]:
-    """The files that a call's patch is for."""
+    """Return the files that a call's patch changes."""
     given = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
     patch = next((text for text in given if isinstance(text, str) and "*** Begin Patch" in text), "")
     return list(dict.fromkeys(_PATCHED.findall(patch)))
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:
-    """A text is cut without its secrets only: a part of a secret looks like nothing."""
+    """Return the end of a path, the beginning of any other text. Secrets go first, since no rule knows a part
+    of a secret."""
     clear = clean(text) if text else ""
     return _end(clear) if is_path else _beginning(clear)
 
@@ -233,7 +227,7 @@ def _end(path: str) -> str:
 
 
 def _around(text: str, place: int) -> tuple[int, int]:
-    """Where the placeholder that a place stands within begins and ends; the place itself if in none."""
+    """Return the start and end of the placeholder around a place; the place itself if there is none."""
     found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
     return next((each.span() for each in found if each.start() < place < each.end()), (place, place))
 

@@ -135,18 +135,6 @@ class TextsSoFar:
             self.ambiguous.copy(),
         )
 
-    def is_referable(self, key: bytes) -> bool:
-        """True if lines of the text with this key can be referred to."""
-        return key not in self.ambiguous and self.lasting.get(key, False)
-
-    def holds(self, facts: Facts) -> bool:
-        """True if what a text of the past refers to still stands earlier in the request; lines that are
-        referred to must still be shown there."""
-        keys = list(map(bytes.fromhex, facts.referents))
-        if STAGE not in facts.stages:
-            return all(map(self.lasting.__contains__, keys))
-        return self.reformed.isdisjoint(keys) and all(self.lasting.get(key, False) for key in keys)
-
 
 def _unique(call_ids: Iterable[str]) -> frozenset[str]:
     """The ids that occur once and can stand in a reference."""
@@ -259,7 +247,7 @@ class EarlierTexts:
         """Note that a result was put into the request as this text."""
         self.note_form(item, facts, new=new)
         key = item.key
-        if not self.so_far.is_referable(key):
+        if not self._is_referable(key):
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
             self._add(key + b"-" + same, 0, key, item.result, same_as=same)
             return
@@ -287,9 +275,17 @@ class EarlierTexts:
         so_far.lasting[key] = is_lasting
         (so_far.reformed.add if new and is_lossy else so_far.reformed.discard)(key)
 
+    def _is_referable(self, key: bytes) -> bool:
+        """True if new references may name lines of the text with this key."""
+        return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
+
     def holds(self, facts: Facts) -> bool:
-        """True if what a text of the past refers to still stands earlier in the request."""
-        return self.so_far.holds(facts)
+        """True if what a text of the past refers to still stands earlier in the request; lines that are
+        referred to must still be shown there."""
+        keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
+        if STAGE not in facts.stages:
+            return all(map(lasting.__contains__, keys))
+        return self.so_far.reformed.isdisjoint(keys) and all(lasting.get(key, False) for key in keys)
 
     def same(self, item: Item) -> Referent | None:
         """An earlier result that is the same text."""
@@ -297,7 +293,7 @@ class EarlierTexts:
 
     def name(self, referent: Referent) -> Name | None:
         """The name of an earlier result in references; None if it can't be named."""
-        return self._index().calls.name(referent.key)
+        return self._index().calls.name(referent.key, is_whole=True)
 
     def told(self) -> Told:
         """The facts and lines that the texts so far show."""
@@ -369,7 +365,7 @@ class EarlierTexts:
 
     def _is_first(self, text: _Text) -> bool:
         """True if nothing that the provider has stands before the first result of this name."""
-        return self.so_far.is_referable(text.key) and self._is_all()
+        return self._is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
         """True if all is known that the provider has before the request."""

@@ -166,7 +166,7 @@ def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
         assert made is not None
         assert made.text == f"[30 lines: same as in {name}]"
         assert made.keys == keys
-    assert line_index.calls.name(b"\x01") == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
+    assert line_index.calls.name(b"\x01", is_whole=True) == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
     # The same again: the latest is meant.
     line_index.calls.note(b"\x04", RUN)
     line_index.note(b"\x04", RUN, first)
