@@ -138,9 +138,9 @@ def with_references(
     *,
     lossy: bool = False,
 ) -> Referring | None:
-    """The text with markers in place of its repeated lines; None if there are none worth it. `call`: the call
-    that printed the text; `name`: its name in references; `original`: as of `line_index.read`: all other
-    lines stay; `lossy`: lines that stood here and there may be left out."""
+    """Return the text with markers in place of its repeated lines; None if there are none worth it. `call`:
+    the call that printed the text; `name`: its name in references; `original`: as of `line_index.read`: all
+    other lines stay; `lossy`: lines that stood here and there may be left out."""
     if index.is_empty():
         return None
     # Of most texts, a tenth of the time shows that they have no marker.
@@ -165,8 +165,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """The position after hidden lines once no mark that is shown counts one of them; 0 if too little is left
-    to be hidden. `first`: by mark, the first line that it counts."""
+    """Return the position after hidden lines once no mark that is shown counts one of them; 0 if too little
+    is left to be hidden. `first`: by mark, the first line that it counts."""
     shorter = end
     while (
         least := min([first[at] for at in range(shorter, shorter + _NEAR) if at in first], default=shorter)
@@ -200,7 +200,8 @@ class _Search:
         self._bare = ["\x00" if line is None else line.strip() for line in self.read.output]
 
     def references(self) -> Iterator[_Reference]:
-        """The repeated lines that become references, without the lines around them that stay, in order."""
+        """Yield the repeated lines that become references, without the lines around them that stay, in
+        order."""
         covered = 0
         for position in self.index.found(self._bare):
             if position >= covered and (longest := self._longest(position, covered)) is not None:
@@ -210,8 +211,8 @@ class _Search:
                         yield replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
-        """The longest repeated part around a line that reaches back no further than `covered`; None if no
-        text has the line with the same blanks around it."""
+        """Return the longest repeated part around a line that reaches back no further than `covered`; None if
+        no text has the line with the same blanks around it."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -222,7 +223,7 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """The number of equal lines before or after the place and the position."""
+        """Return the number of equal lines before or after the place and the position."""
         count = 0
         while count < most:
             place, position = place + step, position + step
@@ -233,12 +234,12 @@ class _Search:
         return count
 
     def _name(self, part: _Reference) -> Name | None:
-        """The name of the text that contains a part; None if it can't be named."""
+        """Return the name of the text that contains a part; None if it can't be named."""
         numbers = None if part.earlier.is_counted or not any(part.numbers) else part.numbers
         return self.index.calls.name(part.earlier.key, lines=numbers)
 
     def staying(self) -> StayingLines:
-        """The lines that stay."""
+        """Return the lines that stay."""
         if self._staying is None:
             self._staying = StayingLines.of(self.read.lines, self.call)
         return self._staying
@@ -250,7 +251,7 @@ class _Search:
         return _is_worth(self.read.lines, _LEAST_REFERENCE)
 
     def _within(self, part: _Reference) -> Iterator[_Reference]:
-        """The pieces of a repeated part that become references, in order.
+        """Yield the pieces of a repeated part that become references, in order.
 
         The lines at its borders stay; in a file that was read, so do the units next to what is new.
         """
@@ -264,8 +265,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of what is worth a reference between two places, next to lines that tell where it
-        was."""
+        """Yield (start, end) of what is worth a reference between two places, next to lines that tell where
+        it was."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -276,8 +277,8 @@ class _Search:
     def _without_headings(
         self, start: int, end: int, hide: Callable[[int, int], Iterator[tuple[int, int]]]
     ) -> Iterator[tuple[int, int]]:
-        """The place itself; if the heading of a line that stays is in it, what `hide` returns for the lines
-        before and after the heading."""
+        """Yield the place itself; if the heading of a line that stays is in it, what `hide` returns for the
+        lines before and after the heading."""
         heading = self.staying().heading(start, end)
         if heading is None:
             yield start, end
@@ -286,7 +287,7 @@ class _Search:
             yield from hide(heading + 1, end)
 
     def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
-        """The lines between references that earlier texts show, in order."""
+        """Yield the lines between references that earlier texts show, in order."""
         source = _source(self.call)
         key = self.index.calls.last(name) if source is _Source.LAST else None
         if source is _Source.NONE or (source is _Source.LAST and key is None):
@@ -301,13 +302,13 @@ class _Search:
                         yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
 
     def _several(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of lines that are worth a count between two places."""
+        """Yield (start, end) of lines that are worth a count between two places."""
         if end - start > 1 and _is_worth(self.read.lines[start:end], _LEAST_COUNTED):
             yield from self._without_headings(start, end, self._several)
 
     def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
-        """(first, end) of lines that are all shown before, from a telling one to a telling one. `key`: of the
-        only text that counts."""
+        """Yield (first, end) of lines that are all shown before, from a telling one to a telling one. `key`:
+        of the only text that counts."""
         first = after = start
         for position in range(start, end + 1):
             bare = self._bare[position] if position < end else ""
@@ -351,8 +352,8 @@ def _source(call: Call) -> _Source:
 
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
-    """The text with a marker in place of each repeated part. `numbers`: of the file's lines; empty if the
-    text shows none. Lines next to a marker get their number back: thinned numbers count up to a marker
+    """Return the text with a marker in place of each repeated part. `numbers`: of the file's lines; empty if
+    the text shows none. Lines next to a marker get their number back: thinned numbers count up to a marker
     only."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head

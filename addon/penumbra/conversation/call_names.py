@@ -35,7 +35,7 @@ def is_plain(call_id: str) -> bool:
 
 
 def call_key(call_id: str, arguments_hash: bytes) -> bytes:
-    """The key that a call's arguments are referred to by."""
+    """Return the key that a call's arguments are referred to by."""
     return f"call {call_id} ".encode("utf-8", "surrogatepass") + arguments_hash
 
 

@@ -59,8 +59,8 @@ def keeps_lines(text: str, stages: Collection[str]) -> bool:
 
 
 def output_of(text: str, call: Call) -> str:
-    """The output in a result as it came: what a screen would show, without JSON around it; nothing of what
-    was coded before."""
+    """Return the output in a result as it came: what a screen would show, without JSON around it; nothing of
+    what was coded before."""
     if _CODED.match(text):
         return ""
     alone = json_envelope.alone(text)
@@ -71,7 +71,7 @@ def output_of(text: str, call: Call) -> str:
 
 
 def marker(name: str) -> str:
-    """The reference that replaces a whole text."""
+    """Return the reference that replaces a whole text."""
     return f"[Duplicate of {name}; see earlier result]"
 
 
@@ -129,7 +129,7 @@ class TextsSoFar:
     earlier reference relies on."""
 
     def copy(self) -> TextsSoFar:
-        """An independent copy for a later request, in which no text is new."""
+        """Return an independent copy for a later request, in which no text is new."""
         return TextsSoFar(
             *(self.unique, self.texts.copy(), self.turn, self.referents.copy(), self.lasting.copy()),
             self.ambiguous.copy(),
@@ -137,7 +137,7 @@ class TextsSoFar:
 
 
 def _unique(call_ids: Iterable[str]) -> frozenset[str]:
-    """The ids that occur once and can stand in a reference."""
+    """Return the ids that occur once and can stand in a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
     # Of most requests, one look at all ids together tells that each is plain.
@@ -288,20 +288,20 @@ class EarlierTexts:
         return self.so_far.reformed.isdisjoint(keys) and all(lasting.get(key, False) for key in keys)
 
     def same(self, item: Item) -> Referent | None:
-        """An earlier result that is the same text."""
+        """Return an earlier result that is the same text."""
         return self.so_far.referents.get(item.digest)
 
     def name(self, referent: Referent) -> Name | None:
-        """The name of an earlier result in references; None if it can't be named."""
+        """Return the name of an earlier result in references; None if it can't be named."""
         return self._index().calls.name(referent.key, is_whole=True)
 
     def told(self) -> Told:
-        """The facts and lines that the texts so far show."""
+        """Return the facts and lines that the texts so far show."""
         return self._index().told()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
-        """The text of an item, as it was made, with references in place of repeated lines; None if there are
-        too few. `lossy`: lines that stood here and there may be left out."""
+        """Return the text of an item, as it was made, with references in place of repeated lines; None if
+        there are too few. `lossy`: lines that stood here and there may be left out."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
@@ -356,8 +356,8 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """The output in a text as it came, which is mostly asked for twice: to compare the text, and to note
-        it."""
+        """Return the output in a text as it came, which is mostly asked for twice: to compare the text, and
+        to note it."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
@@ -373,7 +373,7 @@ class EarlierTexts:
         return not results or (len(results) < provider_history.MOST and results[0].key != b"")
 
     def call(self, result: ResultText) -> Call:
-        """The classified call of one of the request's results."""
+        """Return the classified call of one of the request's results."""
         call = self._calls.get(id(result))
         if call is None:
             tool = result.call.name if result.call else ""
@@ -382,7 +382,7 @@ class EarlierTexts:
         return call
 
     def _name(self, result: ResultText) -> str:
-        """The name of that call."""
+        """Return the name of that call."""
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
@@ -392,7 +392,7 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """A path or command without its secrets: the same ones come again and again."""
+        """Return a path or command without its secrets: the same ones come again and again."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)
@@ -400,6 +400,7 @@ class EarlierTexts:
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """The size of a call's arguments, and a hash of their text; empty if references to it are useless."""
+    """Return the size of a call's arguments, and a hash of their text; empty if references to it are
+    useless."""
     size = len(document.source(arguments))
     return size, prefix_hash.said_by(document, arguments) if size >= LEAST_CHARACTERS else b""

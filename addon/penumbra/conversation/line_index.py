@@ -47,7 +47,7 @@ class TextLines(NamedTuple):
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-    """The lines of a text. `original`: the output that the text was made of, if that has other lines;
+    """Return the lines of a text. `original`: the output that the text was made of, if that has other lines;
     `is_numbered`: numbers before the lines are those that a reader of a file writes."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
@@ -69,8 +69,9 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """The number of each line in the original, counted from 1 and rising; 0 for a line that is not found
-    there after the lines before it. Of equal lines, the one directly after is meant, else the next one."""
+    """Return the number of each line in the original, counted from 1 and rising; 0 for a line that is not
+    found there after the lines before it. Of equal lines, the one directly after is meant, else the next
+    one."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -89,7 +90,8 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Numbers of `count` lines: 0 in the envelope of the text, and counted from `first` between its ends."""
+    """Return numbers of `count` lines: 0 in the envelope of the text, and counted from `first` between its
+    ends."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
@@ -124,7 +126,7 @@ _MEASURED = re.compile(
 
 
 def _timeless(line: str) -> str:
-    """The line without its times, unless the times are its point."""
+    """Return the line without its times, unless the times are its point."""
     return _without_times(line) if len(line) <= _LONGEST_TIMED else line
 
 
@@ -137,7 +139,7 @@ def _without_times(line: str) -> str:
 
 
 def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
-    """Positions of the lines in which an RE2 pattern over bytes finds something."""
+    """Yield positions of the lines in which an RE2 pattern over bytes finds something."""
     data = encode("\n".join(lines))
     position = start = 0
     for found in pattern.finditer(data):
@@ -196,7 +198,7 @@ class LineIndex:
     """The text that was read last, and its lines: a text is mostly noted right after it was compared."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-        """The lines of a text, as `read` returns them."""
+        """Return the lines of a text, as `read` returns them."""
         last, self._last = self._last, None
         if last is not None and last[:3] == (text, original, is_numbered):
             return last[3]
@@ -252,12 +254,12 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Positions of the telling lines, without the blanks around them, that stood in a text."""
+        """Return positions of the telling lines, without the blanks around them, that stood in a text."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
-        """The latest places of a line, text and position in it, the latest one first."""
+        """Yield the latest places of a line, text and position in it, the latest one first."""
         position, found = self._latest.get(line.strip(), -1), 0
         for _ in range(_MOST_STEPS):
             if position < 0 or found == _MOST_PLACES:
@@ -269,8 +271,8 @@ class LineIndex:
             position = self._before.get(position, -1)
 
     def shown(self, bare: str) -> tuple[bytes, bool] | None:
-        """The key of the last text that shows a line without the blanks around it, and whether that line has
-        other times; None if there is none."""
+        """Return the key of the last text that shows a line without the blanks around it, and whether that
+        line has other times; None if there is none."""
         position = self._latest.get(bare)
         if position is not None:
             return self._text(position).key, False
@@ -281,7 +283,7 @@ class LineIndex:
         return self._texts[bisect_right(self._starts, position) - 1]
 
     def told(self) -> Told:
-        """The facts and lines that the texts so far show."""
+        """Return the facts and lines that the texts so far show."""
         for lines in self._unread:
             self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._unread = []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def tool_output(request: Request, item: Item) -> ToolOutput:
-    """A text with what is known about its call."""
+    """Return a text with what is known about its call."""
     return ToolOutput(
         text=item.text,
         tool=item.tool,
@@ -41,7 +41,8 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
 
 
 def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) -> Callable[[str], Redacted]:
-    """The function that takes the secrets out of an item's text, and out of the forms that are made of it."""
+    """Return the function that takes the secrets out of an item's text, and out of the forms that are made of
+    it."""
     if not request.settings.redact_secrets:
         return Redacted
     place, container = hint(output.arguments), item.result.container
@@ -57,7 +58,7 @@ def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) ->
 
 
 def original(request: Request, item: Item, redact: Redact) -> str:
-    """The redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
+    """Return the redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
     output = tool_output(request, item)
     clean = cleaner(request, item, output, redact)
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original

@@ -111,8 +111,8 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """(start, end) of what lies between the lines that stay, in order. `located`: a reference is to say
-        in which place the lines stand."""
+        """Yield (start, end) of what lies between the lines that stay, in order. `located`: a reference is to
+        say in which place the lines stand."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -122,7 +122,8 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """The last heading from `start` to `end` of which not all lines lie there; None if there is none."""
+        """Return the last heading from `start` to `end` of which not all lines lie there; None if there is
+        none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -137,14 +138,14 @@ class StayingLines:
 
 
 def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
-    """Positions of the lines that acknowledge a change."""
+    """Yield positions of the lines that acknowledge a change."""
     for position in lines_with(_DONE_WORD, [line[:_LONGEST_HEADING] for line in lines]):
         if _DONE.match(lines[position][:_LONGEST_HEADING]):
             yield position
 
 
 def _headings(lines: Sequence[str]) -> list[list[int]]:
-    """Positions of the headings of each form that occurs."""
+    """Return positions of the headings of each form that occurs."""
     places: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
     for position, line in enumerate(lines):
         if not line or len(line) > _LONGEST_HEADING or line[0] in " \t":
@@ -160,7 +161,7 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
-    """The lines of a failure's paragraph next to it, and the headings above it."""
+    """Yield the lines of a failure's paragraph next to it, and the headings above it."""
     for step in (-1, 1):
         for distance in range(1, _AROUND + 1):
             beside = position + step * distance
@@ -175,7 +176,7 @@ def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position
 
 
 def _enclosing(lines: Sequence[str], position: int) -> Iterator[int]:
-    """The lines above a line that enclose it by their indentation."""
+    """Yield the lines above a line that enclose it by their indentation."""
     indentation, levels = _indentation(lines[position]), 0
     for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
         if not indentation or levels == _LEVELS:
@@ -215,13 +216,13 @@ class FileUnits:
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
-        """The units in the lines of a text. `numbers`: the number of each line, 0 for lines that are not the
-        file's; empty where the text shows none."""
+        """Return the units in the lines of a text. `numbers`: the number of each line, 0 for lines that are
+        not the file's; empty where the text shows none."""
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """(start, end) of what need not stay of lines that were shown before: the lines at their borders
-        stay, and the units there if the text is new beyond the border."""
+        """Return (start, end) of what need not stay of lines that were shown before: the lines at their
+        borders stay, and the units there if the text is new beyond the border."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
@@ -239,7 +240,7 @@ class FileUnits:
 
 
 def _beginnings(lines: Sequence[str]) -> Iterator[int]:
-    """Lines after a blank one, within a container up to one level in, elsewhere at the left border."""
+    """Yield lines after a blank one, within a container up to one level in, elsewhere at the left border."""
     level, is_container, is_below_blank = 0, False, True
     for position, line in enumerate(lines):
         bare = line.lstrip()
@@ -257,8 +258,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """(start, end) of the lines that are the file's: those with numbers, or all up to the last line end
-    between the ends of an envelope."""
+    """Return (start, end) of the lines that are the file's: those with numbers, or all up to the last line
+    end between the ends of an envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

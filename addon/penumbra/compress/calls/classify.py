@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penumbra import rules
-from penumbra.compress.calls import javascript, log_files, unknown_tools
+from penumbra.compress.calls import log_files, unknown_tools
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse, parse_argv
@@ -29,6 +29,9 @@ _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
 """The lines that `sed` and `tail` are asked for."""
 _SHORT_NUMBERS = 40
 """Characters of an argument that may tell lines, as `120-180`."""
+_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SHORT_LINE = 4_000
 """Characters of a command line that may be remembered."""
 
@@ -92,7 +95,7 @@ class Call:
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:
-        """The call that runs only these of its commands."""
+        """Return the call that runs only these of its commands."""
         return _call("bash", tuple(parts), self.line)
 
     @property
@@ -124,8 +127,8 @@ class Call:
 
 
 def classify(tool: str, arguments: Any) -> Call:
-    """The classification of a call of `tool`. `arguments`: usually a dict; a str for freeform tools; or
-    None."""
+    """Return the classification of a call of `tool`. `arguments`: usually a dict; a str for freeform tools;
+    or None."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
     if isinstance(given.get("action"), Mapping):
         given = given["action"]
@@ -171,7 +174,7 @@ def _shell_call(kind: str, command: str | list[Any]) -> Call | None:
 
 
 def _line_call(kind: str, command: str) -> Call:
-    code = javascript.command_lines(command)
+    code = _command_lines(command)
     if code:
         return _call(kind, tuple(part for line in code for part in parse(line)), "\n".join(code))
     return _call(kind, parse(command), command)
@@ -180,13 +183,48 @@ def _line_call(kind: str, command: str) -> Call:
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 
+@rules.cached
+def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a call that runs a command line, and of the member before that line."""
+    code = tool_rules().code
+    calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
+    return (
+        re.compile(rf"\b(?:{calls})\s*\("),
+        re.compile(rf"[\"']?\b(?:{members})[\"']?\s*:\s*(?=[\"'`])"),
+    )
+
+
+def _command_lines(source: str) -> list[str]:
+    """Return the command lines in JavaScript that calls `tools.exec_command({cmd: "..."})`; empty for other
+    code."""
+    call, member = _code_patterns()
+    if f"{tool_rules().code.object}." not in source or not call.search(source):
+        return []
+    return list(_string_values(source, member.finditer(source)))
+
+
+def _string_values(source: str, members: Iterable[re.Match[str]]) -> Iterator[str]:
+    end = 0
+    for member in members:
+        if member.start() < end:
+            continue
+        literal = _STRING.match(source, member.end())
+        if literal:
+            end = literal.end()
+            yield _unescaped(next(group for group in literal.groups() if group is not None))
+
+
+def _unescaped(literal: str) -> str:
+    return _ESCAPE.sub(lambda escape: _CONTROLS.get(escape.group(1), escape.group(1)), literal)
+
+
 def _are_lines(words: list[str]) -> bool:
     """True for a list of command lines, False for an argument vector."""
     return " " in words[0].strip() or (len(words) == 1 and "\n" in words[0])
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """The parts that make an output what it is: no echoes, and no one-liners beside others."""
+    """Return the parts that make an output what it is: no echoes, and no one-liners beside others."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

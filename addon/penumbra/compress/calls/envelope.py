@@ -32,7 +32,7 @@ def _patterns() -> tuple[re.Pattern[str], Linear]:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """(head, body, tail) of a result; the three together are the text. The body is the output.
+    """Return (head, body, tail) of a result; the three together are the text. The body is the output.
 
     Lines at its ends that say that the agent has cut it are none of it: what it is, is told without them.
     """
@@ -68,7 +68,8 @@ def _openings() -> frozenset[str]:
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
-    """The text without the useless lines of its envelope; without output, the line about the end stays.
+    """Return the text without the useless lines of its envelope; without output, the line about the end
+    stays.
 
     `is_quoted`: the output is a file's content, which may look like an envelope. Then only one counts that
     says where the output begins.
@@ -88,8 +89,8 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """The lines of a file that was read by its path, without what stands around them; None if that is no
-    envelope: such tags may be the file's own, if not all lines have the numbers that this tool writes.
+    """Return the lines of a file that was read by its path, without what stands around them; None if that is
+    no envelope: such tags may be the file's own, if not all lines have the numbers that this tool writes.
     `numbers`: those of the call, of which one may be where the lines begin, counted from 0 or 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
@@ -122,7 +123,7 @@ def has_own_tags(text: str) -> bool:
 
 
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
-    """The number of the first line where they count up by one, line by line, to the end or to notes in
+    """Return the number of the first line where they count up by one, line by line, to the end or to notes in
     brackets; else None."""
     first = following = None
     lines = iter(text.split("\n"))
@@ -143,7 +144,7 @@ _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
 def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
-    """The lines of one end of an envelope that stay."""
+    """Return the lines of one end of an envelope that stay."""
     rules, success = _needless()
     needless = [line for line, unless in rules if unless is None or not unless.search(envelope)]
     return "".join(
@@ -156,7 +157,7 @@ def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
 
 @rules.cached
 def _needless() -> tuple[list[tuple[re.Pattern[str], re.Pattern[str] | None]], re.Pattern[str]]:
-    """The needless lines with what keeps them, and what tells that a command ended well."""
+    """Return the needless lines with what keeps them, and what tells that a command ended well."""
     envelopes = tool_rules().envelopes
     lines = [
         (re.compile(rule.line), re.compile(rule.unless) if rule.unless else None)
@@ -171,10 +172,9 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
-    """The shortened form of `whole`, with a last line if the agent had cut that itself: such parts are not
-    among our counts. The agent's notices stay, unless they are `around` the text, as far as `room` bytes
-    allow; a text without notices stays as it is.
-    """
+    """Return the shortened form of `whole`, with a last line if the agent had cut that itself: such parts are
+    not among our counts. The agent's notices stay, unless they are `around` the text, as far as `room` bytes
+    allow; a text without notices stays as it is."""
     notices = dict.fromkeys(notice[0] for notice in _cut().finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text
@@ -199,7 +199,7 @@ def _may_say_cut(data: bytes) -> bool:
 
 @rules.cached
 def _notices() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The notices of a cut as whole lines at the beginning and at the end of an output."""
+    """Return the notices of a cut as whole lines at the beginning and at the end of an output."""
     cut = "|".join(f"(?:{notice})" for notice in tool_rules().envelopes.cut) or r"(?!)"
     return re.compile(rf"(?:{cut})\n"), re.compile(rf"\n+(?:{cut})(?:\n+(?:{cut}))*\n*\Z")
 
@@ -211,7 +211,7 @@ def _cut() -> re.Pattern[str]:
 
 @rules.cached
 def _sign_of_cut() -> Linear | None:
-    """One pattern for RE2, which is faster to find none; None where RE2 might disagree."""
+    """Return one pattern for RE2, which is faster to find none; None where RE2 might disagree."""
     pattern = _cut().pattern
     return None if _OTHERWISE.search(pattern) else Linear(pattern.encode())
 

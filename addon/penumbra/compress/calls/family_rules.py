@@ -22,7 +22,7 @@ class NamedFamily(NamedTuple):
 
 @rules.cached
 def families() -> Mapping[str, NamedFamily]:
-    """All family rules by their names, the user's before ours, in file order.
+    """Return all family rules by their names, the user's before ours, in file order.
 
     A rule that its schema does not allow is left out, with one line in the log.
     """
@@ -42,14 +42,14 @@ def _prints() -> Mapping[str, str]:
 
 
 def prints(family: str) -> str:
-    """The kind of a family's output: `run`, `names`, `texts` or `states`; empty if there is no such
+    """Return the kind of a family's output: `run`, `names`, `texts` or `states`; empty if there is no such
     family."""
     return _prints().get(family, "")
 
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Families of which lines may stand below what they have in common."""
+    """Return families of which lines may stand below what they have in common."""
     return frozenset(
         name
         for name, (rule, _) in families().items()
@@ -59,7 +59,7 @@ def grouping() -> frozenset[str]:
 
 @rules.cached
 def excerpt_sizes() -> Mapping[str, int]:
-    """Bytes that an excerpt of a family's output may have, where its rule says so."""
+    """Return bytes that an excerpt of a family's output may have, where its rule says so."""
     return {
         name: rule.excerpt_bytes for name, (rule, _) in families().items() if rule.excerpt_bytes is not None
     }

@@ -35,7 +35,7 @@ class Output:
 
 
 def outputs(text: str) -> list[Output]:
-    """The outputs that a JSON text is an envelope of, in order; empty if it is none. Never raises."""
+    """Return the outputs that a JSON text is an envelope of, in order; empty if it is none. Never raises."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -53,7 +53,8 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """The output of a JSON text that tells nothing else which anybody acts on; None if it is no such text."""
+    """Return the output of a JSON text that tells nothing else which anybody acts on; None if it is no such
+    text."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -72,7 +73,7 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """The outputs of a list of answers that say what they answer, or of a list of content blocks."""
+    """Yield the outputs of a list of answers that say what they answer, or of a list of content blocks."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)
@@ -83,7 +84,7 @@ def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _of_object(data: bytes, asked: str, inner: bool = True) -> Iterator[tuple[bytes, str]]:
-    """The outputs of an object; where `inner`, also of what it holds: `{"data":{"output":"..."}}`."""
+    """Yield the outputs of an object; where `inner`, also of what it holds: `{"data":{"output":"..."}}`."""
     names = tool_rules().envelopes.json
     for key, raw in _MEMBERS.decode(data).items():
         value = bytes(raw)
@@ -119,7 +120,8 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """The outputs with their places; those that are empty, or stand in the text twice, are no outputs."""
+    """Return the outputs with their places; those that are empty, or stand in the text twice, are no
+    outputs."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

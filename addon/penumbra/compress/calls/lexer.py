@@ -56,7 +56,7 @@ class Lexer:
         self._heredocs: list[tuple[str, bool]] = []
 
     def tokens(self) -> Iterator[Token]:
-        """All tokens in order; bodies of here-documents are left out."""
+        """Yield all tokens in order; bodies of here-documents are left out."""
         source = self._source
         while self._at < len(source):
             plain = _PLAIN_WORD.match(source, self._at)

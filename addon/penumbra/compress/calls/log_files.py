@@ -26,7 +26,7 @@ class _Globs:
 
     @classmethod
     def of(cls, globs: Iterable[str]) -> _Globs:
-        """The globs of a rule: those with a slash are for paths."""
+        """Return the globs of a rule: those with a slash are for paths."""
         names: list[str] = []
         paths: list[str] = []
         for glob in globs:
@@ -113,7 +113,7 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def _spread(text: str) -> list[str]:
-    """Lines from several places of a text."""
+    """Return lines from several places of a text."""
     if len(text) <= _PIECES * _PIECE:
         return _LINE.findall(text)[:_LOOKED_AT]
     step = len(text) // _PIECES

@@ -17,12 +17,12 @@ _Rule = TypeVar("_Rule", FilterRule, ReadRule)
 
 @rules.cached
 def shell_rules() -> ShellRules:
-    """The content of rules/shell.yaml."""
+    """Return the content of rules/shell.yaml."""
     return rules.load_as("shell.yaml", ShellRules)
 
 
 def program_name(word: str) -> str:
-    """The plain name of a program: no folder, no `.exe`, no version, one spelling."""
+    """Return the plain name of a program: no folder, no `.exe`, no version, one spelling."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
     bare = name.rstrip("0123456789.")
@@ -67,7 +67,7 @@ def _reads() -> dict[str, list[ReadRule]]:
 
 
 def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
-    """Rules by the first word of their command, in their order."""
+    """Return rules by the first word of their command, in their order."""
     by_program: dict[str, list[_Rule]] = {}
     for rule in listed:
         by_program.setdefault(rule.program.split()[0], []).append(rule)
@@ -75,7 +75,8 @@ def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
 
 
 def effect(argv: tuple[str, ...]) -> str:
-    """The effect of a filter on its lines: `through`, `cut` or `select`; empty for all other programs."""
+    """Return the effect of a filter on its lines: `through`, `cut` or `select`; empty for all other
+    programs."""
     listed = _filters().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:
@@ -107,7 +108,7 @@ def options_of(argv: Sequence[str]) -> frozenset[str]:
 
 
 def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
-    """The rule of a command that prints files as they are; None for other commands."""
+    """Return the rule of a command that prints files as they are; None for other commands."""
     listed = _reads().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:
@@ -125,13 +126,13 @@ def _operand_fits(argv: Sequence[str], rule: ReadRule) -> bool:
 
 
 def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
-    """The files among the operands of a reading command."""
+    """Return the files among the operands of a reading command."""
     operands, expression = _operands(argv, rule)
     return operands[1:] if expression else operands
 
 
 def _operands(argv: Sequence[str], rule: ReadRule) -> tuple[list[str], bool]:
-    """The operands of a reading command, and whether the first one says what to do."""
+    """Return the operands of a reading command, and whether the first one says what to do."""
     program = rule.program.split()
     takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []

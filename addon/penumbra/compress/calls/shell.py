@@ -89,7 +89,7 @@ _TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"
 
 
 def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
-    """The commands of `line` whose output is shown, in order, `echo` included."""
+    """Return the commands of `line` whose output is shown, in order, `echo` included."""
     return _remembered(line) if not depth and len(line) <= _SHORT_LINE else _parse(line, depth)
 
 
@@ -105,7 +105,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of a command that was given as an argument vector, without a shell."""
+    """Return the parts of a command that was given as an argument vector, without a shell."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 
@@ -213,7 +213,7 @@ class _Parser:
 
 
 def _to_file(token: Token) -> str:
-    """The file that a redirect sends standard output to; empty if the agent still sees it."""
+    """Return the file that a redirect sends standard output to; empty if the agent still sees it."""
     if token.text != "1>" or token.target.startswith("&") or token.target in _TERMINALS:
         return ""
     return token.target or "?"
@@ -228,7 +228,7 @@ class _Resolver:
         """The command that wrote a file which a later command of the line shows."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
-        """The parts of a list of pipelines, in order."""
+        """Return the parts of a list of pipelines, in order."""
         return [part for pipeline in pipelines for part in self._of_pipeline(pipeline)]
 
     def _of_pipeline(self, pipeline: list[_Node]) -> list[Part]:
@@ -244,7 +244,7 @@ class _Resolver:
         return []
 
     def of_node(self, node: _Node) -> list[Part]:
-        """The parts of one command or group, its redirects left to the caller."""
+        """Return the parts of one command or group, its redirects left to the caller."""
         if isinstance(node, _Group):
             if self._depth >= MAX_DEPTH:
                 return []
@@ -275,7 +275,7 @@ class _Resolver:
 
 
 def _run_for_each(argv: tuple[str, ...]) -> list[str]:
-    """The command that a search runs for each file that it finds; empty if it runs none."""
+    """Return the command that a search runs for each file that it finds; empty if it runs none."""
     for option in shell_rules().each_file.get(argv[0], ()) if argv else ():
         if option in argv:
             behind = argv[argv.index(option) + 1 :]
@@ -292,7 +292,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
-    """The parts as a filter leaves them; None if it makes other text out of them."""
+    """Return the parts as a filter leaves them; None if it makes other text out of them."""
     if any(word in shell_rules().each_line for word in node.words):
         return None
     does = effect(unwrap(tuple(node.words))[0])

@@ -21,13 +21,13 @@ _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 @rules.cached
 def tool_rules() -> Tools:
-    """The content of rules/tools.yaml."""
+    """Return the content of rules/tools.yaml."""
     return rules.load_as("tools.yaml", Tools)
 
 
 @rules.cached
 def _names() -> tuple[dict[str, Category], dict[str, Category]]:
-    """Tool name -> category, as spelled and case-folded."""
+    """Return tool name -> category, as spelled and case-folded."""
     exact: dict[str, Category] = {}
     for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
@@ -42,7 +42,7 @@ def _names() -> tuple[dict[str, Category], dict[str, Category]]:
 @rules.until_changed
 @remembered(4_096)
 def category(name: str) -> Category:
-    """The category of a tool, `name` as the agent spells it; `"other"` if nothing is known."""
+    """Return the category of a tool, `name` as the agent spells it; `"other"` if nothing is known."""
     exact, folded = _names()
     named = exact.get(name) or folded.get(name.casefold())
     if named:
@@ -79,7 +79,7 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 
 def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
-    """The category of a call to a tool that does several things, or None if it is no such tool."""
+    """Return the category of a call to a tool that does several things, or None if it is no such tool."""
     rule = _verbs().get(name)
     value = arguments.get(rule.argument) if rule is not None else None
     return rule.values.get(value) if rule is not None and isinstance(value, str) else None
@@ -87,12 +87,12 @@ def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
 
 @rules.cached
 def _verbs() -> dict[str, VerbRule]:
-    """Rules by the name of the tool; the first rule for a name counts."""
+    """Return rules by the name of the tool; the first rule for a name counts."""
     return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 
 def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The first value among `keys` that is a non-empty string or list; None if there is none."""
+    """Return the first value among `keys` that is a non-empty string or list; None if there is none."""
     for key in keys:
         value = arguments.get(key)
         if value and isinstance(value, str | list):
@@ -101,9 +101,9 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def one_spelling(path: str) -> str:
-    """The spelling by which paths are compared: with slashes, and no step that leads nowhere; of Windows'
-    absolute paths the one that all of its programs' spellings share. The case of names stays: whether it
-    tells files apart depends on the disk."""
+    """Return the spelling by which paths are compared: with slashes, and no step that leads nowhere; of
+    Windows' absolute paths the one that all of its programs' spellings share. The case of names stays:
+    whether it tells files apart depends on the disk."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

@@ -23,7 +23,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def category(name: str, arguments: Mapping[str, Any]) -> Category:
-    """The category of a tool by its arguments; `"other"` if they don't tell."""
+    """Return the category of a tool by its arguments; `"other"` if they don't tell."""
     given = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
     if not given:
         return "other"
@@ -59,12 +59,12 @@ class _Rule:
 
 
 def _plain(key: str) -> str:
-    """A name as all spell it: `file_path`, `filePath`, `FilePath`."""
+    """Return a name as all spell it: `file_path`, `filePath`, `FilePath`."""
     return key.replace("_", "").replace("-", "").casefold()
 
 
 def _text(value: Any) -> str | None:
-    """An argument as text, of several the first; None where nothing is given."""
+    """Return an argument as text, of several the first; None where nothing is given."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
@@ -75,7 +75,7 @@ def _text(value: Any) -> str | None:
 
 @lru_cache(maxsize=512)
 def _words(name: str) -> str:
-    """The words of a name, in small letters; of an MCP tool's without its server."""
+    """Return the words of a name, in small letters; of an MCP tool's without its server."""
     return _HUMPS.sub(" ", name.rsplit("__", 1)[-1]).casefold()
 
 

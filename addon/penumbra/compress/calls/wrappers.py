@@ -25,7 +25,7 @@ class _Operands:
 
 
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """(command, None), or (anything, script) if the command is a command line of its own.
+    """Return (command, None), or (anything, script) if the command is a command line of its own.
 
     The command begins with a program's base name, and options before its subcommand are taken
     off. The command is empty if there were only assignments.
@@ -90,7 +90,7 @@ def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
-    """The command after a wrapper's name and options; None if the wrapper runs none."""
+    """Return the command after a wrapper's name and options; None if the wrapper runs none."""
     at, skipped, dashes = 0, 0, False
     while at < len(words):
         word = words[at]
@@ -117,7 +117,7 @@ def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
 
 
 def _script(words: tuple[str, ...], rule: WrapperRule) -> _Operands:
-    """The command line after an option such as `-c`."""
+    """Return the command line after an option such as `-c`."""
     return _Operands((), " ".join(words) if rule.rest else "".join(words[:1]))
 
 

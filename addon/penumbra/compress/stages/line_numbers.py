@@ -65,7 +65,7 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """The text with every twentieth line number; None if its lines are not numbered.
+    """Return the text with every twentieth line number; None if its lines are not numbered.
 
     Numbers stay where they could not be restored: in lines that only look numbered, and where they jump over
     as many lines as stand there without one.
@@ -118,7 +118,7 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """(first, after the last) position of each run of lines that count up by one."""
+        """Yield (first, after the last) position of each run of lines that count up by one."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):
@@ -145,7 +145,7 @@ class _Numbers:
 
 
 def _read(spelled: list[str]) -> Sequence[int]:
-    """The numbers; a range where they count up by one."""
+    """Return the numbers; a range where they count up by one."""
     first, count = int(spelled[0]) if spelled else 0, len(spelled)
     if spelled == list(_DECIMALS[first : first + count]):
         return range(first, first + count)
@@ -155,7 +155,7 @@ def _read(spelled: list[str]) -> Sequence[int]:
 
 
 def first_number(text: str) -> int | None:
-    """The number of the first numbered line; None if the lines are not numbered."""
+    """Return the number of the first numbered line; None if the lines are not numbered."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (parse(line, separator) for line in lines) if separator else ()
@@ -172,7 +172,7 @@ def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
 
 
 def unpad(text: str) -> str | None:
-    """The text with all its line numbers, but without the blanks before them; None if it has none."""
+    """Return the text with all its line numbers, but without the blanks before them; None if it has none."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
@@ -189,7 +189,7 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """(numbers, contents) of the lines, numbered in full or thinned; a line without a number has 0."""
+    """Return (numbers, contents) of the lines, numbered in full or thinned; a line without a number has 0."""
     lines = text.split("\n")
     separator = separator_of(lines)
     if not separator:
@@ -213,7 +213,7 @@ def split(text: str) -> tuple[list[int], list[str]]:
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
-    """The line's number and content; None if it has no number with that separator (empty: any)."""
+    """Return the line's number and content; None if it has no number with that separator (empty: any)."""
     match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
     if match is None:
         return None
@@ -223,17 +223,17 @@ def parse(line: str, separator: str = "") -> Numbered | None:
 
 
 def _sign(separator: str) -> str:
-    """The mark after each number."""
+    """Return the mark after each number."""
     return ": " if separator == _L else separator
 
 
 def prefix(number: int, separator: str) -> str:
-    """The text before a line of this number."""
+    """Return the text before a line of this number."""
     return f"L{number}: " if separator == _L else f"{number}{separator}"
 
 
 def separator_of(lines: list[str]) -> str:
-    """The text between number and content; empty if the lines are not numbered.
+    """Return the text between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that are as far apart as the lines are; below the
     legend one number is enough. After a bare colon, only some contents begin with a blank, or all
