@@ -1,9 +1,10 @@
 """How fast results are shortened: MB of tool output per second of one processor core.
 
 Mixed results in the proportions of real sessions (half of all bytes are files that were read), 1 KB to
-256 KB each, through `pipeline.shorten`. Then each kind in sizes of 64 KB, 256 KB and 1 MB, and texts that
-are made to be slow in sizes up to --most: `growth` is how much longer a byte takes in the largest than in
-the smallest one, and about 1 where time is linear. Processor time of this process, the best of --rounds.
+256 KB each, through `pipeline.shorten`; of these each stage by itself. Then each kind in sizes of 64 KB,
+256 KB and 1 MB, and texts that are made to be slow in sizes up to --most: `growth` is how much longer a byte
+takes in the largest than in the smallest one, and about 1 where time is linear. Processor time of this
+process, the best of --rounds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bench_outputs import Outputs, Result, hostile
@@ -18,6 +20,7 @@ from bench_outputs import Outputs, Result, hostile
 from penumbra.compress import pipeline
 from penumbra.compress.result import Mode, Policy, Redact, Redacted, ToolOutput
 from penumbra.compress.size import size
+from penumbra.compress.stage import Trial
 from penumbra.expand.reference import SAMPLE
 from penumbra.redaction.redactor import Redactor
 
@@ -56,6 +59,29 @@ def mixed(wanted: argparse.Namespace, policy: Policy, redactor: Redactor) -> Non
         print(LINE.format(*cells), flush=True)
 
 
+def stages(results: Sequence[Result], policy: Policy) -> None:
+    """The speed of each stage over the texts that reach it, and its share of the time."""
+    spent: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    begun = 0.0
+
+    def note(trial: Trial) -> None:
+        nonlocal begun
+        spent[trial.stage] += int((time.perf_counter() - begun) * 1e9)
+        seen[trial.stage] += len(trial.before)
+        begun = time.perf_counter()
+
+    for result in results:
+        output = ToolOutput(result.text, result.tool, result.arguments, "call_1")
+        begun = time.perf_counter()
+        pipeline.shorten(output, policy, Redacted, lambda original: SAMPLE, trace=note)
+    print("\n" + LINE.format("stage", "characters", "ms", "MB/s", "% of the time"))
+    for stage, time_spent in spent.most_common():
+        share = 100 * time_spent / spent.total()
+        cells = (f"{seen[stage]:,}", f"{time_spent / 1e6:.1f}", f"{seen[stage] * 1e3 / time_spent:.1f}")
+        print(LINE.format(stage, *cells, f"{share:.1f}"), flush=True)
+
+
 def growth(title: str, series: Iterable[tuple[str, Sequence[Result]]], policy: Policy, rounds: int) -> None:
     """For each name the speed at three sizes, and how much longer a byte takes in the largest."""
     print("\n" + LINE.format(title, "1x", "4x", "16x", "growth"))
@@ -83,6 +109,7 @@ def main() -> int:
     redactor = Redactor(b"k" * 32)
     redactor.redact("the rules are read before time counts")
     mixed(wanted, policy, redactor)
+    stages([result for _, result in Outputs(1).mix(wanted.size)], policy)
     sizes = (64_000, 256_000, 1_024_000)
     outputs = Outputs(2)
     kinds = ((name, [outputs.result(name, each) for each in sizes]) for name in outputs.kinds())

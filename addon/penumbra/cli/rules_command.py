@@ -118,7 +118,7 @@ def _family(call: Call, body: str) -> str:
         return f"none: {_why_none(call)}"
     whose = "yours" if named.is_users else "ours"
     chosen = family(call.family)
-    objection = "its rule can't be used" if chosen is None else chosen.shape.objection(body)
+    objection = "its rule can't be used" if chosen is None else chosen.objection(body)
     if not objection and call.selected and not named.rule.selected:
         objection = "its lines passed a filter, and the rule does not say `selected`"
     if not objection and not named.rule.steps:

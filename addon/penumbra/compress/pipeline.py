@@ -435,7 +435,8 @@ def _shape_of(text: Text) -> Shape:
         ):
             return Shape.JSON
     beginning = text[:_BEGINNING]
-    if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):
+    may_be = "diff --git " in beginning or "@@ -" in beginning or "\n+++ " in beginning
+    if may_be and _DIFF.search(beginning):
         return Shape.DIFF
     return Shape.PLAIN
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
@@ -18,17 +19,57 @@ _NOTICES = 4
 """Notices that are repeated."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """The patterns of envelopes in rules/tools.yaml."""
+
+    heads: re.Pattern[str]
+    tails: Linear
+    """A pattern for bytes: RE2 looks for what ends a text from its end on."""
+    openings: frozenset[str]
+    """Lines after which the output begins."""
+    first_notice: re.Pattern[str]
+    last_notice: re.Pattern[str]
+    """Notices of a cut as whole lines at the beginning and at the end of an output."""
+    cut: re.Pattern[str]
+    sign_of_cut: Linear | None
+    """The same pattern for RE2, which is faster to find none; None where RE2 might disagree."""
+    needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
+    """Needless lines, each with what in the envelope keeps it."""
+    success: re.Pattern[str]
+    """The sign that a command ended well."""
+    failed: re.Pattern[str]
+
+
 @rules.cached
-def _patterns() -> tuple[re.Pattern[str], Linear]:
-    """Of heads, for text, and of tails, for bytes: RE2 looks for what ends a text from its end on."""
+def _patterns() -> _Patterns:
     envelopes = tool_rules().envelopes
+    cut = _any(envelopes.cut)
     heads = [
         *envelopes.heads,
-        *(rf"(?:{cut})\n+" for cut in envelopes.cut),
+        *(rf"(?:{notice})\n+" for notice in envelopes.cut),
         *(rf"(?:{head})(?=[^\n])" for head in envelopes.inline_heads),
     ]
-    tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes.tails) + r")\z"
-    return re.compile("|".join(f"(?:{head})" for head in heads)), Linear(tails.encode())
+    return _Patterns(
+        heads=re.compile(_any(heads)),
+        tails=Linear(rf"(?:{_any(envelopes.tails)})\z".encode()),
+        openings=frozenset(label.opening for label in envelopes.labels),
+        first_notice=re.compile(rf"(?:{cut})\n"),
+        last_notice=re.compile(rf"\n+(?:{cut})(?:\n+(?:{cut}))*\n*\Z"),
+        cut=re.compile(cut),
+        sign_of_cut=None if _OTHERWISE.search(cut) else Linear(cut.encode()),
+        needless=[
+            (re.compile(rule.line), re.compile(rule.unless) if rule.unless else None)
+            for rule in envelopes.needless
+        ],
+        success=re.compile(envelopes.success or r"(?!)"),
+        failed=re.compile(envelopes.failed),
+    )
+
+
+def _any(patterns: Sequence[str]) -> str:
+    """Return a pattern for any of some patterns, which matches nothing if there are none."""
+    return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
@@ -36,35 +77,29 @@ def split_envelope(text: str) -> tuple[str, str, str]:
 
     Lines at its ends that say that the agent has cut it are none of it: what it is, is told without them.
     """
-    heads, tails = _patterns()
-    first, last = _notices()
+    patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
-        match = heads.match(text, start)
+        match = patterns.heads.match(text, start)
         if not match or match.end() == start:
             break
         start = match.end()
         # After what announces the output stands the output, or that it is cut.
-        if match[0] in _openings() and not first.match(text, start):
+        if match[0] in patterns.openings and not patterns.first_notice.match(text, start):
             break
     end = len(text)
     for _ in range(MAX_LINES):
         window = encode(text[max(start, end - TAIL_WINDOW) : end])
-        ending = tails.search(window)
+        ending = patterns.tails.search(window)
         if not ending or ending.start() == len(window):
             break
         end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
     else:
         window = encode(text[max(start, end - TAIL_WINDOW) : end])
     if _may_say_cut(window):
-        notice = last.search(text, max(start, end - TAIL_WINDOW), end)
+        notice = patterns.last_notice.search(text, max(start, end - TAIL_WINDOW), end)
         end = notice.start() if notice else end
     return text[:start], text[start:end], text[end:]
-
-
-@rules.cached
-def _openings() -> frozenset[str]:
-    return frozenset(label.opening for label in tool_rules().envelopes.labels)
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
@@ -77,7 +112,7 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
     head, body, tail = split_envelope(text)
     if not head and not tail:
         return text
-    if is_quoted and not head.endswith(tuple(_openings())):
+    if is_quoted and not head.endswith(tuple(_patterns().openings)):
         return text
     is_empty = not body.strip()
     first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
@@ -145,37 +180,26 @@ _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
     """Return the lines of one end of an envelope that stay."""
-    rules, success = _needless()
-    needless = [line for line, unless in rules if unless is None or not unless.search(envelope)]
+    patterns = _patterns()
+    needless = [line for line, unless in patterns.needless if unless is None or not unless.search(envelope)]
     return "".join(
         line
         for line in lines
-        if (is_empty and success.search(line))
+        if (is_empty and patterns.success.search(line))
         or not any(pattern.fullmatch(line.strip("\n")) for pattern in needless)
     )
 
 
-@rules.cached
-def _needless() -> tuple[list[tuple[re.Pattern[str], re.Pattern[str] | None]], re.Pattern[str]]:
-    """Return the needless lines with what keeps them, and what tells that a command ended well."""
-    envelopes = tool_rules().envelopes
-    lines = [
-        (re.compile(rule.line), re.compile(rule.unless) if rule.unless else None)
-        for rule in envelopes.needless
-    ]
-    return lines, re.compile(envelopes.success or r"(?!)")
-
-
 def tells_failure(head: str, tail: str) -> bool:
     """True if an envelope names an exit code other than 0."""
-    return any(_failed().search(part) for part in (head, tail) if part)
+    return any(_patterns().failed.search(part) for part in (head, tail) if part)
 
 
 def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
     """Return the shortened form of `whole`, with a last line if the agent had cut that itself: such parts are
     not among our counts. The agent's notices stay, unless they are `around` the text, as far as `room` bytes
     allow; a text without notices stays as it is."""
-    notices = dict.fromkeys(notice[0] for notice in _cut().finditer(whole)) if is_cut(whole) else {}
+    notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text
     gone = [notice for notice in notices if notice not in text and notice not in around][:_NOTICES]
@@ -189,38 +213,14 @@ def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
 
 def is_cut(text: str) -> bool:
     """True if a text says that the agent has cut it."""
-    return _may_say_cut(encode(text)) and _cut().search(text) is not None
+    return _may_say_cut(encode(text)) and _patterns().cut.search(text) is not None
 
 
 def _may_say_cut(data: bytes) -> bool:
-    sign = _sign_of_cut()
+    sign = _patterns().sign_of_cut
     return sign is None or sign.search(data) is not None
-
-
-@rules.cached
-def _notices() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the notices of a cut as whole lines at the beginning and at the end of an output."""
-    cut = "|".join(f"(?:{notice})" for notice in tool_rules().envelopes.cut) or r"(?!)"
-    return re.compile(rf"(?:{cut})\n"), re.compile(rf"\n+(?:{cut})(?:\n+(?:{cut}))*\n*\Z")
-
-
-@rules.cached
-def _cut() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{notice})" for notice in tool_rules().envelopes.cut) or r"(?!)")
-
-
-@rules.cached
-def _sign_of_cut() -> Linear | None:
-    """Return one pattern for RE2, which is faster to find none; None where RE2 might disagree."""
-    pattern = _cut().pattern
-    return None if _OTHERWISE.search(pattern) else Linear(pattern.encode())
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
 """Elements that the two kinds of patterns understand differently, or only one does: classes, flags, looking
 around."""
-
-
-@rules.cached
-def _failed() -> re.Pattern[str]:
-    return re.compile(tool_rules().envelopes.failed)

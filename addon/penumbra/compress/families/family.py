@@ -1,4 +1,4 @@
-"""A command family, made of its rule: the shape of its texts, and the steps that shorten them."""
+"""Command families, made of their rules: the shape of their texts, and the steps that shorten them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import encode
 from penumbra.compress.text import Text
-from penumbra.rule_schemas.command_rules import FamilyRule, ShapeRule, StepRule
+from penumbra.rule_schemas.command_rules import FamilyRule, StepRule
 
 _log = logging.getLogger(__name__)
 
@@ -33,76 +33,49 @@ class FamilyResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Conditions for a text to belong to a family."""
-
-    some: Any
-    most: Pattern | None
-    share: float
-    none: Any
-
-    @classmethod
-    def of(cls, rule: ShapeRule, pattern: MakePattern) -> Shape:
-        """From its rule."""
-        return cls(
-            some=_lines_pattern(rule.some),
-            most=None if rule.most is None else pattern(rule.most),
-            share=rule.share,
-            none=_lines_pattern(rule.none),
-        )
-
-    def confirms(self, body: str) -> bool:
-        """True if the text may be of the family."""
-        return not self.objection(body)
-
-    def objection(self, body: str) -> str:
-        """The first condition that a text fails; empty if there is none."""
-        data = Text.of(body).data
-        if self.none is not None and self.none.search(data):
-            return "a line matches shape.none"
-        if self.some is not None and not self.some.search(data):
-            return "no line matches any of shape.any"
-        if self.most is None:
-            return ""
-        lines = [line for line in Text.of(body).lines if line.strip()]
-        if lines and len(self.most.places(lines)) >= self.share * len(lines):
-            return ""
-        return "too few lines match shape.most"
-
-
-@dataclass(frozen=True, slots=True)
 class Family:
-    """One family."""
+    """One family: its rule, and the patterns and steps that are made of it."""
 
-    name: str
-    shape: Shape
+    rule: FamilyRule
     steps: tuple[Step, ...]
-    selected: bool
-    min_bytes: int
     inner: Pattern | None
-    distinct: bool
-    fallback: tuple[str, ...]
+    some: Any
+    """A pattern for any of the lines of `shape.any`."""
+    none: Any
+    most: Pattern | None
 
     @classmethod
     def of(cls, rule: FamilyRule, pattern: MakePattern) -> Family:
-        """From its rule. Raises ValueError for a pattern that can't be used."""
+        """Return the family of a rule. Raises ValueError for a pattern that can't be used."""
         return cls(
-            name=rule.name,
-            shape=Shape.of(rule.shape, pattern),
+            rule,
             steps=tuple(_step(at, any_step.rule, pattern) for at, any_step in enumerate(rule.steps)),
-            selected=rule.selected,
-            min_bytes=rule.min_bytes,
             inner=None if rule.inner is None else pattern(rule.inner).needs("command"),
-            distinct=rule.distinct,
-            fallback=rule.fallback,
+            some=_lines_pattern(rule.shape.some),
+            none=_lines_pattern(rule.shape.none),
+            most=None if rule.shape.most is None else pattern(rule.shape.most),
         )
+
+    def objection(self, body: str) -> str:
+        """Return the first condition of the shape that a text fails; empty if it may be of the family."""
+        text = Text.of(body)
+        if self.none is not None and self.none.search(text.data):
+            return "a line matches shape.none"
+        if self.some is not None and not self.some.search(text.data):
+            return "no line matches any of shape.any"
+        if self.most is None:
+            return ""
+        lines = [line for line in text.lines if line.strip()]
+        if lines and len(self.most.places(lines)) >= self.rule.shape.share * len(lines):
+            return ""
+        return "too few lines match shape.most"
 
     def known_lines(self, lines: Sequence[str]) -> list[int]:
         """Return the positions of the lines that only this family writes, or that announce a command."""
-        if not self.distinct:
+        if not self.rule.distinct:
             return []
-        if self.shape.some is not None:
-            return [at for at, line in enumerate(lines) if self.shape.some.match(encode(line))]
+        if self.some is not None:
+            return [at for at, line in enumerate(lines) if self.some.match(encode(line))]
         return [] if self.inner is None else self.inner.places(lines)
 
 

@@ -58,9 +58,10 @@ class Pattern:
                 raise ValueError(f"{key}: got {{{name}}}, allowed: {', '.join(allowed) or 'no name'}")
         return template
 
-    def start(self, match: re.Match[str], name: str) -> int:
-        """Where a group of a match begins."""
-        return match.start(self._groups[name])
+    def group(self, name: str) -> int:
+        """Return the number of a group."""
+        number: int = self._groups[name]
+        return number
 
     def match_behind(self, line: str, start: int) -> re.Match[str] | None:
         """The match at a place in a line of any length, in `LINE_LIMIT` characters after it."""

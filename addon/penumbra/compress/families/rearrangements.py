@@ -56,8 +56,9 @@ class Group:
         """(key, rest) of every line that has one; context lines take the key of a neighbour."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
+        rest = self.pattern.group("rest")
         keyed = [
-            (match.group("key"), line[self.pattern.start(match, "rest") :]) if match else None
+            (match.group("key"), line[match.start(rest) :]) if match else None
             for line, match in zip(lines, self.pattern.matches(beginnings), strict=True)
         ]
         if self.also is not None:
@@ -75,7 +76,7 @@ class Group:
             elif key and line.startswith(key):
                 match = self.also.match_behind(line, len(key))
                 if match:
-                    keyed[position] = (key, line[self.also.start(match, "rest") :])
+                    keyed[position] = (key, line[match.start(self.also.group("rest")) :])
 
     def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
         position = end = start + 1

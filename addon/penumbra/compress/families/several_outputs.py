@@ -108,7 +108,9 @@ def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) 
         return None
     start = places[0] if others[0] else 0
     end = places[-1] + 1 if others[-1] < len(printing) - 1 else len(lines)
-    shortened = shorten(Text.of_lines(lines[start:end]), known.name, any(part.selected for part in inside))
+    shortened = shorten(
+        Text.of_lines(lines[start:end]), known.rule.name, any(part.selected for part in inside)
+    )
     if shortened is None:
         return None
     before = ["\n".join(lines[:start])] if start else []

@@ -62,7 +62,7 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
 
 def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:
     by_call = family(name)
-    if by_call is None or (selected and not by_call.selected):
+    if by_call is None or (selected and not by_call.rule.selected):
         return None
     if by_call.inner is not None and depth < SCRIPT_LIMIT:
         announced = by_announcements(
@@ -70,18 +70,18 @@ def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int
         )
         if announced is not None:
             return announced
-    if by_call.shape.confirms(body):
+    if not by_call.objection(body):
         shortened = _best(body, by_call, lossy)
-        if shortened is not None or not by_call.fallback:
+        if shortened is not None or not by_call.rule.fallback:
             return shortened
-    by_shape = (family(other) for other in by_call.fallback)
-    fitting = next((other for other in by_shape if other is not None and other.shape.confirms(body)), None)
+    by_shape = (family(other) for other in by_call.rule.fallback)
+    fitting = next((other for other in by_shape if other is not None and not other.objection(body)), None)
     return None if fitting is None else _best(body, fitting, lossy)
 
 
 def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
     """The result of the steps: with loss only where that is worth it."""
-    if body.size < of.min_bytes:
+    if body.size < of.rule.min_bytes:
         return None
     lines = body.lines
     is_long = len(lines) >= MIN_LOSSY_LINES or body.size >= MIN_LOSSY_BYTES
@@ -91,7 +91,7 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
         shortest = "\n".join(fewer)
         if size(shortened) - size(shortest) >= MIN_LOSSY_GAIN:
             shortened, loss = shortest, Loss.LOSSY
-    return None if shortened == body else FamilyResult(shortened, loss, of.name)
+    return None if shortened == body else FamilyResult(shortened, loss, of.rule.name)
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:

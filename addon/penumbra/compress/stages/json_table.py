@@ -134,7 +134,7 @@ def _row(source: str) -> Row | None:
     """The members of a compact object; None if it is none, has a key twice, or spells one with escapes."""
     if source[:1] != "{":
         return None
-    members = _MEMBERS.decode(encode(source))
+    members = _MEMBERS.decode(source)
     row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
     length = (
         1
@@ -162,12 +162,18 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
     if same:
         header += "; the same in all: " + ",".join(f"{_quote(name)}:{value}" for name, value in same.items())
     written: list[list[str]] = []
+    is_plain = _PLAIN.fullmatch
     for name, values in shown.items():
         prefix = _shared_prefix(values)
         if prefix:
             header += f"; {_quote(name)} begins {_quote(prefix)}"
-        has_texts = '"' in {value and value[0] for value in values}
-        written.append([_cell(value, prefix) if has_texts else value or "" for value in values])
+        texts = [value[1 + len(prefix) : -1] if value and value[0] == '"' else None for value in values]
+        written.append(
+            [
+                value or "" if text is None else text if "\\" not in text and is_plain(text) else f'"{text}"'
+                for value, text in zip(values, texts, strict=True)
+            ]
+        )
     header += "; columns " + ",".join(map(_quote, shown))
     return [f"[{header}]", *map("\t".join, zip(*written, strict=True))]
 
@@ -229,13 +235,3 @@ def _shared_prefix(values: Sequence[str | None]) -> str:
     length = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     cut = max(low.rfind(mark, 0, length) for mark in "/.-_:? =") + 1
     return low[:cut] if cut >= _SHARED_PREFIX else ""
-
-
-def _cell(value: str | None, prefix: str) -> str:
-    """A value as it stands in a row."""
-    if value is None:
-        return ""
-    if value[0] != '"':
-        return value
-    inner = value[1 + len(prefix) : -1]
-    return inner if "\\" not in inner and _PLAIN.fullmatch(inner) else f'"{inner}"'
