@@ -1,4 +1,4 @@
-"""Steps of a family rule that leave lines out, and say how many."""
+"""Steps of a family rule that leave lines out, and write marks with the number of these lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,25 @@ from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, unended, written
 from penumbra.compress.size import encode
 
+_Match = tuple[int, re.Match[str]]
+"""The position of a line, and its match."""
+
+
+def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return the lines without those at `gone`, and with each of `marks` before the line at its position."""
+    if not marks:
+        return lines
+    out: list[str] = []
+    for position, line in enumerate(lines):
+        out += marks.get(position, ())
+        if position not in gone:
+            out.append(line)
+    return out
+
 
 @dataclass(slots=True)
 class Fold:
-    """Runs of lines that match become one line that counts them."""
+    """A step that writes one line, with a count, for each run of lines that match a pattern."""
 
     pattern: Pattern
     say: str
@@ -43,66 +58,38 @@ class Fold:
                 del fitting[positions[critical]]
         if self.nested and fitting:
             fitting = _whole_trees(lines, fitting)
-        if len(fitting) < self.least:
-            return lines
-        if self.scattered:
-            return self._all(lines, list(fitting.items()))
-        out: list[str] = []
-        done = end = 0
-        for position in fitting:
-            if position < end:
-                continue
-            if self.least > 1 and not self.blanks and position + 1 not in fitting:
-                continue
-            matched, end = self._run(lines, position, fitting)
-            if len(matched) - self.head - self.tail >= self.least:
-                out += lines[done:position]
-                out += self._folded(lines, position, end, matched)
-                done = end
-        return out + lines[done:] if done else lines
+        gone: set[int] = set()
+        marks: dict[int, list[str]] = {}
+        for run in self._runs(lines, fitting) if len(fitting) >= self.least else ():
+            left_out = run if self.scattered else run[self.head : len(run) - self.tail]
+            if len(left_out) >= max(1, self.least):
+                first, last = left_out[0][0], left_out[-1][0]
+                marks[first] = [written(self.say, _values(left_out))]
+                gone.update([at for at, _ in left_out] if self.scattered else range(first, last + 1))
+        return _replaced(lines, gone, marks)
 
-    def _run(
-        self, lines: list[str], start: int, fitting: Mapping[int, re.Match[str]]
-    ) -> tuple[list[tuple[int, re.Match[str]]], int]:
-        """The matching lines of the run that begins at `start`, and where it ends."""
-        first = fitting[start]
-        matched = [(start, first)]
-        position = end = start + 1
-        while position < len(lines):
-            match = fitting.get(position)
-            if match is not None and (not self.by or match.group(self.by) == first.group(self.by)):
-                matched.append((position, match))
-                position += 1
-                end = position
-            elif self.blanks and not lines[position].strip():
-                position += 1
+    def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
+        """Return the runs of fitting lines with one value of the group `by`. Empty lines may stand within a
+        run if `blanks`, any lines if `scattered`."""
+        scattered: dict[str, list[_Match]] = {}
+        runs: list[list[_Match]] = []
+        for position, match in fitting.items():
+            key = match.group(self.by) if self.by else ""
+            if self.scattered:
+                scattered.setdefault(key, []).append((position, match))
+                continue
+            last, before = runs[-1][-1] if runs else (-2, None)
+            between = range(last + 1, position)
+            is_same = before is not None and key == (before.group(self.by) if self.by else "")
+            if is_same and (not between or (self.blanks and not any(lines[at].strip() for at in between))):
+                runs[-1].append((position, match))
             else:
-                break
-        return matched, end
-
-    def _folded(
-        self, lines: list[str], start: int, end: int, matched: list[tuple[int, re.Match[str]]]
-    ) -> list[str]:
-        left_out = matched[self.head : len(matched) - self.tail]
-        first, last = left_out[0][0], left_out[-1][0]
-        return [*lines[start:first], written(self.say, _values(left_out)), *lines[last + 1 : end]]
-
-    def _all(self, lines: list[str], matched: Iterable[tuple[int, re.Match[str]]]) -> list[str]:
-        runs: dict[str, list[tuple[int, re.Match[str]]]] = {}
-        for position, match in matched:
-            runs.setdefault(match.group(self.by) if self.by else "", []).append((position, match))
-        folded = [run for run in runs.values() if len(run) >= self.least]
-        gone = {position for run in folded for position, _ in run}
-        markers = {run[0][0]: written(self.say, _values(run)) for run in folded}
-        return [
-            markers.get(position, line)
-            for position, line in enumerate(lines)
-            if position in markers or position not in gone
-        ]
+                runs.append([(position, match)])
+        return scattered.values() if self.scattered else runs
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """The fitting lines below which no other line stands, indented deeper."""
+    """Return the fitting lines below which only fitting lines are indented deeper."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -116,13 +103,14 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
-    """(position, indent) of the lines of a tree, in order: no blank ones, and none that was printed in the
-    middle of it. The nested line is indented less than its neighbours, which are a level apart at most."""
-    told = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
-    level = min((indent for _, indent in told if indent > 0), default=0)
+    """Return the position and the indent of each line of a tree, in order, without empty lines and lines that
+    something else printed in its middle. Such a line is indented less than the lines around it, which are at
+    most one level apart."""
+    indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
+    level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
     printed: list[tuple[int, int]] = []
-    for at, indent in told:
+    for at, indent in indents:
         above = tree[-1][1] if tree else 0
         if at not in fitting and indent < above:
             printed.append((at, indent))
@@ -135,7 +123,7 @@ def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
-    """Values for a marker: counts, and the named groups of the first and the last line."""
+    """Return the values for a mark: counts, and the named groups of the first and the last line."""
     values: dict[str, object] = {"n": len(matched)}
     first, last = matched[0][1], matched[-1][1]
     for name in first.re.groupindex:
@@ -148,9 +136,14 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
     return values
 
 
+_Block = tuple[re.Match[str], int, int]
+"""The match of a block's first line, and the positions of its first line to leave out and of the line after
+it."""
+
+
 @dataclass(slots=True)
 class Block:
-    """A block of lines, from one that matches to one that ends it, becomes its head and a count."""
+    """A step that writes the beginning of a block of lines, and a count for the other lines of the block."""
 
     start: Pattern
     until: Pattern
@@ -165,23 +158,18 @@ class Block:
     tells: Pattern | None = None
 
     def __call__(self, lines: list[str]) -> list[str]:
-        inner = [
+        blocks = [
             (match, first, end)
             for match, first, end in self._blocks(lines)
             if end - first > 0 and (self.safe or not any(True for _ in critical_lines(lines[first:end])))
         ]
         if self.scattered:
-            return self._all(lines, inner)
-        out: list[str] = []
-        done = 0
-        for match, first, end in inner:
-            if marked := self._marked(match, lines[first:end]):
-                out += [*lines[done:first], *marked]
-                done = end
-        return out + lines[done:]
+            return self._in_one(lines, blocks)
+        marks = {first: self._marked(match, lines[first:end]) for match, first, end in blocks}
+        gone = {at for _, first, end in blocks if marks[first] for at in range(first, end)}
+        return _replaced(lines, gone, {at: mark for at, mark in marks.items() if mark})
 
-    def _blocks(self, lines: list[str]) -> Iterator[tuple[re.Match[str], int, int]]:
-        """(start, first line to leave out, line that ends it) of every block."""
+    def _blocks(self, lines: list[str]) -> Iterator[_Block]:
         starts = [
             (position, match) for position, match in enumerate(self.start.matches(lines)) if match is not None
         ]
@@ -194,7 +182,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Values for a marker about the places of the block's lines in their file; None without places."""
+        """Return the values for a mark that name the places of a block's lines in their file; None: the lines
+        name no place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -204,95 +193,85 @@ class Block:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
-        """The marker, with the block's severe lines below it; nothing if the block stays. A block with
-        nothing but severe lines has no marker: each kind has its own count."""
+        """Return the mark for a block, and below it the block's failures; nothing if the block stays. A block
+        of failures alone has no mark, since each kind of failure has its own count."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out)
         if len(left_out) - len(shown) < self.least:
             return []
-        marker = (
-            [self._marker(match, len(others), [left_out[at] for at in others], 1, places)] if others else []
-        )
-        return [*marker, *shown.values()]
+        marks = [self._mark(match, [left_out[at] for at in others], 1, places)] if others else []
+        return [*marks, *shown.values()]
 
-    def _all(self, lines: list[str], blocks: Sequence[tuple[re.Match[str], int, int]]) -> list[str]:
-        """The lines with one marker for all blocks, where the first one stood. The severe lines of a block
-        stay where they were, below the block's first line; a block of only severe lines stays."""
+    def _in_one(self, lines: list[str], blocks: Sequence[_Block]) -> list[str]:
+        """Return the lines with one mark for all blocks, where the first of them stood. The failures of a
+        block stay in their place, below the block's first line; a block of failures alone stays."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
-        told, left = self._shown([lines[at] for at in inside])
-        shown = {inside[at]: line for at, line in told.items()}
+        failures, left = self._shown([lines[at] for at in inside])
+        shown = {inside[at]: line for at, line in failures.items()}
         others = {inside[at] for at in left}
-        cut: list[tuple[re.Match[str], int, int]] = []
+        cut: list[_Block] = []
         for block in blocks:
-            _, first, end = block
-            if any(at in shown for at in range(first, end)):
-                shown.setdefault(first, lines[first])
-                others.discard(first)
-            if any(at not in shown and lines[at].strip() for at in range(first, end)):
+            places = range(*block[1:])
+            if any(at in shown for at in places):
+                shown.setdefault(block[1], lines[block[1]])
+                others.discard(block[1])
+            if any(at not in shown and lines[at].strip() for at in places):
                 cut.append(block)
             else:
-                shown |= {at: lines[at] for at in range(first, end) if at not in shown}
-                others.difference_update(range(first, end))
+                shown |= {at: lines[at] for at in places if at not in shown}
+                others.difference_update(places)
         if len(inside) - len(shown) < self.least:
             return lines
-        out: list[str] = []
-        gone = set(inside)
-        for at, line in enumerate(lines):
-            if others and at == cut[0][1]:
-                of_blocks = [lines[at] for _, first, end in cut for at in range(first, end)]
-                out.append(self._marker(cut[0][0], len(others), of_blocks, len(cut), {}))
-            if at not in gone:
-                out.append(line)
-            elif at in shown:
-                out.append(shown[at])
-        return out
+        marks = {at: [line] for at, line in shown.items()}
+        if others:
+            match, first, _ = cut[0]
+            counted = [lines[at] for block in cut for at in range(*block[1:])]
+            marks[first] = [self._mark(match, counted, len(cut), {"n": len(others)}), *marks.get(first, ())]
+        return _replaced(lines, set(inside), marks)
 
     def _shown(self, left_out: list[str]) -> tuple[dict[int, str], list[int]]:
-        """The severe lines among those that go, by position: the first of each kind, with the frames below
-        it; and the positions of those that neither stand there nor are counted there."""
-        told = self._told(left_out)
-        first = failure_lines.first_of_kinds([left_out[at] for at in told])
-        shown = {told[at]: line for at, line in first.items()}
-        heard = set(told)
-        critical = set(critical_lines(left_out)) - heard if shown else set()
+        """Return the failures among lines by position: the first of each kind, and the frames below it; and
+        the positions of the lines that are neither among these nor counted there."""
+        failing = self._failing(left_out)
+        first = failure_lines.first_of_kinds([left_out[at] for at in failing])
+        shown = {failing[at]: line for at, line in first.items()}
+        critical = set(critical_lines(left_out)).difference(failing) if shown else set()
         for at in list(shown):
             below = at + 2 if at + 2 in critical and not left_out[at + 1].strip() else at + 1
             while below in critical and self.start.match(left_out[below]) is None:
                 shown[below] = left_out[below]
                 below += 1
-        others = [at for at in range(len(left_out)) if at not in heard and at not in shown]
-        return dict(sorted(shown.items())), others
+        counted = shown.keys() | failing
+        return dict(sorted(shown.items())), [at for at in range(len(left_out)) if at not in counted]
 
-    def _told(self, left_out: list[str]) -> list[int]:
-        """Positions of the lines that report a failure, or warn, where such blocks may go."""
+    def _failing(self, left_out: list[str]) -> list[int]:
+        """Return the positions of the lines that report a failure or, as far as the rule says so, warn."""
         if not self.safe:
             return []
-        told = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
+        failing = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
         if self.warnings:
-            told.update(failure_lines.warning(left_out))
+            failing.update(failure_lines.warning(left_out))
         if self.tells is not None:
-            last = len(left_out) - 1
-            told.update(
-                at + 1 for at in self.tells.places(left_out) if at < last and left_out[at + 1].strip()
-            )
-        # The beginning of a block names it: it stands before the block's severe lines.
-        return sorted(at for at in told if self.start.match(left_out[at]) is None)
+            below = [at + 1 for at in self.tells.places(left_out[:-1])]
+            failing.update(at for at in below if left_out[at].strip())
+        # The beginning of a block names the block, and stands before its failures.
+        return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
-    def _marker(
-        self, match: re.Match[str], n: int, counted: list[str], blocks: int, places: Mapping[str, object]
+    def _mark(
+        self, match: re.Match[str], counted: list[str], blocks: int, values: Mapping[str, object]
     ) -> str:
-        values: dict[str, object] = {**match.groupdict(), **places, "n": n, "blocks": blocks}
-        for name, pattern in self.counts.items():
-            values[name] = len(pattern.places(counted))
-        return written(self.say, values)
+        counts = {name: len(pattern.places(counted)) for name, pattern in self.counts.items()}
+        return written(
+            self.say, {"n": len(counted), "blocks": blocks, **match.groupdict(), **values, **counts}
+        )
 
 
 @dataclass(slots=True)
 class Member:
-    """JSON objects, one a line, are replaced by one of their texts; a single marker precedes the first."""
+    """A step that writes one text of each line of JSON in place of the line, and a mark above the first."""
 
     pattern: Pattern
     path: Sequence[str]
@@ -301,18 +280,15 @@ class Member:
 
     def __call__(self, lines: list[str]) -> list[str]:
         texts = {
-            position: text
+            position: text.strip("\n").split("\n")
             for position, line in enumerate(lines)
             if self.pattern.match(line[:LINE_LIMIT]) and (text := self._text(line))
         }
         if len(texts) < self.least:
             return lines
-        out: list[str] = []
-        for position, line in enumerate(lines):
-            if position == next(iter(texts)):
-                out.append(written(self.say, {"n": len(texts)}))
-            out += texts[position].strip("\n").split("\n") if position in texts else [line]
-        return out
+        for first in [*texts][:1]:
+            texts[first].insert(0, written(self.say, {"n": len(texts)}))
+        return _replaced(lines, texts, texts)
 
     def _text(self, line: str) -> str:
         try:
@@ -326,7 +302,7 @@ class Member:
 
 @dataclass(slots=True)
 class Context:
-    """Lines that only surround others are left out, except the nearest; one marker counts them."""
+    """A step that leaves out lines which only surround others, except the nearest; one mark counts them."""
 
     pattern: Pattern
     near: Pattern
@@ -337,18 +313,12 @@ class Context:
 
     def __call__(self, lines: list[str]) -> list[str]:
         gone = self._far(lines, self.span.ranges(lines))
-        if len(gone) < self.least:
+        if len(gone) < max(1, self.least):
             return lines
-        first = min(gone)
-        said = written(self.say, {"n": len(gone)})
-        return [
-            said if position == first else line
-            for position, line in enumerate(lines)
-            if position == first or position not in gone
-        ]
+        return _replaced(lines, gone, {min(gone): [written(self.say, {"n": len(gone)})]})
 
     def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]]) -> set[int]:
-        """Positions of the surrounding lines that are not near to any other line of their part."""
+        """Return the positions of the surrounding lines that are not near any other line of their part."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
         places = self.pattern.places(texts)
