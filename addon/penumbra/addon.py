@@ -1,4 +1,4 @@
-"""mitmproxy's face: options, and the hooks in the order in which a flow meets them."""
+"""The addon: options, and the hooks in the order in which a flow meets them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Penumbra(Guarded):
-    """The addon. State: the settings in force, the engine that works by them, and the figures."""
+    """The addon, which keeps the settings in force, the engine made from them, and the figures."""
 
     def __init__(self) -> None:
         share_heap()
@@ -89,9 +89,9 @@ class Penumbra(Guarded):
             ProxiedPage(self.page),
         ]
         self.is_embedded = False
-        """True if the loader of the addon shows an error of an option by itself, also at the start."""
+        """The loader of the addon shows errors of options, also at the start."""
         self.is_wrapped = False
-        """True if the proxy is there for one program, and ends with it."""
+        """The proxy runs for one program, and ends with it."""
         self._running = False
         self._since = 0.0
 
@@ -126,11 +126,11 @@ class Penumbra(Guarded):
             _log.error(str(error))
 
     def running(self) -> None:
-        """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
+        """Start all that waits for the proxy, and log that the addon is active."""
         self.current.report_unknown()
         self._running = True
         self._applied()
-        # Objects of the start-up stay: the collector need not look at them in every request.
+        # Objects of the start-up stay, so the garbage collector need not check them.
         gc.freeze()
         self._follow_page()
         self._since = time.time()
@@ -140,7 +140,7 @@ class Penumbra(Guarded):
         self.responses.tool_loop.running()
 
     def done(self) -> None:
-        """Write what is waiting and close the database."""
+        """Write the waiting figures and close the database."""
         self.page.close()
         self.history.write()
         self.stats_file.close()
@@ -151,7 +151,7 @@ class Penumbra(Guarded):
         self.tracing.close()
 
     def _applied(self) -> None:
-        """Other settings are in force."""
+        """Follow settings that were changed."""
         if self._running:
             self.events.follow()
             self.tracing.follow()
@@ -164,7 +164,7 @@ class Penumbra(Guarded):
             self.texts.clear()
 
     def _counted(self) -> None:
-        """Tell the page and the history that the figures have changed."""
+        """Tell the page and the history about new figures."""
         self.stats_file.changed()
         self.history.changed()
         self.page.changed()
@@ -177,7 +177,7 @@ class Penumbra(Guarded):
         self.observation.forget()
 
     def _handle(self) -> EngineHandle:
-        """Return what a request that begins now works with."""
+        """Return a handle on the engine for a request that begins now."""
         if self.current.read_changed_file():
             self._applied()
         return self.engines.handle(self.settings, self.current.made_with)
@@ -189,7 +189,7 @@ class Penumbra(Guarded):
         return recognise.is_provider(host, self.settings.hosts)
 
     def _process(self) -> dict[str, Any]:
-        """Return what is said of this process wherever its figures are."""
+        """Return the facts about this process that stand beside its figures."""
         return {
             "pid": os.getpid(),
             "started": self._since,
@@ -218,7 +218,8 @@ class Penumbra(Guarded):
         }
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Refuse what had to be searched for secrets and may not have been. All else goes on as it came."""
+        """Refuse a request, or a frame, that had to be searched for secrets and may not have been. All others
+        go on as they came."""
         if hook == "request":
             return self.requests.failed(subject, error)
         if hook == "websocket_message":
@@ -232,19 +233,18 @@ class Penumbra(Guarded):
     # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Tunnel what is none of ours: only known LLM hosts are decrypted."""
+        """Tunnel connections to all other hosts: known LLM hosts alone are decrypted."""
         if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:
-            return  # A client that speaks TLS with the proxy itself: where it wants to go comes later.
-        # A provider may be called by another name, and its name may be given to another address.
+            return  # A client speaks TLS with the proxy itself, and names its destination later.
+        # A provider's address may be reached by another name, and its name may stand for another address.
         name = data.client_hello.sni or address[0]
         if not (recognise.is_llm_host(name, self.settings.hosts) or self._is_provider(address[0])):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Allow nothing but HTTP where secrets are searched for, in layers whose responses can be
-        continued."""
+        """Allow HTTP alone where secrets are searched for, in layers whose responses can be continued."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 
@@ -255,7 +255,7 @@ class Penumbra(Guarded):
     # Life of a flow
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """A body that is too large is not kept."""
+        """Bound the body of the request."""
         self.requests.begins(flow)
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -267,11 +267,11 @@ class Penumbra(Guarded):
         await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
-        """A response is there, and nothing of it has gone to the client."""
+        """Check a response of which no byte has gone to the client."""
         await self.responses.overflow_retry.refused(refused)
 
     async def penumbra_turn_end(self, turn: TurnEnd) -> None:
-        """An upstream response has ended; the client's is still open."""
+        """Continue or end the client's response, since the upstream's has ended."""
         await self.responses.tool_loop.turn_end(turn)
 
     async def response(self, flow: http.HTTPFlow) -> None:
@@ -284,7 +284,7 @@ class Penumbra(Guarded):
         self.websockets.start(flow)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
-        """A frame is there; the next one waits for the end of this hook."""
+        """Rewrite a frame; the next one waits for the end of this hook."""
         await self.websockets.message(flow)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:

@@ -1,6 +1,6 @@
-"""The part of mitmproxy that a response's and a request's way know: flows, their messages, options, addons.
+"""The part of mitmproxy that the ways of requests and responses use: flows, their messages, options, addons.
 
-Participants in mitmproxy's connections know more of it, each module its own part: `splice.py`, `guarded.py`,
+Participants in mitmproxy's connections use more of it, each module its own part: `splice.py`, `guarded.py`,
 `only_http.py`, `hidden_requests.py`, `websocket_streams.py` and the child addons.
 """
 
@@ -30,5 +30,5 @@ def option(name: str) -> Any:
 
 
 def addon(name: str) -> Any:
-    """Return an addon of mitmproxy's by its name; None if this program does not have it."""
+    """Return an addon of mitmproxy by its name; None if this program does not have it."""
     return ctx.master.addons.get(name)

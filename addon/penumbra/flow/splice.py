@@ -1,13 +1,13 @@
 """The splice: one response for the client, made of several upstream responses, as they arrive.
 
-Only this file touches mitmproxy's proxy core below its public interface. When an upstream
-response ends, the client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a
-request to go on with, it is run as a second stream of the client's own HTTP layer: it reuses the
-upstream connection or opens one in the same mode and with the same TLS options, its flow passes all
-hooks, and what it would send to the client becomes an event of the stream that the client waits for.
-Nothing is patched: `install` swaps the class of layers that the public `next_layer` hook hands out.
+This file alone uses mitmproxy's proxy core below its public interface. When an upstream response ends, the
+client's stream runs one awaited hook, `penumbra_turn_end`. A request that the hook names is run as a second
+stream of the client's own HTTP layer: the request reuses the upstream connection or opens one in the same
+mode and with the same TLS options, its flow passes all hooks, and its events for the client become events of
+the stream that the client waits for. No function is patched: `install` changes the class of layers that the
+public `next_layer` hook hands out.
 
-`incompatible` looks before use whether everything is there that this file relies on.
+`incompatible` checks before use that mitmproxy has all that this file relies on.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import inspect
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import ClassVar
 
 from mitmproxy import http
 from mitmproxy.proxy import commands, events, layer
@@ -53,25 +52,26 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """A response is complete, or begins with an error, and nothing of it has gone to the client."""
+    """A response is complete, or begins with an error, and no byte of it has gone to the client."""
 
     refused: Refused
 
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""So long a connection is looked at, and so long others are then."""
+"""Seconds of one connection's turn, and of the pause after it in which others have theirs."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
+"""Bytes that are read at once."""
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
-    """Return what looks at the flow's response, until it is complete."""
+    """Return the guard of the flow's response, until that is complete."""
     state = states.of(flow)
     return state.guard if state is not None else None
 
 
 def _session(flow: http.HTTPFlow) -> Session | None:
-    """Return what reads the flow's response, until it is complete."""
+    """Return the session of the flow's response, until that is complete."""
     state = states.of(flow)
     return state.session if state is not None else None
 
@@ -97,12 +97,12 @@ class Running:
           │                     └── its response ends ──► none
           └──── turn ended ► CONTINUATION ── it ends, or its connection breaks ──► none
 
-    `SpliceStream._BROKEN` says what becomes of each if one of the two connections breaks.
+    `SpliceStream._handle_event` ends each if one of the two connections breaks.
     """
 
     purpose: Purpose
     id: int
-    """Id of its stream."""
+    """Id of the request's stream."""
     flow: http.HTTPFlow
     shown: bool = False
     """The client has got a part of the response."""
@@ -116,12 +116,12 @@ class SpliceStream(HttpStream):
     """A stream of the client that can be continued, or the stream of a request of ours."""
 
     parent_id: int | None = None
-    """Id of the client's stream; None: this is one."""
+    """Id of the client's stream; None: this is that stream."""
     running: Running | None = None
     session: Session | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """Nothing was sent to the client since the last keep-alive was due."""
+    """No byte was sent to the client since the last keep-alive was due."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
@@ -129,7 +129,7 @@ class SpliceStream(HttpStream):
     delayed: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """When they, and the head before them, go out at the latest."""
+    """The time at which they go out at the latest."""
     too_large: bodies.Bound | None = None
     """The bound that the request's body has passed."""
 
@@ -154,30 +154,25 @@ class SpliceStream(HttpStream):
                 yield from self._keep_alive(self.session)
             elif event.command is self.patience and self.server_state == self.state_look:
                 yield from self._release()
+        elif isinstance(event, RequestProtocolError) and self.running is not None:
+            # The client is gone, so that the request of ours has to end.
+            gone, self.running, self.wakeup = self.running.id, None, None
+            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
+            yield from super()._handle_event(event)
+        elif isinstance(event, ResponseProtocolError) and self.running is not None:
+            if self.running.purpose is Purpose.CONTINUATION:
+                yield from self._turn_end(error=event.message)
+            else:
+                yield from self._replacement_broken(event)
         elif isinstance(event, (RequestProtocolError, ResponseProtocolError)):
-            purpose = self.running.purpose if self.running is not None else None
-            handle = self._BROKEN.get((type(event), purpose), SpliceStream._broken)
-            yield from handle(self, event)
+            yield from self._broken(event)
         else:
             yield from self._stock_event(event)
 
     # One of the two connections breaks
 
-    def _client_gone(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The client is gone, and with it the reason for a request of ours."""
-        assert isinstance(event, RequestProtocolError)
-        assert self.running is not None
-        gone, self.running, self.wakeup = self.running.id, None, None
-        yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
-        yield from super()._handle_event(event)
-
-    def _continuation_broken(self, event: events.Event) -> layer.CommandGenerator[None]:
-        assert isinstance(event, ResponseProtocolError)
-        yield from self._turn_end(error=event.message)
-
-    def _replacement_broken(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Ask for another request, or go back to the first response while nothing else has gone out."""
-        assert isinstance(event, ResponseProtocolError)
+    def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
+        """Ask for another request, or go back to the first response while no other has gone out."""
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._broken(event)
             return
@@ -192,18 +187,6 @@ class SpliceStream(HttpStream):
         self.wakeup = None
         yield from self._stock_event(event)
 
-    _BROKEN: ClassVar[
-        Mapping[
-            tuple[type, Purpose | None],
-            Callable[[SpliceStream, events.Event], layer.CommandGenerator[None]],
-        ]
-    ] = {
-        (RequestProtocolError, Purpose.INSTEAD): _client_gone,
-        (RequestProtocolError, Purpose.CONTINUATION): _client_gone,
-        (ResponseProtocolError, Purpose.INSTEAD): _replacement_broken,
-        (ResponseProtocolError, Purpose.CONTINUATION): _continuation_broken,
-    }
-
     def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         continues = self.running is not None and self.running.purpose is Purpose.CONTINUATION
         first = isinstance(event, ResponseHeaders) and not continues
@@ -216,7 +199,7 @@ class SpliceStream(HttpStream):
             yield from self._wake_later()
 
     def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Let go of what arrives of a body that is refused for its size."""
+        """Drop the bytes of a body that is refused for its size."""
         bound = self.too_large or bodies.BOUNDS.get(self.flow)
         if bound is not None and isinstance(event, RequestData):
             if self.too_large is None and len(self.request_body_buf) + len(event.data) > bound.most:
@@ -242,7 +225,7 @@ class SpliceStream(HttpStream):
         yield from super().start_response_stream()
 
     def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """A stream whose first bytes may say that it is a refusal."""
+        """Delay the first bytes of a stream until the guard knows whether it is a refusal."""
         self.delayed.append(event)
         guard = _guard(self.flow)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
@@ -254,7 +237,7 @@ class SpliceStream(HttpStream):
             yield from self._release()
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The rest of a stream that began with an error."""
+        """Take the remaining bytes of a stream that began with an error."""
         self.delayed.append(event)
         if isinstance(event, ResponseEndOfMessage):
             self.running = None
@@ -266,14 +249,14 @@ class SpliceStream(HttpStream):
                     yield from self._go_on(event)
 
     def _release(self) -> layer.CommandGenerator[None]:
-        """Let what was delayed go its way after all."""
+        """Send the delayed events."""
         delayed, self.delayed = self.delayed, []
         yield from super().start_response_stream()
         for event in delayed:
             yield from self._stock_event(event)
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
-        """Ask whether another request is to be sent instead; True if one is, or if the flow has ended."""
+        """Ask the hook for another request; return whether one is sent, or the flow has ended."""
         refused = Refused(self.flow, body, error)
         response, headers = self.flow.response, self.headers
         yield PenumbraRefusedHook(refused)
@@ -301,7 +284,7 @@ class SpliceStream(HttpStream):
         self.server_state = self.state_wait_for_response_headers
 
     def _go_on(self, event: ResponseEndOfMessage) -> layer.CommandGenerator[None]:
-        """The first response, which lies in the buffer, goes to the client."""
+        """Send the client the first response, which is in the buffer."""
         self.server_state = self.state_consume_response_body
         yield from super().state_consume_response_body(event)
 
@@ -322,13 +305,12 @@ class SpliceStream(HttpStream):
             state.spliced = False
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
-            # The stream may be in memory for as long as its connection.
+            # The stream may stay in memory for as long as its connection.
             self.session = self.running = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Pass on what follows a change of protocol. A WebSocket that breaks off, so without a frame that
-        closes it, breaks off on its other side, too; mitmproxy would close that with the code of a sound
-        end."""
+        """Pass bytes on after a change of protocol. A WebSocket that ends on one side without a frame that
+        closes it ends so on the other side, too; mitmproxy would send the code of a regular end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -373,7 +355,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(event)
 
     def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The continuation's events, as if the upstream had gone on talking."""
+        """Take the continuation's events, as if the first response went on."""
         assert self.session is not None
         assert self.running is not None
         if isinstance(event, ResponseHeaders):
@@ -415,7 +397,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _break_off(self) -> layer.CommandGenerator[bool]:
-        """Break off a response that can't be completed, as if the upstream had; True if it is one."""
+        """Break off a response that can't be completed, as if the upstream had; return whether it is one."""
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False
@@ -431,7 +413,7 @@ class SpliceStream(HttpStream):
         yield from self._run(Purpose.CONTINUATION, flow)
 
     def _run(self, purpose: Purpose, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
-        """Send a flow's request, as if it had come from the client."""
+        """Send a flow's request as if the client had sent it."""
         parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))
         self.running = Running(purpose, stream_id := next(_continuation_ids), flow)
         parent.parents[stream_id] = self.stream_id
@@ -458,16 +440,16 @@ class SpliceHttpLayer(HttpLayer):
     waiting: deque[events.Event]
     """Events from the client after the current one."""
     pause: commands.RequestWakeup | None = None
-    """At whose end the next of it is looked at."""
+    """The pause after which the next event is read."""
     piece: int
-    """Bytes that are looked at at once."""
+    """Bytes that are read at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, self._in_turns(event))
 
     def _in_turns(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Let other connections go on between pieces of what a client sends: with HTTP/2, the bytes of one
-        read may begin and reset a thousand streams."""
+        """Take an event, and let other connections have their turn between pieces of a client's data: with
+        HTTP/2, the bytes of one read may begin and reset a thousand streams."""
         client = self.context.client
         if isinstance(event, events.Wakeup) and event.command is self.pause:
             self.pause = None
@@ -475,7 +457,7 @@ class SpliceHttpLayer(HttpLayer):
             client.alpn == b"h2" and isinstance(event, events.ConnectionEvent) and event.connection is client
         ):
             if isinstance(event, events.ConnectionClosed):
-                # No client waits for the request any more.
+                # No client waits for these requests any more.
                 self.waiting.clear()
             elif self.pause is not None:
                 self.waiting.append(event)
@@ -490,15 +472,15 @@ class SpliceHttpLayer(HttpLayer):
                 self.pause = commands.RequestWakeup(TURN_SECONDS)
                 yield self.pause
                 return
-            event, rest = self.waiting.popleft(), b""
-            if isinstance(event, events.DataReceived) and (rest := event.data[self.piece :]):
+            event, more = self.waiting.popleft(), b""
+            if isinstance(event, events.DataReceived) and (more := event.data[self.piece :]):
                 event = events.DataReceived(client, event.data[: self.piece])
-                self.waiting.appendleft(events.DataReceived(client, rest))
+                self.waiting.appendleft(events.DataReceived(client, more))
             yield from super().handle_event(event)
             took, last = time.perf_counter() - last, time.perf_counter()
             if took > TURN_SECONDS:
                 self.piece = SMALLEST_PIECE
-            elif rest:
+            elif more:
                 self.piece = min(2 * self.piece, LARGEST_PIECE)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
@@ -547,7 +529,7 @@ _STREAM_METHODS = (
 
 
 def incompatible() -> str | None:
-    """Why this version of mitmproxy can't be spliced; None if it can."""
+    """Return why this version of mitmproxy can't be spliced; None if it can."""
     for owner, names in ((HttpLayer, ("make_stream", "event_to_child")), (HttpStream, _STREAM_METHODS)):
         for name in names:
             method = getattr(owner, name, None)

@@ -1,9 +1,8 @@
 """Content codings of bodies, whole and streamed: gzip, deflate, br and zstd, decoded and encoded.
 
 mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions. A small
-body can become a huge one, in one coding or in several around each other. Therefore everything is decoded in
-small steps, and each of at most three codings stops at the limit: memory and time grow with the limit,
-whatever the body says.
+body can decode to a huge one, in one coding or in several around each other. So bodies are decoded in small
+steps, and each of at most three codings stops at the limit, by which memory and time are bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import brotli
 import zstandard
 
 MOST_CODINGS = 3
-"""More codings are never needed, and each takes time."""
+"""Most codings of a body: no server needs more, and each takes time."""
 _PIECE = 65_536
 """Decoded bytes of one step, where the library takes a bound."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
@@ -37,13 +36,13 @@ class TooLarge(NotDecodable):
 
 
 def codings(header: str) -> tuple[str, ...]:
-    """The codings of a Content-Encoding header in the order in which they were applied."""
+    """Return the codings of a Content-Encoding header in the order in which they were applied."""
     names = (name.strip().lower() for name in header.split(","))
     return tuple(name for name in names if name not in ("", "identity"))
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """The plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
     decoder = Decoder(header, limit)
     plain = decoder.feed(data)
     if not decoder.is_complete:
@@ -52,18 +51,18 @@ def decode(data: bytes, header: str, limit: int) -> bytes:
 
 
 def encode(data: bytes, header: str) -> bytes:
-    """A plain body in the codings that `decode` undid. Equal input gives equal bytes."""
+    """Return a plain body in the codings that `decode` undid. Equal input gives equal bytes."""
     for name in codings(header):
         data = _ENCODERS[name](data)
     return data
 
 
 class Decoder:
-    """Decodes one body as it arrives. After an error it raises the same error always."""
+    """Decodes one body as it arrives. After an error, each call raises the same error."""
 
     def __init__(self, header: str, limit: int) -> None:
-        """`limit`: decoded bytes of the whole body, and bytes between two codings. Raises NotDecodable for
-        unknown codings."""
+        """`limit` bounds the decoded bytes of the whole body, and those between two codings. Raises
+        NotDecodable for unknown codings."""
         names = codings(header)
         if len(names) > MOST_CODINGS:
             raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
@@ -98,7 +97,7 @@ class Decoder:
 
     @property
     def is_complete(self) -> bool:
-        """True if every coding is complete, with nothing after it."""
+        """Every coding is complete, and no byte follows it."""
         return self._error is None and all(step.is_complete for step in self._steps)
 
     def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -135,23 +134,23 @@ class _Zlib:
     def __init__(self, window: int) -> None:
         self._window = window
         self._inflate = zlib.decompressobj(window)
-        self._behind = False
-        """Bytes after the last member, which clients ignore."""
+        self._is_followed = False
+        """Bytes follow the last member, which clients ignore."""
 
     @property
     def is_complete(self) -> bool:
-        return self._inflate.eof and not self._behind
+        return self._inflate.eof and not self._is_followed
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), _ZLIB_STEP):
             yield from self._inflated(data[start : start + _ZLIB_STEP])
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:
-        while data and not self._behind:
+        while data and not self._is_followed:
             if self._inflate.eof:
                 if not self._is_member(data):
-                    # Zeros fill the last block of a tape, and of nothing else that is sent.
-                    self._behind = bool(data.strip(b"\0")) or not self._has_members
+                    # Zeros may fill the last block of a tape.
+                    self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)
             plain = self._inflate.decompress(data, _PIECE)
@@ -162,7 +161,7 @@ class _Zlib:
             yield plain
 
     def _rest(self) -> bytes:
-        """Input that the library has taken and not used."""
+        """Return bytes of input that the library has taken and not decoded yet."""
         return b"" if self._inflate.eof else self._inflate.decompress(b"", _PIECE)
 
     @property
@@ -174,7 +173,7 @@ class _Zlib:
 
 
 class _Deflate:
-    """zlib's format or, from some servers, raw deflate, told by the first two bytes."""
+    """zlib's format or, from some servers, raw deflate; the first two bytes show which."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -198,17 +197,17 @@ class _Deflate:
 class _Brotli:
     def __init__(self) -> None:
         self._state = brotli.Decompressor()
-        self._behind = False
+        self._is_followed = False
 
     @property
     def is_complete(self) -> bool:
-        return bool(self._state.is_finished()) and not self._behind
+        return bool(self._state.is_finished()) and not self._is_followed
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         step = _ZLIB_STEP if _BROTLI_TAKES_A_BOUND else _BROTLI_STEP
         for start in range(0, len(data), step):
             if self._state.is_finished():
-                self._behind = True
+                self._is_followed = True
                 return
             yield from self._processed(data[start : start + step])
 
@@ -272,17 +271,17 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""Decodes the next bytes. Raises NotDecodable, and from then on always."""
+"""Decodes the next bytes. Raises NotDecodable, and then at every call."""
 
-SUPPORTED = ("gzip", "x-gzip", "deflate", "br", "zstd")
+SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024
 """Plain bytes of one response: far more than any model writes, images included."""
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
-    """A decoder for a Content-Encoding header; None if its codings can't be undone.
+    """Return a decoder for a Content-Encoding header; None if its codings can't be undone.
 
-    Data without a coding passes at any size, since each byte was sent.
+    Data without a coding has no limit.
     """
     try:
         undone = Decoder(header, limit)
@@ -292,7 +291,8 @@ def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
 
 
 def acceptable(header: str) -> str:
-    """An Accept-Encoding header without the codings that can't be undone here; `identity` if none is left."""
+    """Return an Accept-Encoding header without the codings that can't be undone here; `identity` if none is
+    left."""
     offered = [part.strip() for part in header.split(",") if part.strip()]
     kept = [part for part in offered if part.split(";")[0].strip().lower() in _ACCEPTED]
     if len(kept) == len(offered):

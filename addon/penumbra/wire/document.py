@@ -1,19 +1,18 @@
 """A JSON document that is edited in place: all other bytes stay as they were.
 
-Containers are opened one level at a time with `msgspec.Raw`, which keeps every value as a view of
-the original bytes. A value's place in the document is the distance between the addresses of the
-two buffers, so an edit is "these bytes of the original become those", and the result is the
-original with a few slices exchanged. Key order, white space, number spellings, duplicate keys and escapes
-outside of an edited value can't change, because they are never written again.
+Containers are opened one level at a time with `msgspec.Raw`, which keeps every value as a view of the
+original bytes. A value's place in the document is the distance between the addresses of the two buffers. An
+edit exchanges the bytes at a place, and the rendered document is the original with a few slices exchanged. So
+key order, white space, number spellings, duplicate keys and escapes outside of an edited value can't change.
 
 Of duplicate keys the last one counts, as for nearly every JSON parser.
 
-An edit is not read back, with one exception: a value that was *amended* reads as what it was amended to, for
-all that come after. The value then is a document of its own, at the value's place.
+An edit is not read back, unless it is an *amendment*: an amended value reads in its new form from then on.
+Such a value is a document of its own at the value's place.
 
 The first items of an array may come from a memory (`remember`): such an item is a value with the same bytes
-that an earlier document had, and computations over the items continue after it (`computed`). The item's place
-counts.
+that an earlier document had, and computations over the items continue after it (`computed`). The item has a
+place in this document.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ class Edits(list[Edit]):
         self._noted: Edit | None = None
 
     def overlap(self, start: int, end: int) -> bool:
-        """True if an edit lies between two offsets."""
+        """Return whether an edit lies between two offsets."""
         last = self.last_before(end)
-        # Among the edits before the end, the one that begins last also reaches furthest.
+        # The edits don't overlap, so that the last one also ends last.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """The place of the edit that begins last before an offset. Callers with many edits ask before
-        each one."""
+        """Return the place of the last edit that begins before an offset; None if there is none. The places
+        are sorted once, since callers with many edits ask before each one."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
             self._places, noted = [], 0
@@ -82,7 +81,7 @@ class Edits(list[Edit]):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """Apply edits to a text, in any order. Raises ValueError where some overlap."""
+    """Return a text with edits, given in any order. Raises ValueError where some overlap."""
     text, at = memoryview(data), 0
     pieces: list[bytes | memoryview] = []
     for start, end, new in sorted(edits, key=_PLACE):
@@ -109,8 +108,8 @@ class Saved:
 
 @dataclass(slots=True)
 class Document:
-    """One JSON text, its values as `Raw` views, and its edits. `Raw` arguments must come from this document's
-    methods: their addresses are their places."""
+    """A JSON text, its values as `Raw` views, and its edits. `Raw` arguments must come from this document's
+    methods, since their addresses give their places."""
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
@@ -121,7 +120,7 @@ class Document:
     root: Raw = field(init=False, repr=False)
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
-    """Opened containers by identity, since a request is read several times."""
+    """Opened containers by identity: a request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
@@ -132,8 +131,9 @@ class Document:
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
-        """A document whose array of this name, at its top, has a known prefix, if it is that array: then only
-        the rest is read, and it is remembered. Raises NotJson."""
+        """Return a document whose top-level array of this name begins with a known prefix, so that the text
+        after the prefix alone is parsed. If another array begins with it, the whole text is parsed. Raises
+        NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:
@@ -153,15 +153,15 @@ class Document:
     # Reading
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """The result of a function of the document, computed once, and again after an amendment."""
+        """Return the result of a function of the document, computed once, and again after an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
-        """Take the first items of an array from a memory, which learns others. Must be called before the
-        array is read."""
+        """Take the first items of an array from a memory, and add further ones to the memory. Must be called
+        before the array is read."""
         if array is None or self._structure is not self.data or self._amended or array is self._remembered:
             return
         items = self._parsed.remember(array, memory, scope, self.items)
@@ -170,7 +170,7 @@ class Document:
             self._arrays[id(array)] = (array, items)
 
     def release(self) -> None:
-        """Release the containers that were opened in remembered items."""
+        """Drop the containers that were opened in remembered items."""
         array = self._remembered
         if array is not None:
             self._about.clear()
@@ -198,17 +198,17 @@ class Document:
         return remembered.computed(computation, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """The result of a function of a value alone, computed once."""
+        """Return the result of a function of a value alone, computed once."""
         key = make, id(value)
         if key not in self._about:
-            # With the value itself, so that its identity can't become another's.
+            # The value is kept, so that no other can get its identity.
             self._about[key] = value, make(self, value)
         made: T = self._about[key][1]
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """Members of an object, in order; empty if the value is absent or no object. Each call returns the
-        same dict, which must not be changed."""
+        """Return the members of an object, in order; empty if the value is absent or no object. Each call
+        returns the same dict, which must not be changed."""
         if value is None:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -226,8 +226,8 @@ class Document:
         return self.members(self.root)
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """Items of an array; empty if the value is absent or no array. Each call returns the same list, which
-        must not be changed."""
+        """Return the items of an array; empty if the value is absent or no array. Each call returns the same
+        list, which must not be changed."""
         if value is None:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -240,27 +240,27 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """Items of an array; the value alone if it is no array."""
+        """Return the items of an array; the value alone if it is no array."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
-        """True if an object repeats the name of a member; false for other values."""
+        """Return whether an object repeats the name of a member; False for other values."""
         members = self.members(value)
         # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
+        # Letters beyond ASCII take more bytes, so their objects are checked member by member.
         if not members or len(memoryview(value)) == least:
             return False
         places = [self.place(member) for member in members.values()]
         return not are_all_members(self._structure, *self.place(value), places)
 
     def repeated(self, value: Raw) -> frozenset[str]:
-        """Names that an object repeats."""
+        """Return the names that an object repeats."""
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def string(self, value: Raw | None) -> str | None:
-        """Text of a string; None if the value is absent or no string."""
+        """Return the text of a string; None if the value is absent or no string."""
         if value is None or memoryview(value)[0] != QUOTE:
             return None
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -271,15 +271,16 @@ class Document:
         return text if isinstance(text, str) else None
 
     def text_of(self, value: Raw | None) -> str:
-        """Text of a string; empty if the value is absent or no string."""
+        """Return the text of a string; empty if the value is absent or no string."""
         return self.string(value) or ""
 
     def plain(self, value: Raw | None) -> Any:
-        """The value as Python objects, None if absent. For reading only: big numbers may lose digits."""
+        """Return the value as Python objects, None if absent. For reading only: big numbers may lose
+        digits."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
-        """Bytes of a value in the document, with amendments."""
+        """Return the bytes of a value in the document, with amendments."""
         if self.known is None and not self._amended and self._structure is self.data:
             return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -288,12 +289,12 @@ class Document:
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
     def came(self, value: Raw) -> bytes:
-        """Return the bytes of a value as they came, whatever was amended since."""
+        """Return the bytes of a value as they came, without amendments."""
         start, end = self.place(value)
         return self.data[start:end]
 
     def contains(self, text: bytes) -> bool:
-        """True if a quoted name occurs in the document. Remembered items are searched once."""
+        """Return whether a quoted name occurs in the document. Remembered items are searched once."""
         if (found := self._contained.get(text)) is None:
             found = self._contained[text] = self._looked_for(text)
         return found
@@ -305,19 +306,19 @@ class Document:
         return remembered.contains(self.data, text)
 
     def text(self) -> bytes:
-        """The document with amendments, and without other edits."""
+        """Return the document with amendments, and without other edits."""
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Offsets of a value's first byte and of the byte after its last. A part of an amended value has that
-        value's place."""
+        """Return the offsets of a value's first byte and of the byte after its last. A part of an amended
+        value has that value's place."""
         start, end = self._parsed.place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def has(self, value: Raw) -> bool:
-        """True if a value belongs to this document."""
+        """Return whether a value belongs to this document."""
         return self._holds(self._parsed.place(value)[0]) or any(
             inner.has(value) for _, inner in self._amended.values()
         )
@@ -326,7 +327,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
-        """The document in which a value is read, and the value there."""
+        """Return the document in which a value is read, and the value there."""
         start, _ = self._parsed.place(value)
         if not self._holds(start):
             owner = self._owner(value)
@@ -335,7 +336,7 @@ class Document:
         return (self, value) if amended is None else amended[1]._read_in(amended[1].root)
 
     def _owner(self, value: Raw) -> Document:
-        """The document whose bytes a value views."""
+        """Return the document whose bytes a value views."""
         if self._amended and not self._holds(self._parsed.place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
@@ -372,7 +373,7 @@ class Document:
         return memoryview(value)[0] in (BRACE, BRACKET)
 
     def is_filled(self, value: Raw) -> bool:
-        """True if a container may have contents."""
+        """Return whether a container may have contents."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
@@ -409,7 +410,7 @@ class Document:
         document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
-        """True if an edit lies between two offsets."""
+        """Return whether an edit lies between two offsets."""
         return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:
@@ -469,16 +470,16 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._parsed.place(value)), b""))
 
     def render(self) -> bytes:
-        """The document with its edits; the same object without any."""
+        """Return the document with its edits; the very same object if there are none."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
         return edited(self.data, edits)
 
     def _amendments(self) -> Iterator[Edit]:
-        """Edits that insert the amended values, except in parts that other edits remove."""
+        """Yield edits that insert the amended values, except in parts that other edits remove."""
         for begin, (stop, inner) in self._amended.items():
             last = self.edits.last_before(stop)
-            # Other overlaps are an error of `render`.
+            # `render` raises for other overlaps.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())

@@ -1,8 +1,8 @@
-"""Amazon's binary event streams: bytes in, messages with their exact bytes out.
+"""Amazon's binary event streams: a reader that cuts bytes into messages and keeps their exact bytes.
 
 A message is two lengths with a checksum, headers, a payload, and a checksum over all of it. botocore reads
-and checks messages and can't write any. Bytes that are no message, and all bytes after them, are handed on as
-they are: the beginning of the next message is then unknown.
+and checks messages and can't write any. Bytes that are no message, and all bytes after them, pass as they
+are, since the beginning of the next message is unknown.
 
 botocore comes with an extra: only modules that need it import this one.
 """
@@ -42,13 +42,13 @@ class StreamMessage:
         return self.data is not None and not self.event
 
     def with_data(self, data: bytes) -> bytes:
-        """The message's bytes with another payload; its headers stay as they are."""
+        """Return the message's bytes with another payload; the headers stay as they are."""
         _, headers = _LENGTHS.unpack_from(self.raw)
         return _framed(self.raw[_PRELUDE_BYTES : _PRELUDE_BYTES + headers], data)
 
 
 def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """A new message. Names of headers up to 255 bytes of UTF-8, values up to 65,535."""
+    """Return a new message. Names of headers have up to 255 bytes of UTF-8, values up to 65,535."""
     return _framed(
         b"".join([_header(name.encode(), value.encode()) for name, value in headers.items()]), payload
     )
@@ -65,7 +65,7 @@ class MessageReader:
     _broken: bool = False
 
     def feed(self, data: bytes) -> list[StreamMessage]:
-        """Messages that these bytes complete."""
+        """Return the messages that these bytes complete."""
         self._buffer += data
         messages: list[StreamMessage] = []
         while not self._broken and self._is_complete():

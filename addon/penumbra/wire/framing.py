@@ -1,9 +1,8 @@
-"""Responses that arrive piece by piece: bytes in, events with their exact bytes out.
+"""The framings of streamed responses: readers that cut bytes into events and keep their exact bytes.
 
 Framings are server-sent events, lines of JSON, items of a JSON array, and Amazon's binary event streams
 (`event_stream.py`). The `raw` bytes of all events together are the stream, so that an unchanged event is
-forwarded as it came, wherever it was cut. An event that does not end is given up at a limit: from there on
-all bytes are handed on as they arrive.
+forwarded as it came, wherever it was cut. After an event that exceeds a limit, all bytes pass as they arrive.
 
 Lines of server-sent events may end in LF, CRLF or CR. A blank line that ends in CR at the end of a chunk may
 be half of a CRLF. The other half is awaited only where the stream has used CRLF before; otherwise the event
@@ -20,8 +19,7 @@ from typing import NamedTuple, Protocol
 from penumbra.wire.request_path import normal
 
 MOST_EVENT_BYTES = 32 * 1024 * 1024
-"""One event of a stream: more than the largest images. A stream whose event has no end before that goes on
-as it arrives, and nothing more of it is read."""
+"""Bytes of one event, more than the largest images take. A stream with a larger one passes as it arrives."""
 MOST_BLANK_BYTES = 4_096
 """Leading white space that is skipped to find the framing of a stream."""
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
@@ -40,7 +38,7 @@ class Piece(Protocol):
         ...
 
     def with_data(self, data: bytes) -> bytes:
-        """The event's bytes with other JSON."""
+        """Return the event's bytes with other JSON."""
         ...
 
 
@@ -48,16 +46,16 @@ class Reader(Protocol):
     """Cuts a stream into pieces whose raw bytes together are the stream."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
-        """Pieces that these bytes complete."""
+        """Return the pieces that these bytes complete."""
         ...
 
     def close(self) -> Sequence[Piece]:
-        """The rest at the end of the stream."""
+        """Return the pieces that are left at the end of the stream."""
         ...
 
 
 def is_stream(content_type: str, path: str) -> bool:
-    """True if a response is to be read as it arrives, by its content type and its request's path.
+    """Return whether a response is read as it arrives, by its content type and its request's path.
 
     Gemini streams an array of JSON documents unless it is asked for server-sent events.
     """
@@ -84,7 +82,7 @@ class SseEvent(NamedTuple):
     """The `data` lines joined by LF; None if there are none: a comment, or an empty event."""
 
     def with_data(self, data: bytes) -> bytes:
-        """The event's bytes with other JSON as its data; all other lines stay as they are."""
+        """Return the event's bytes with other JSON as its data; all other lines stay as they are."""
         data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         pieces: list[bytes] = []
         written = False
@@ -98,20 +96,8 @@ class SseEvent(NamedTuple):
         return b"".join(pieces)
 
 
-class EventReader(Protocol):
-    """Cuts the bytes of a response into events."""
-
-    def feed(self, data: bytes) -> Sequence[SseEvent]:
-        """Events that these bytes complete."""
-        ...
-
-    def close(self) -> Sequence[SseEvent]:
-        """The rest at the end."""
-        ...
-
-
 def event_bytes(name: str, data: bytes) -> bytes:
-    """A new event; without a name only the data line."""
+    """Return a new event; without a name it has a data line only."""
     head = b"event: " + name.encode() + b"\n" if name else b""
     return head + b"data: " + data + b"\n\n"
 
@@ -131,7 +117,7 @@ class SseReader:
     """The last line ended in CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """Events that these bytes complete."""
+        """Return the events that these bytes complete."""
         if self._passing:
             return [SseEvent(data, "", None)] if data else []
         events: list[SseEvent] = []
@@ -168,7 +154,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """The rest at the end of the stream: an event without a closing blank line, or nothing."""
+        """Return the event without a closing blank line at the end of the stream, if there is one."""
         rest = self._taken()
         return [_event(rest)] if rest else []
 
@@ -224,14 +210,14 @@ class JsonLine:
     raw: bytes
     """The bytes on the wire with the line end."""
     is_whole: bool = True
-    """False: a part of a line that is too long."""
+    """False: the bytes are a part of a line that is too long."""
 
     @property
     def data(self) -> bytes | None:
         return (self.raw.strip() or None) if self.is_whole else None
 
     def with_data(self, data: bytes) -> bytes:
-        """The line with another document and the same line end."""
+        """Return the line with another document and the same line end."""
         return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
 
 
@@ -246,7 +232,7 @@ class LineReader:
     _scanned: int = 0
 
     def feed(self, data: bytes) -> list[JsonLine]:
-        """Lines that these bytes complete."""
+        """Return the lines that these bytes complete."""
         if self._passing:
             return [JsonLine(data, is_whole=False)] if data else []
         self._buffer += data
@@ -264,7 +250,7 @@ class LineReader:
         return lines
 
     def close(self) -> list[JsonLine]:
-        """The rest at the end of the stream."""
+        """Return the pieces that are left at the end of the stream."""
         rest = self._taken()
         return [JsonLine(rest)] if rest else []
 
@@ -291,15 +277,15 @@ class ArrayItem:
     """Bytes of an item that is too long, or after it."""
 
     def with_data(self, data: bytes) -> bytes:
-        """The item's bytes with other JSON in its place."""
+        """Return the item's bytes with other JSON in its place."""
         return self.raw[: len(self.raw) - len(self.data or b"")] + data
 
     def opening(self) -> bytes:
-        """The item as the first of an array."""
+        """Return the item as the first of an array."""
         return b"[" + (self.data or b"")
 
     def following(self) -> bytes:
-        """The item after another one."""
+        """Return the item as a later one of an array."""
         return b",\n" + (self.data or b"")
 
 
@@ -319,7 +305,7 @@ class ArrayReader:
     _over: bool = False
 
     def feed(self, data: bytes) -> list[ArrayItem]:
-        """Items that these bytes complete."""
+        """Return the items that these bytes complete."""
         if self._passing:
             return [ArrayItem(data, None, is_part=True)] if data else []
         self._buffer += data
@@ -335,14 +321,14 @@ class ArrayReader:
         return items
 
     def close(self) -> list[ArrayItem]:
-        """The rest at the end of the stream."""
+        """Return the pieces that are left at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._scanned = self._begin = 0
         return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
 
     def _scan(self) -> int | None:
-        """The end of the next item, or of the array; None if it has not arrived."""
+        """Return the end of the next item, or of the array; None if it has not arrived."""
         while match := (_INSIDE if self._in_string else _OUTSIDE).search(self._buffer, self._scanned):
             sign = match.group()
             if sign == b"\\":

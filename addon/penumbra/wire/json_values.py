@@ -13,7 +13,7 @@ class NotJson(ValueError):
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON of a value; lone surrogates in strings survive as escapes."""
+    """Return compact JSON of a value; lone surrogates in strings survive as escapes."""
     try:
         # orjson leaves its buffer, up to eight times as long as the text, to the bytes that it returns.
         return bytes(memoryview(orjson.dumps(value)))
@@ -22,7 +22,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """The value of a JSON text; lone surrogates survive. Raises NotJson.
+    """Return the value of a JSON text; lone surrogates survive. Raises NotJson.
 
     Integers beyond 64 bits may arrive as floats: for reading only, never to be written back.
     """

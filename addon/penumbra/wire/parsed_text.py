@@ -1,8 +1,8 @@
 """The parsed values of a JSON text, and their places in it.
 
-Usually the whole text is parsed. Where a memory has a prefix of its array, only the rest is. Values are views
-of the bytes that they were parsed from, opened one level at a time; the place of a value is the distance
-between two addresses, plus the length of the prefix.
+Where a memory has a prefix of the text's array, the remaining text alone is parsed. Values are views of the
+parsed bytes, opened one level at a time; the place of a value is the distance between two addresses, plus the
+length of the prefix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHARACTERS = re.compile(
 
 
 def spelled(raw: str, at: int) -> int:
-    """Offset of the character `at` of a string in its JSON spelling."""
+    """Return the offset of the character `at` of a string in its JSON spelling."""
     if "\\" not in raw:
         return at
     decoded = 0
@@ -41,46 +41,46 @@ def spelled(raw: str, at: int) -> int:
 
 
 def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
-    """True if an object from `at` to `end` has only members whose values lie at these places."""
-    for start, behind in places:
+    """Return whether an object from `at` to `end` has only members whose values lie at these places."""
+    for start, after in places:
         if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
             return False
-        at = behind
+        at = after
     return data[at:end].strip(SPACE) == b"}"
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Span of the member with the value from `start` to `end`: its key, and one comma."""
+    """Return the span of a member with its key and one comma; its value lies from `start` to `end`."""
     start = _string_start(data, _before(data, start, SPACE + b":") - 1)
     before = _before(data, start, SPACE)
     if data[before - 1 : before] == b",":
         return before - 1, end
-    behind = _behind(data, end)
-    if data[behind : behind + 1] == b",":
-        return start, _behind(data, behind + 1)
+    after = _after(data, end)
+    if data[after : after + 1] == b",":
+        return start, _after(data, after + 1)
     return start, end
 
 
-# A look at the bytes around a place, and no copy of all that stands before or after it: a document may
-# have as many members to be removed as it has bytes.
+# These functions read the bytes around a place and copy none: a document may have as many members to be
+# removed as it has bytes.
 
 
 def _before(data: bytes, at: int, skipped: bytes) -> int:
-    """The offset after the last byte before `at` that is none of these."""
+    """Return the offset after the last byte before `at` that is none of `skipped`."""
     while at > 0 and data[at - 1] in skipped:
         at -= 1
     return at
 
 
-def _behind(data: bytes, at: int) -> int:
-    """Offset of the first byte from `at` on that is not white space."""
+def _after(data: bytes, at: int) -> int:
+    """Return the offset of the first byte from `at` on that is not white space."""
     while at < len(data) and data[at] in SPACE:
         at += 1
     return at
 
 
 def _string_start(data: bytes, closing: int) -> int:
-    """Offset of the quote that opens the string whose closing quote stands at `closing`."""
+    """Return the offset of the quote that opens the string whose closing quote stands at `closing`."""
     at = closing
     while True:
         at = data.rindex(b'"', 0, at)
@@ -99,7 +99,8 @@ def value_of(text: bytes) -> Raw:
 
 
 def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Offsets of an array's items in a text at an address, mostly separated by a comma alone."""
+    """Yield the offsets of an array's items in a text; `base` is the text's address. Most items are separated
+    by a comma alone."""
     at = -1
     for item in items:
         start = at + 1
@@ -110,18 +111,18 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
 
 
 def members_of(value: Raw) -> dict[str, Raw]:
-    """Members of an object; none of other values."""
+    """Return the members of an object; none of other values."""
     return _OBJECT.decode(value) if memoryview(value)[0] == BRACE else {}
 
 
 def items_of(value: Raw | bytes) -> list[Raw]:
-    """Items of an array; none of other values."""
+    """Return the items of an array; none of other values."""
     return _ARRAY.decode(value) if memoryview(value)[0] == BRACKET else []
 
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
-"""Times that the bytes of a text may be read, on average, since values lie so many levels deep."""
+"""Times that the bytes of a text may be read on average, once for each level."""
 _LEAST_OPENED = 8_000_000
 """Bytes that may be read of any text, however small."""
 
@@ -132,13 +133,13 @@ class ParsedText:
     __slots__ = ("_base", "_text", "data", "known", "members", "opened", "remembered", "root", "structure")
 
     def __init__(self, data: bytes, known: Known | None) -> None:
-        """`known`: a prefix that is not parsed. Raises NotJson."""
+        """`known` is a prefix that is not parsed. Raises NotJson."""
         self.data, self.known = data, known
         self.remembered: Remembered | None = None
         self.opened = 0
         """Bytes of all containers that were opened."""
         self.members: dict[str, Raw] | None = None
-        """Members of the root; None: no object."""
+        """Members of the root; None: the root is no object."""
         if known is not None:
             rest = data[: known.start] + data[known.end :]
             try:
@@ -169,7 +170,7 @@ class ParsedText:
 
     def _parse(self, structure: bytes, text: bytes) -> None:
         self.structure, self._text = structure, text
-        """The text with all escapes masked that can't be read, and what is read of that."""
+        """The text with masked escapes of lone surrogates, and the part of it that is parsed."""
         self._base = address_of(text)
         if text[:1] == b"{" and text[-1:] == b"}":
             # Reading its members shows whether it is an object at all.
@@ -189,8 +190,8 @@ class ParsedText:
     def remember(
         self, array: Raw, memory: PrefixMemory, scope: bytes, items_in: Callable[[Raw], list[Raw]]
     ) -> list[Raw] | None:
-        """The items of an array, the first of them those of a memory, which learns others; None: there are no
-        items, or too many."""
+        """Return the items of an array, whose first ones come from a memory, which keeps further ones; None:
+        there are no items, or too many."""
         known, items = self.known, items_in(array)
         if known is None:
             if not items:
@@ -210,8 +211,8 @@ class ParsedText:
         return [*likely.items, *items[there - len(prefix.items) :]]
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Offsets of a value's first byte and of the byte after its last; outside of the text for foreign
-        values."""
+        """Return the offsets of a value's first byte and of the byte after its last; they are outside of the
+        text for a value of another document."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base

@@ -26,14 +26,14 @@ from cffi import FFI
 from msgspec import Raw
 
 ITEM_BYTES = 1_500
-"""Bytes of an item beside its text."""
+"""Approximate bytes of an item beside its text."""
 VALUE_BYTES = 200
-"""Bytes of an object in a state."""
+"""Approximate bytes of an object in a state."""
 _MOST = 64_000_000
 _MOST_ARRAYS = 16
 """Arrays of one scope."""
 _LAST = 3
-"""Items at the end of an array that is seen first which may differ in the next request."""
+"""Items at the end of a new array that may differ in the next request."""
 _MOST_STATES = 2
 """States of one computation at one prefix, with different inputs."""
 _IDLE_SECONDS = 1_800.0
@@ -43,7 +43,7 @@ _MOST_DROPPED = 4
 _LONGEST_HEAD = 200_000
 """Longest text before an array that is remembered with it."""
 _LEAST_SPARED = 20_000
-"""Bytes of a prefix from which on it pays not to parse it."""
+"""Bytes of the shortest prefix that it pays not to parse."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
 ffi = FFI()
@@ -52,7 +52,7 @@ S = TypeVar("S")
 
 
 def address_of(buffer: Any) -> int:
-    """Address of a buffer in memory."""
+    """Return the address of a buffer in memory."""
     return int(ffi.cast(POINTER, ffi.from_buffer(buffer)))
 
 
@@ -63,15 +63,15 @@ class Computation(NamedTuple, Generic[S]):
     copy: Callable[[S], S]
     """Copies a state, so that both can continue."""
     key: Hashable
-    """Identifies the computation; there are few."""
+    """Identifies the computation, of which there are few."""
     inputs: Hashable = None
     """Further inputs. Computations with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
-    """True if the computation can continue from a state of another document."""
+    """Returns whether the computation can continue from a state of another document."""
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
-    """The state after the items from `start` to `end`."""
+    """Return the state after the items from `start` to `end`."""
     for index in range(start, end):
         step(state, index)
     return state
@@ -116,8 +116,8 @@ class Prefix:
     """First address, end and offset of each segment, by address; made when needed."""
 
     def plus(self, text: bytes, spans: Sequence[tuple[int, int]]) -> Prefix:
-        """The prefix with more items. `text` has them, after the last item of this one; `spans`: offsets in
-        it."""
+        """Return the prefix with more items. `text` has them, from the end of the last item of this prefix;
+        `spans` are their offsets in it."""
         view = memoryview(text)
         items = tuple([Raw(view[start:end]) for start, end in spans])
         starts = tuple([self.size + start for start, _ in spans])
@@ -134,7 +134,7 @@ class Prefix:
         return None
 
     def offset(self, address: int) -> int | None:
-        """The offset from the first item of what lies at an address; None: it lies in no item."""
+        """Return the offset from the first item of a value at an address; None: the value is in no item."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -150,7 +150,7 @@ class Prefix:
         return before + address - begin if begin <= address < end else None
 
     def contains(self, text: bytes, before: Prefix) -> bool:
-        """True if a text occurs in an item. `before`: a part of the prefix that was searched already."""
+        """Return whether a text occurs in an item. `before` is a part of the prefix that was searched."""
         if text not in self.contained:
             new = self.segments[len(before.segments) :] if text in before.contained else self.segments
             found = before.contained.get(text, False)
@@ -164,9 +164,9 @@ class _Array:
 
     scope: bytes
     sure: Prefix = field(default_factory=Prefix)
-    """Items that a later request had as well."""
+    """Items that a later request has repeated."""
     likely: Prefix = field(default_factory=Prefix)
-    """Values of `sure`, and later values that the next request is expected to have."""
+    """The items of `sure`, and further ones that the next request is expected to have."""
     head: bytes = b""
     """Text before the first item; empty if it is long."""
     count: int = 0
@@ -176,7 +176,7 @@ class _Array:
     weight: int = 0
 
     def weigh(self) -> int:
-        """Approximate bytes that the array takes."""
+        """Return the approximate bytes that the array takes."""
         # Readings of an item may be as large as its text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
@@ -198,7 +198,7 @@ class Known(NamedTuple):
 
 
 def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
-    """The prefix at `start` to `end` of a text; None if its last item goes on after `end`."""
+    """Return the prefix from `start` to `end` of a text; None if its last item goes on after `end`."""
     separator = _SEPARATOR.match(data, end)
     if separator is None or not prefix.items:
         return None
@@ -207,7 +207,7 @@ def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The number of equal first members of two sequences."""
+    """Return the number of equal first members of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -216,7 +216,7 @@ class PrefixMemory:
     """Prefixes of the arrays of all scopes. Thread-safe."""
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most`: approximate bytes in all."""
+        """`most` is the limit of the approximate bytes."""
         self.most = most
         self.longest = most // 2 // ITEM_BYTES
         """Most items of an array that is remembered."""
@@ -229,19 +229,19 @@ class PrefixMemory:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """The number of arrays."""
+        """Return the number of arrays."""
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """The longest remembered prefix in a text that is not parsed yet; None if there is none, or only a
-        short one."""
+        """Return the longest remembered prefix in a text that is not parsed yet; None if there is none, or
+        only a short one."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)
         return None if known is None or known.prefix.size < _LEAST_SPARED else known
 
     def at(self, scope: bytes, data: bytes, start: int) -> Known | None:
-        """The longest prefix in a text whose array has its first item at `start`."""
+        """Return the longest prefix in a text whose array has its first item at `start`."""
         best: Known | None = None
         for _, sure, likely in self._listed(scope):
             ends = [start]
@@ -256,17 +256,17 @@ class PrefixMemory:
         return best
 
     def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
-        """Head and prefixes of the arrays of a scope, the one used last first."""
+        """Return head and prefixes of the arrays of a scope, the one used last first."""
         with self._lock:
             return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
 
     def extended(
         self, scope: bytes, data: bytes, prefix: Prefix, start: int, spans: Sequence[tuple[int, int]]
     ) -> Prefix:
-        """The prefix that the next request will most likely have.
+        """Return the prefix that the next request most likely has.
 
-        `prefix`: the one that was found; `start`: offset of the array's first item in a text; `spans`: of the
-        items after the prefix.
+        `prefix` was found in a text, `start` is the offset of the array's first item there, and `spans` are
+        the places of the items after the prefix.
         """
         hashes = tuple([hash(data[begin:end]) for begin, end in spans])
         with self._lock:
@@ -279,9 +279,9 @@ class PrefixMemory:
             more = spans[: max(known, count - changed) - there]
             likely = prefix
             if more:
-                behind = start + prefix.size
-                text = data[behind : more[-1][1]]
-                likely = prefix.plus(text, [(first - behind, last - behind) for first, last in more])
+                after = start + prefix.size
+                text = data[after : more[-1][1]]
+                likely = prefix.plus(text, [(first - after, last - after) for first, last in more])
                 array.sure, array.likely = prefix, likely
             array.tail, array.count = (there, hashes), count
             array.head = data[:start] if start <= _LONGEST_HEAD else b""
@@ -289,11 +289,11 @@ class PrefixMemory:
             return likely
 
     def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
-        """The array of a prefix that was found, or a new array; True with a new one."""
+        """Return the array of a prefix that was found, or a new array; True with a new one."""
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
-            # No member of a short array is expected to stay, and yet it may.
+            # A short array has no prefix, and is known by its first item.
             if not (prefix.items or array.likely.items) and array.tail[1][:1] == hashes[:1]:
                 return array, False
         return _Array(scope, prefix, prefix), not prefix.items
@@ -398,7 +398,7 @@ class Remembered(NamedTuple):
         return stepped(state, step, max(at, end), len(self.starts))
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """True if a text occurs in the document. Answers are remembered, so there should be few texts."""
+        """Return whether a text occurs in the document. Results are kept, so there should be few texts."""
         start = self.starts[0]
         return (
             self.likely.contains(text, self.found)

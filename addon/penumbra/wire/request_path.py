@@ -1,9 +1,8 @@
-"""Host and path of a request as resolvers and servers may read them, and the marks by which own calls are
-recognised.
+"""Host and path of a request as resolvers and servers may read them, and the header of own calls.
 
-Normalised paths serve to recognise calls only and are never sent. Routers differ in the paths that they take
-for the same, so every spelling that some router undoes is undone: an odd spelling must not lead past the
-search for secrets.
+Normalised paths serve to recognise calls and are never sent. Routers differ in the spellings of a path that
+they undo, so each spelling that some router undoes is undone here: an odd one must not lead past the search
+for secrets.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from penumbra.short_texts import remembered
 
 _ROUNDS = 3
 """Depth of nested percent escapes."""
-_BEHIND = re.compile(r"[?#]")
+_QUERY = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
 _OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
 _OLD_ADDRESS = re.compile(
     r"(?:0x[0-9a-f]{0,16}|[0-9]{1,16})(?:\.(?:0x[0-9a-f]{0,16}|[0-9]{1,16})){0,3}", re.ASCII
 )
-"""Spelled as `inet_aton` takes it: one to four numbers, each decimal, octal or hexadecimal."""
+"""An address as `inet_aton` takes it: one to four numbers, each decimal, octal or hexadecimal."""
 
 
 @remembered(1_024)
@@ -56,7 +55,7 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # A connection to no address at all is one to this machine.
+    # A connection to the unspecified address is one to this machine.
     return address.is_loopback or address.is_unspecified
 
 
@@ -69,7 +68,7 @@ def is_this_machine(host: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # An address that can be bound is one of ours.
+    # An address that can be bound is this machine's.
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -81,18 +80,18 @@ def is_this_machine(host: str) -> bool:
 
 @remembered(1_024)
 def normal(path: str) -> str:
-    """The path without query and fragment, escapes, parameters, empty and relative segments, and a
+    """Return the path without query and fragment, escapes, parameters, empty and relative segments, and a
     closing slash. Bytes that are no UTF-8 are read as their escapes are."""
     try:
         data = path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # Surrogates that stand for no byte.
         data = path.encode("utf-8", "surrogatepass")
     path = data.decode("utf-8", "replace")
-    path = _BEHIND.split(path, maxsplit=1)[0]
+    path = _QUERY.split(path, maxsplit=1)[0]
     for _ in range(_ROUNDS):
         if (plain := unquote(path)) == path:
             break
-        path = _BEHIND.split(plain, maxsplit=1)[0]
+        path = _QUERY.split(plain, maxsplit=1)[0]
     kept: list[str] = []
     for segment in _PARAMETERS.sub("", path.replace("\\", "/")).split("/"):
         segment = segment.strip()
@@ -110,5 +109,5 @@ under_way: set[str] = set()
 
 
 def is_ours(number: str) -> bool:
-    """True if a header's value is the number of a call under way."""
+    """Return whether a header's value is the number of a call under way."""
     return number in under_way

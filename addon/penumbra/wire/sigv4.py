@@ -1,8 +1,8 @@
 """Requests signed for Amazon Web Services (Signature Version 4).
 
-The signature covers the body, so a signed request can only be changed by someone who has its keys.
-`Keys.made` tells whether a request was signed with these very keys; only then `Keys.sign` may sign
-another body in its place. Nothing here looks at a clock.
+The signature covers the body, so the keys are needed to change a signed request. `Keys.made` returns whether
+a request was signed with these very keys; if it was, `Keys.sign` may sign another body in its place. No
+function here reads a clock.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Signable:
 
 
 def covers_body(headers: Mapping[str, str]) -> bool:
-    """True if a request is signed in a way that forbids to change its body. Names in lower case, or of a
-    mapping that makes no difference."""
+    """Return whether a request has a signature that covers its body. Names are in lower case, or of a mapping
+    that ignores case."""
     signed = headers.get("authorization", "").startswith("AWS4-")
     return signed and headers.get(_PAYLOAD) != _FREE
 
@@ -50,7 +50,7 @@ class Keys:
     secret: str = field(repr=False)
 
     def made(self, request: Signable) -> bool:
-        """True if a request's signature was made with these keys."""
+        """Return whether a request's signature was made with these keys."""
         match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
         if match is None or match["id"] != self.id:
             return False
@@ -58,9 +58,9 @@ class Keys:
         return hmac.compare_digest(expected, match["signature"])
 
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
-        """The headers to set for this request to be signed as it was, with another body.
+        """Return the headers that sign this request anew, with another body.
 
-        `date`: the time of sending, as in 20260131T120000Z; empty: that of the old signature, which is
+        `date` is the time of sending, as in 20260131T120000Z; empty: that of the old signature, which is
         good for a few minutes. Headers that are gone are not signed any more.
         """
         match = _AUTHORIZATION.fullmatch(request.headers["authorization"])

@@ -1,8 +1,7 @@
-"""Access to the page: by the link, at the address that it names, in a browser that no other page led.
+"""Access to the page: with the link's token, at a known host, in a request that no other page has caused.
 
-A browser can be made to send requests here by any page that it shows. A hostile page does not have the link,
-and can't name the requested host (a name of its own that leads to this machine is none of ours); the headers
-that it lets a browser send say where the request comes from.
+Any page can make its browser send requests here. A hostile page has no token, and the host that it names is
+its own, even if that leads to this machine; the browser's headers name the page from which a request comes.
 """
 
 from __future__ import annotations
@@ -15,40 +14,41 @@ from dataclasses import dataclass
 
 PROXIED_HOST = "penumbra.local"
 PROOF_HEADER = "x-penumbra-page"
-"""Only we put it into requests, to show that they came through the proxy."""
+"""Header of requests that came through the proxy, which removes any that a client has sent."""
 _SAME = ("", "none", "same-origin")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Parts of a request. Names of headers in lower case."""
+    """A request to the page. Names of headers are in lower case."""
 
     method: str
     headers: Mapping[str, str]
     token: str = ""
-    """Token of its query."""
+    """Token of the query."""
     cookie: str = ""
     is_start: bool = False
-    """True if it asks for the page itself."""
+    """The request is for the page itself."""
 
 
 class Access:
-    """`hosts`: the names, with ports, that the page has; `port`: with it any address is one of them, 0: none
-    is; `proof`: what our own hook puts into requests."""
+    """The rules of access to one page."""
 
     def __init__(self, token: str, hosts: frozenset[str], proof: str, port: int = 0) -> None:
+        """`hosts` are the page's names with ports; with `port`, unless 0, any address is one of them. `proof`
+        is the value of `PROOF_HEADER`."""
         self.token = token
         self.cookie = _derived(token, "cookie")
-        """Cookie that a browser keeps: without worth in a link."""
+        """Cookie that a browser keeps, of no use in a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie at the proxied name, which leads elsewhere in a browser that forgot its proxy."""
+        """Cookie at the proxied name, which leads elsewhere without the proxy."""
         self._hosts = hosts
         self._proof = proof
         self._port = port
 
     def refusal(self, asked: PageRequest) -> str:
-        """Why a request is refused; empty: it is not."""
+        """Return why a request is refused; empty if it is not."""
         host = asked.headers.get("host", "").lower()
         is_proxied = self.is_proxied(asked)
         if not (is_proxied if host == PROXIED_HOST else host in self._hosts or self._is_address(host)):
@@ -66,8 +66,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return true if the page listens at all addresses: no attacker can point an address at this
-        machine."""
+        """Return whether a host is an address and the page listens at all: no attacker can point an address
+        at this machine."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False
@@ -78,7 +78,7 @@ class Access:
         return True
 
     def is_proxied(self, asked: PageRequest) -> bool:
-        """Return whether a request came through the proxy, by us."""
+        """Return whether a request came through the proxy."""
         return _same(asked.headers.get(PROOF_HEADER, ""), self._proof)
 
     def _is_known(self, asked: PageRequest, is_proxied: bool) -> bool:
@@ -89,13 +89,13 @@ class Access:
 
 
 def token(key: bytes) -> str:
-    """The token of an installation: the same at every start, so that links and scrapers go on. `key`: the
-    installation's."""
+    """Return the token of an installation, which stays at every start, so that links and scrapers go on to
+    work. `key` is the installation's."""
     return hashlib.blake2b(b"the page's token", key=key[:64], digest_size=24).hexdigest()
 
 
 def hosts(host: str, port: int) -> frozenset[str]:
-    """Return what the page on a port may be called."""
+    """Return the names that the page on a port may have."""
     bare = f"[{host}]" if ":" in host else host
     return frozenset(f"{name}:{port}".lower() for name in (bare, *_LOCAL))
 

@@ -1,5 +1,5 @@
-"""Data of the page, as JSON and CSV, and the latest results' texts, redacted, before and after. Texts are
-kept in memory, where the operator allows it."""
+"""The page's data as JSON and CSV, and the redacted texts of the latest results, original and sent, which are
+kept in memory where the operator allows that."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from penumbra.redaction.ruleset import in_words
 
 _MOST_CHARACTERS = 32_000_000
 _LONGEST = 2_000_000
-"""Characters of one text; of longer ones nothing is kept."""
+"""Characters of the longest text that is kept."""
 _MOST_AT_ONCE = 200
-"""Results whose texts are still to be had; beyond, they are left out."""
+"""Results whose texts are read at once at most; those of further ones are not kept."""
 _log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 
 
 class Texts:
-    """State: pairs of texts by the number of their result."""
+    """Pairs of texts, original and sent, by the number of their result."""
 
     def __init__(self) -> None:
         self._pairs: LRUCache[int, Pair] = LRUCache(
@@ -45,16 +45,16 @@ class Texts:
         self._cleared = 0
 
     def get(self, number: int) -> Pair | None:
-        """The original without its secrets, and what was sent."""
+        """Return the original without its secrets, and the sent text; None if they are not kept."""
         return self._pairs.get(number)
 
     def clear(self) -> None:
-        """The operator wants none any more, nor those that are still to come."""
+        """Drop all texts, also those that are being read."""
         self._pairs.clear()
         self._cleared += 1
 
     def keep(self, handle: EngineHandle, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
-        """Keep the texts of a request's new results. The request does not wait for that."""
+        """Keep the texts of a request's new results; the request does not wait."""
         new = [entry for entry in accepted.rewritten.shown if entry.new]
         pairs = [
             (result.number, entry)
@@ -102,43 +102,43 @@ class Contents:
     write: Callable[[], None]
 
     def now(self) -> Record:
-        """The first screen."""
+        """Return the data of the first screen."""
         return {**self.process(), **overview.overview(self.journal)}
 
     def sessions(self) -> list[Record]:
         return overview.sessions(self.journal)
 
     def session(self, name: str) -> Record | None:
-        """One of the conversations, with its turns."""
+        """Return one of the conversations, with its turns; None: not known."""
         return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
-        """Figures of the store that several proxies share; None: there is none."""
+        """Return figures of the store that several proxies share; None: there is none."""
         with self.handle() as handle:
             shared = handle.engine.shared
             return None if shared is None else shared.samples()
 
     def database(self) -> dict[str, float]:
-        """Figures of this machine's database."""
+        """Return figures of this machine's database."""
         with self.handle() as handle:
             return handle.engine.database.samples()
 
     async def past(self) -> list[Record]:
-        """The days of the history, up to now."""
+        """Return the days of the history, up to now."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.past, days)
 
     async def unused_tools(self) -> list[Record]:
-        """Tools that no conversation of the history's days has called."""
+        """Return the tools that no conversation of the history's days has called."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.unused_tools, days)
 
     async def result(self, number: int) -> Record | None:
-        """One result, and where texts are kept, both of its forms."""
+        """Return one result, with its original and sent text where these are kept; None: not known."""
         found = self.journal.sessions.result(number)
         if found is None:
             return None
@@ -151,7 +151,7 @@ class Contents:
         return record
 
     async def everything(self) -> bytes:
-        """Everything that the page shows, for export as JSON."""
+        """Return all that the page shows, as JSON."""
         # Each in a step of its own: while one is written, no other thread has a turn.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
@@ -165,16 +165,15 @@ class Contents:
         return await asyncio.to_thread(orjson.dumps, all_of_it)
 
     async def table(self, of: str) -> str | None:
-        """Return a table as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of
-        these."""
+        """Return a table as CSV: `days`, `conversations`, `turns` or `results`; None for any other name."""
         if (rows := _ROWS.get(of)) is None:
             return None
         records = await (self.past() if of in ("days", "conversations") else self._conversations())
         return await asyncio.to_thread(lambda: _csv(rows(records)))
 
     async def _conversations(self) -> list[Record]:
-        """Yield conversations since the start with their turns, a few turns at a time: no request waits for
-        all of it."""
+        """Yield the conversations since the start with their turns, a few turns at a time, so that requests
+        go on between them."""
         conversations = []
         for session in list(self.journal.sessions):
             turns: list[Record] = []
@@ -222,7 +221,7 @@ _ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
 
 
 def _plain(record: Record) -> Record:
-    """Return what of a record fits a cell; pairs are two cells."""
+    """Return the values of a record that fit a cell; a pair takes two cells."""
     plain: Record = {}
     for name, value in record.items():
         if isinstance(value, str | int | float):
@@ -256,5 +255,5 @@ def _csv(rows: Iterable[Record]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Names come from clients: a spreadsheet must not take one for a formula."""
+    """Return a cell that no spreadsheet takes for a formula: names come from clients."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

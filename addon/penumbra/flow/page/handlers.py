@@ -25,7 +25,7 @@ _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
 """Streams of one browser. Over HTTP/1.1 it has six connections to a host for all its tabs."""
 _PAUSE, _ALIVE = 1.0, 15.0
-"""Seconds between two events, and between two signs of life where there is none."""
+"""Seconds between two events at least, and between two comments where there is no event."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -42,22 +42,24 @@ _HEADERS = {
 
 @dataclass(eq=False)
 class Listener:
+    """A stream of events to one tab of a browser."""
+
     browser: tuple[str, ...]
     """Host and user agent, by which streams of one browser are counted."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    rests: bool = False
-    """The stream ends in favour of another tab's, and its own tab asks from time to time."""
+    is_replaced: bool = False
+    """The stream ends in favour of another tab's, and its own tab polls from then on."""
 
 
 @dataclass(eq=False)
 class Page:
-    """State that all handlers share. `pause` is the off switch."""
+    """State that all handlers share. `pause` switches a pause on or off."""
 
     contents: Contents
     access: Access
     pause: Callable[..., None]
     listeners: list[Listener] = field(default_factory=list)
-    """The oldest first."""
+    """The open streams, the oldest first."""
 
     def changed(self) -> None:
         """Tell all streams that figures have changed."""
@@ -217,15 +219,15 @@ class Events(Guarded):
             return
         headers = self.request.headers
         self.listener = listener = Listener((self.request.host, headers.get("User-Agent", "")))
-        same = [each for each in listeners if each.browser == listener.browser and not each.rests]
+        same = [each for each in listeners if each.browser == listener.browser and not each.is_replaced]
         if len(same) >= _MOST_OF_ONE:
-            same[0].rests = True
+            same[0].is_replaced = True
             same[0].news.set()
         listeners.append(listener)
         self.set_header("Content-Type", "text/event-stream")
         try:
             await self._say(b": here\n\n")
-            while not listener.rests:
+            while not listener.is_replaced:
                 await self._tell(listener.news)
             await self._say(b"event: rest\ndata: 0\n\n")
         except StreamClosedError:

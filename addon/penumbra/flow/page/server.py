@@ -1,5 +1,5 @@
 """The page's server, in mitmproxy's own loop, and http://penumbra.local/, which leads there through the
-proxy. tornado is imported when the page is first asked for."""
+proxy. tornado is imported when the page is first opened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageServer:
-    """State: the sockets that are open, and for which setting."""
+    """Serves the page at the place that the setting names."""
 
     def __init__(self, contents: Contents, pause: Callable[..., None]) -> None:
         self._contents = contents
@@ -38,13 +38,13 @@ class PageServer:
         self._page: Page | None = None
         self._place = PagePlace(is_on=False)
         self.proof = secrets.token_urlsafe(24)
-        """Shows that a request came through this proxy."""
+        """Value of the header that shows that a request came through this proxy."""
         self.token = ""
         self.port = 0
-        """Port that it listens on; 0: none yet."""
+        """Port of the server; 0: it does not listen yet."""
 
     def follow(self, place: PagePlace, key: bytes) -> None:
-        """Be where the setting says. `key`: the installation's."""
+        """Serve the page where the setting says. `key` is the installation's."""
         if place != self._place:
             self.close()
             self._place, self.token = place, access.token(key)
@@ -53,7 +53,7 @@ class PageServer:
 
     @property
     def link(self) -> str:
-        """Return where a browser finds the page; empty: nowhere."""
+        """The page's address for a browser; empty if the page is off."""
         if not self._place.is_on:
             return ""
         if not self._place.port:
@@ -64,22 +64,21 @@ class PageServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
 
     def address(self) -> tuple[str, int] | None:
-        """Return where requests for the page are led to that come through the proxy; None: there is no
-        page."""
+        """Return host and port for requests that come through the proxy; None if the page is off."""
         if self._place.is_on and self._server is None:
             self._listen()
         host = LOOPBACK if listening.is_any(self._place.host) else self._place.host
         return (host, self.port) if self.port else None
 
     def changed(self) -> None:
-        """Tell all open pages that there are new figures."""
+        """Tell all open pages about new figures."""
         if self._page is not None:
             self._page.changed()
 
     def close(self) -> None:
         if self._server is not None:
             self._server.stop()
-            # Not to be waited for: browsers hold their connections.
+            # Browsers keep connections open, so they are closed here.
             for connection in list(self._server._connections):
                 connection.stream.close()
         self._server, self._page, self.port = None, None, 0
@@ -118,20 +117,20 @@ _OFF = "penumbra_page is off.\n"
 
 
 class ProxiedPage(Guarded):
-    """A child addon."""
+    """A child addon that leads http://penumbra.local/ to the page."""
 
     def __init__(self, server: PageServer) -> None:
         self._server = server
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Through the proxy, everybody would come from this machine."""
+        """Refuse a tunnel to the page's port: through it, all clients would seem to be this machine."""
         await self._refuse_port(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Lead it, or refuse it."""
+        """Lead a request to the page, or refuse it."""
         request = flow.request
         await self._refuse_port(flow)
-        # A client must not claim that we have led it.
+        # A client must not claim that the proxy has led its request here.
         request.headers.pop(PROOF_HEADER, None)
         if request.pretty_host.lower() != PROXIED_HOST or request.host.lower() != PROXIED_HOST:
             return
@@ -148,13 +147,13 @@ class ProxiedPage(Guarded):
             request.headers[PROOF_HEADER] = self._server.proof
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
-            # Not over another proxy.
+            # The page is not reached over an upstream proxy.
             flow.server_conn = connection.Server(address=address)
         if flow.response is not None:
             _forget(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """A failure leads no client to the page."""
+        """Stop a request to the page whose hook failed."""
         request = subject.request
         if request.port == self._server.port or request.pretty_host.lower() == PROXIED_HOST:
             stop(subject)
@@ -166,13 +165,13 @@ class ProxiedPage(Guarded):
             flow.response = http.Response.make(403, _PORT, {"content-type": "text/plain"})
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Events are shown as they come."""
+        """Stream the page's events."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.stream = True
             _forget(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """The browser has got its cookie."""
+        """Remove the cookie that the browser has got."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.headers.pop("set-cookie", None)
 
@@ -183,6 +182,6 @@ class ProxiedPage(Guarded):
 
 
 def _forget(flow: http.HTTPFlow) -> None:
-    """Flows are shown, and saved: with these, somebody else could see the page."""
+    """Remove credentials of the page from a flow, which may be shown and saved."""
     for name in ("authorization", "cookie", PROOF_HEADER):
         flow.request.headers.pop(name, None)
