@@ -185,12 +185,12 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     left_out: set[str] = set()
     for rule in content.get(key, ()):
         title = str(rule.get(named_by, "?")) if isinstance(rule, dict) else "?"
-        told = list(problems(entry, rule)) or list(broken_patterns(entry, rule))
-        told = told or list(_unusable(rule, str(content.get("label", ""))))
-        if not told and title in places:
-            told = [f"{named_by}: {title} stands in {places[title]} already"]
-        wrong += [f"{name}: {title}: {problem}" for problem in told]
-        if told:
+        found = list(problems(entry, rule)) or list(broken_patterns(entry, rule))
+        found = found or list(_unusable(rule, str(content.get("label", ""))))
+        if not found and title in places:
+            found = [f"{named_by}: {title} stands in {places[title]} already"]
+        wrong += [f"{name}: {title}: {problem}" for problem in found]
+        if found:
             left_out.add(title)
             continue
         good.append(rule)
@@ -199,9 +199,9 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     if "examples" in content:
         used["examples"] = []
         for number, example in enumerate(content["examples"]):
-            told = list(problems(CommandExample, example))
-            wrong += [f"{name}: examples[{number}].{problem}" for problem in told]
-            used["examples"] += [] if told else [example]
+            found = list(problems(CommandExample, example))
+            wrong += [f"{name}: examples[{number}].{problem}" for problem in found]
+            used["examples"] += [] if found else [example]
     read.problems += wrong
     if not list(problems(whole, frame)):
         read.contents[name] = used

@@ -52,15 +52,15 @@ def main(arguments: Sequence[str]) -> int:
     arguments_of.add_argument("--since", type=_age, default=0.0, metavar="TIME")
     arguments_of.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
     arguments_of.add_argument("paths", nargs="*", type=Path, metavar="PATH")
-    given = arguments_of.read(arguments)
-    page = writable("discover", given.html)
+    options = arguments_of.read(arguments)
+    page = writable("discover", options.html)
     settings()
-    since = time.time() - given.since if given.since else 0.0
-    named = [Path(path).expanduser() for path in given.paths]
-    logs = sorted(set(_logs(named, given.agent or "")), key=lambda log: (-log.written, log.path))
+    since = time.time() - options.since if options.since else 0.0
+    named = [Path(path).expanduser() for path in options.paths]
+    logs = sorted(set(_logs(named, options.agent or "")), key=lambda log: (-log.written, log.path))
     logs = [log for log in logs if log.written >= since]
     if not logs:
-        print(_nothing(named, given.agent or "", since), file=sys.stderr)
+        print(_nothing(named, options.agent or "", since), file=sys.stderr)
         return 1
     counts = LogCounts()
     with projector("discover", adopts=False) as engine:
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         _read(logs, counts, projection.figures.failed, is_whole),
         asdict(counts),
         page,
-        as_json=given.json,
+        as_json=options.json,
     )
     return 0
 
@@ -149,7 +149,7 @@ def _nothing(named: Sequence[Path], agent: str, since: float) -> str:
 def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) -> list[str]:
     done = Counter(log.agent.name for log in logs[: counts.files + counts.unreadable])
     whose = ", ".join(f"{name} {count:,}" for name, count in done.most_common()) or "none"
-    told = [f"logs       {counted(counts.files, 'log')} read ({whose})"]
+    lines = [f"logs       {counted(counts.files, 'log')} read ({whose})"]
     missing = [
         counted(count, noun)
         for count, noun in (
@@ -162,8 +162,8 @@ def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) 
         if count
     ]
     if missing:
-        told.append(f"not read   {', '.join(missing)}")
+        lines.append(f"not read   {', '.join(missing)}")
     if not is_whole:
         left = len(logs) - counts.files - counts.unreadable
-        told.append(f"stopped    {counted(left, 'log')} left out, or read in part")
-    return told
+        lines.append(f"stopped    {counted(left, 'log')} left out, or read in part")
+    return lines

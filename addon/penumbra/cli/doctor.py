@@ -66,13 +66,13 @@ class Check:
     state: State
     about: str
     """Subject in a word, for programs."""
-    told: str
+    text: str
     fix: str = ""
     """Command that helps, or advice."""
 
     def __str__(self) -> str:
         words = ("ok", "note", "BAD")
-        return f"{words[self.state]:<5} {self.told}" + (f": {self.fix}" if self.fix else "")
+        return f"{words[self.state]:<5} {self.text}" + (f": {self.fix}" if self.fix else "")
 
 
 ok, note, bad = (partial(Check, state) for state in State)
@@ -84,8 +84,8 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
     """Check the database of the settings."""
     path = database_path(settings, environment)
     if path is None:
-        told = "the store is in memory: after a restart, conversations begin anew, and are billed so"
-        return note(_STORE, told, "unset PENUMBRA_DATABASE")
+        text = "the store is in memory: after a restart, conversations begin anew, and are billed so"
+        return note(_STORE, text, "unset PENUMBRA_DATABASE")
     if not path.exists():
         return _store_to_be_made(path)
     if not os.access(path, os.R_OK | os.W_OK):
@@ -96,18 +96,18 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
     except (sqlite3.Error, ValueError) as error:
         return note(_STORE, f"store {path} can't be read ({error}); it is begun anew at a start")
     size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
-    told = f"store {path}: {size / 1024**2:,.1f} of {settings.database_max_bytes / 1024**2:,.0f} MB"
+    text = f"store {path}: {size / 1024**2:,.1f} of {settings.database_max_bytes / 1024**2:,.0f} MB"
     if version > VERSION:
-        return note(_STORE, f"{told}, made by a later release; it is begun anew at a start")
-    return ok(_STORE, f"{told}, version {version}")
+        return note(_STORE, f"{text}, made by a later release; it is begun anew at a start")
+    return ok(_STORE, f"{text}, version {version}")
 
 
 def _store_to_be_made(path: Path) -> Check:
     folder = next(above for above in path.parents if above.exists())
     if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir():
         return ok(_STORE, f"no store yet: {path} is made at the first start")
-    told = f"store {path} can't be made, since {folder} can't be written: all is kept in memory"
-    return note(_STORE, told, _chown(folder))
+    text = f"store {path} can't be made, since {folder} can't be written: all is kept in memory"
+    return note(_STORE, text, _chown(folder))
 
 
 def _chown(path: Path) -> str:
@@ -222,8 +222,8 @@ def port(environment: Mapping[str, str]) -> Check:
     for entry in running.running(running.folder(environment)):
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
-            told = f"port {_PORT}: a proxy of ours runs there (process {entry.get('pid')}{paused})"
-            return ok("port", told)
+            text = f"port {_PORT}: a proxy of ours runs there (process {entry.get('pid')}{paused})"
+            return ok("port", text)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -240,11 +240,11 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
     for entry in running.running(running.folder(environment)):
         found = entry.get("totals", {}).get("prefix", {})
         if found.get("broken"):
-            told = (
+            text = (
                 f"process {entry['pid']} broke {found['broken']:,} of {found['compared']:,} compared prefixes"
             )
             fix = "the sessions on its page name the places: report them, and set penumbra_pause until then"
-            yield note("prefix", told, fix)
+            yield note("prefix", text, fix)
 
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -270,26 +270,26 @@ def _files(environment: Mapping[str, str]) -> Iterator[Check]:
 def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
     for name in _BASES:
         if (value := environment.get(name, "").strip()) and not _is_usual(value):
-            told = (
+            text = (
                 f"{name}={one_line(value)}{where} is no LLM host that is known: requests there are not read"
             )
-            yield note("environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
+            yield note("environment", text, f"{_undo(name, where)}, or set penumbra_hosts")
     only = " so in the environment only" if where else ""
     for name in ("NO_PROXY", "no_proxy"):
         past = [entry for entry in entries(environment.get(name, "")) if covers_llm_host(entry)]
         if past:
-            told = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
-            yield note("environment", told, f"take it out; `penumbra wrap` does{only}")
+            text = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
+            yield note("environment", text, f"take it out; `penumbra wrap` does{only}")
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if environment.get(name, "").lower().startswith("socks"):
-            told = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
-            yield note("environment", told, _undo(name, where))
+            text = f"{name}{where} is a SOCKS proxy, which mitmproxy can't go through"
+            yield note("environment", text, _undo(name, where))
         elif where and environment.get(name):
-            told = f"{name}{where} overrides the agent's environment"
-            yield note("environment", told, _undo(name, where))
+            text = f"{name}{where} overrides the agent's environment"
+            yield note("environment", text, _undo(name, where))
     if environment.get("NODE_TLS_REJECT_UNAUTHORIZED", "") == "0":
-        told = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs accept any certificate"
-        yield note("environment", told, "unset NODE_TLS_REJECT_UNAUTHORIZED")
+        text = "NODE_TLS_REJECT_UNAUTHORIZED=0: Node programs accept any certificate"
+        yield note("environment", text, "unset NODE_TLS_REJECT_UNAUTHORIZED")
 
 
 def _undo(name: str, where: str) -> str:
@@ -331,8 +331,8 @@ def _ca_to_be_made(folder: Path) -> Check:
     above = next(path for path in (folder, *folder.parents) if path.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return ok(_CA, f"no CA certificate yet: the first start makes one in {folder}")
-    told = f"no CA certificate can be made in {folder}: {above} can't be written"
-    return bad(_CA, told, "name another folder: --set confdir=FOLDER")
+    text = f"no CA certificate can be made in {folder}: {above} can't be written"
+    return bad(_CA, text, "name another folder: --set confdir=FOLDER")
 
 
 def _problems(folder: Path) -> Iterator[Check]:
@@ -354,8 +354,8 @@ def _problems(folder: Path) -> Iterator[Check]:
     elif ca.until < now + _SOON:
         yield note(_CA, f"the CA certificate ends on {ca.until:%Y-%m-%d}", _AGAIN)
     if lacking := ca.lacks(provider_hosts()):
-        told = f"the CA certificate may not sign for {', '.join(lacking)}, which clients will refuse"
-        yield note(_CA, told, _AGAIN)
+        text = f"the CA certificate may not sign for {', '.join(lacking)}, which clients will refuse"
+        yield note(_CA, text, _AGAIN)
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
@@ -374,8 +374,8 @@ def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
             return
     for client, problem in families(folder, tried):
         if problem:
-            told = f"{client} does not trust the CA certificate {where} ({one_line(problem)[:120]})"
-            yield note(_TRUST, told, fix)
+            text = f"{client} does not trust the CA certificate {where} ({one_line(problem)[:120]})"
+            yield note(_TRUST, text, fix)
         else:
             yield ok(_TRUST, f"{client} trusts the CA certificate {where}")
 
@@ -395,15 +395,15 @@ def main(arguments: Sequence[str]) -> int:
     """Print all checks and return the exit code."""
     parser = Parser("doctor")
     parser.add_argument("--json", action="store_true")
-    given = parser.read(arguments)
+    options = parser.read(arguments)
     made = []
     for check in checks(os.environ):
         made.append(check)
-        if not given.json:
+        if not options.json:
             print(check, flush=True)
-    if given.json:
+    if options.json:
         lines = [
-            {"check": check.about, "state": check.state.name.lower(), "told": check.told, "fix": check.fix}
+            {"check": check.about, "state": check.state.name.lower(), "told": check.text, "fix": check.fix}
             for check in made
         ]
         print_json(lines)
@@ -425,8 +425,8 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
 def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < (3, 12):
-        told = f"Python {version}: mitmproxy 11.0.2 is the last one for it, and has known holes"
-        return note("python", told, FOR_OLD_PYTHON)
+        text = f"Python {version}: mitmproxy 11.0.2 is the last one for it, and has known holes"
+        return note("python", text, FOR_OLD_PYTHON)
     return ok("python", f"Python {version}")
 
 
@@ -443,16 +443,16 @@ def _versions() -> Iterator[Check]:
             named = ", ".join(f"{hole.what} ({hole.id})" for hole in holes if hole.remedy == remedy)
             yield note(package, f"{package} {version}: {named}", remedy)
     lacks = local.lacking()
-    told = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
-    yield ok("mitmproxy_rs", told)
+    text = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
+    yield ok("mitmproxy_rs", text)
 
 
 def _clock(today: date) -> Check:
     """Check the clock, by which certificates and stored rows expire."""
     released = rules.load("advisories.yaml")["date"]
     if today < released:
-        told = f"the clock says {today}, which is before this release was made ({released})"
-        return note("clock", told, "set it: certificates are refused by a clock that is wrong")
+        text = f"the clock says {today}, which is before this release was made ({released})"
+        return note("clock", text, "set it: certificates are refused by a clock that is wrong")
     return ok("clock", f"clock: {today}")
 
 

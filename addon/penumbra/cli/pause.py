@@ -49,7 +49,7 @@ def main(given: Sequence[str]) -> int:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
         except OSError as error:
             raise Failure(f"process {entry['pid']} can't get the signal: {error.strerror}") from None
-    return max([_told(entry, pauses) for entry in asked])
+    return max([_obeyed(entry, pauses) for entry in asked])
 
 
 def _port(word: str) -> int:
@@ -58,7 +58,7 @@ def _port(word: str) -> int:
     return int(word)
 
 
-def _told(entry: dict[str, Any], pauses: bool) -> int:
+def _obeyed(entry: dict[str, Any], pauses: bool) -> int:
     """Wait until a proxy has obeyed, print that, and return the exit code."""
     limit = time.monotonic() + _SECONDS
     where = f"process {entry['pid']}, port {', '.join(map(str, entry.get('ports', ()))) or 'none'}"

@@ -99,9 +99,9 @@ def secrets(figures: Figures) -> str:
     if not total:
         return "none found"
     by_rule = sorted(figures.secrets.items(), key=lambda each: (-each[1], each[0]))
-    told = ", ".join(f"{rule} {count:,}" for rule, count in by_rule)
+    words = ", ".join(f"{rule} {count:,}" for rule, count in by_rule)
     values = counted(len(figures.values), "different value")
-    return f"{counted(total, 'time')} a secret went out, {values}: {told}"
+    return f"{counted(total, 'time')} a secret went out, {values}: {words}"
 
 
 _HEADS = ("results", "tokens", "would be", "share", "with resends", "dollars")
@@ -157,8 +157,8 @@ _MOST_ROWS = 200
 def _html(figures: Figures, read: Sequence[str]) -> str:
     """Return the page of the figures."""
     note = f"A projection: the results as a proxy would have sent them. {_LIMITS}"
-    told = [*read, *(headline(figures) if figures.requests.count else ())]
-    body = html_page.terms(line.split(None, 1) for line in told)
+    words = [*read, *(headline(figures) if figures.requests.count else ())]
+    body = html_page.terms(line.split(None, 1) for line in words)
     return html_page.page("Projected savings", note, [*body, *_html_table(figures), *_html_largest(figures)])
 
 

@@ -72,25 +72,25 @@ class Started:
         with contextlib.suppress(OSError):
             self._process.stdin.write(orjson.dumps(asked) + b"\n")
             self._process.stdin.flush()
-        told = self._reports.next(_START_SECONDS)
-        if "listens" not in told:
+        report = self._reports.next(_START_SECONDS)
+        if "listens" not in report:
             self._process.terminate()
-            raise Failure(told.get("failed") or _without_a_word(log_file), told.get("code", 1))
-        self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
-        self.ca = Path(told["listens"]["ca"])
-        self.hosts = _hosts(told["listens"])
+            raise Failure(report.get("failed") or _without_a_word(log_file), report.get("code", 1))
+        self.place, self.web = report["listens"]["proxy"], report["listens"]["web"]
+        self.ca = Path(report["listens"]["ca"])
+        self.hosts = _hosts(report["listens"])
 
     def end(self) -> Mapping[str, Any]:
         """End the proxy and return its totals."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        told = self._reports.next(_END_SECONDS)
-        if "ended" not in told:
+        report = self._reports.next(_END_SECONDS)
+        if "ended" not in report:
             self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CONNECT_SECONDS)
-        ended: Mapping[str, Any] = told.get("ended", {})
+        ended: Mapping[str, Any] = report.get("ended", {})
         return ended
 
 
@@ -149,7 +149,7 @@ def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, A
     return grown
 
 
-def behind(url: str) -> list[str]:
+def upstream_mode(url: str) -> list[str]:
     """Return the arguments by which the proxy uses an upstream proxy. Raises Failure."""
     if not url:
         return []

@@ -45,9 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     """Print the figures and return the exit code: 1 without a call of an LLM."""
     arguments_of = parser("replay")
     arguments_of.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    given = arguments_of.read(arguments)
-    page = writable("replay", given.html)
-    files = [path.expanduser() for path in given.files]
+    options = arguments_of.read(arguments)
+    page = writable("replay", options.html)
+    files = [path.expanduser() for path in options.files]
     for path in files:
         if not path.is_file():
             raise Failure(f"replay: {path} is no file", code=WRONG)
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         is_whole = worked_out(_project(RequestProjection(engine, figures), files, counts, progress), progress)
     if counts.foreign == files:
         raise Failure(f"replay: {_foreign(files)}", code=WRONG)
-    told = _told(counts, is_whole)
-    show(figures, told, counts.read, page, as_json=given.json)
+    lines = _summary(counts, is_whole)
+    show(figures, lines, counts.read, page, as_json=options.json)
     return 0 if figures.requests.count else 1
 
 
@@ -150,9 +150,9 @@ def _incoming(
     )
 
 
-def _told(read: _Counts, is_whole: bool) -> list[str]:
+def _summary(read: _Counts, is_whole: bool) -> list[str]:
     counts = read.read
-    told = [
+    lines = [
         f"files      {counted(counts['files'], 'file')} read, {counted(counts['requests'], 'call')} of LLMs"
     ]
     left_out = [
@@ -165,11 +165,11 @@ def _told(read: _Counts, is_whole: bool) -> list[str]:
         if counts[name]
     ]
     if left_out:
-        told.append(f"left out   {', '.join(left_out)}")
+        lines.append(f"left out   {', '.join(left_out)}")
     if counts["cut"]:
-        told.append(f"not read   the rest of {counted(counts['cut'], 'file')}, which is broken there")
+        lines.append(f"not read   the rest of {counted(counts['cut'], 'file')}, which is broken there")
     if read.foreign:
-        told.append(f"not read   {_foreign(read.foreign)}")
+        lines.append(f"not read   {_foreign(read.foreign)}")
     if not is_whole:
-        told.append("stopped    later requests are left out")
-    return told
+        lines.append("stopped    later requests are left out")
+    return lines

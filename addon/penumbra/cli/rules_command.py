@@ -240,14 +240,14 @@ def _try(arguments: Sequence[str]) -> int:
     parser.add_argument("--mode", type=word_of(*(mode for mode in Mode if mode is not Mode.DISABLED)))
     parser.add_argument("--lossless", action="store_true")
     parser.add_argument("--rules")
-    given = parser.read(arguments)
+    options = parser.read(arguments)
     settings = read_settings()
-    print_left_out(use_rules(settings.rules if given.rules is None else given.rules))
+    print_left_out(use_rules(settings.rules if options.rules is None else options.rules))
 
     text = piped_text("output")
-    mode = Mode(given.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
-    policy = policy_of(settings, mode, lossy=not given.lossless)
-    for line in "\n".join(report(given.tool, given.line, text, policy)).split("\n"):
+    mode = Mode(options.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
+    policy = policy_of(settings, mode, lossy=not options.lossless)
+    for line in "\n".join(report(options.tool, options.line, text, policy)).split("\n"):
         # Control sequences of a terminal are shown, not obeyed.
         print("\t".join(map(one_line, line.split("\t"))) if sys.stdout.isatty() else line)
     return 0
@@ -256,17 +256,17 @@ def _try(arguments: Sequence[str]) -> int:
 def _check(arguments: Sequence[str]) -> int:
     parser = Parser("rules check")
     parser.add_argument("folder", nargs="?")
-    given = parser.read(arguments)
-    folder = read_settings().rules if given.folder is None else given.folder
-    if given.folder and Path(given.folder).resolve() == Path(rules.directory()).resolve():
+    options = parser.read(arguments)
+    folder = read_settings().rules if options.folder is None else options.folder
+    if options.folder and Path(options.folder).resolve() == Path(rules.directory()).resolve():
         wrong = list(_of_ours())
     else:
-        wrong = [*(() if given.folder else _of_ours()), *use_rules(folder)]
+        wrong = [*(() if options.folder else _of_ours()), *use_rules(folder)]
     for problem in wrong:
         print(one_line(problem))
     if not wrong:
-        place = given.folder or user_rules.folder_of(read_settings().rules) or "no folder of yours"
-        print(f"All is well: {'' if given.folder else 'our rules, and '}{place}.")
+        place = options.folder or user_rules.folder_of(read_settings().rules) or "no folder of yours"
+        print(f"All is well: {'' if options.folder else 'our rules, and '}{place}.")
     return 1 if wrong else 0
 
 
@@ -281,13 +281,13 @@ def _of_ours() -> Iterator[str]:
         try:
             content = rules.parse(path, name)
             kind = schema_of(name) if has_schema(name) else None
-            told = (
+            found = (
                 [] if kind is None else list(problems(kind, content)) or list(broken_patterns(kind, content))
             )
         except RuleError as error:
             yield str(error)
             continue
-        yield from (f"{name}: {problem}" for problem in told)
-        if not told:
+        yield from (f"{name}: {problem}" for problem in found)
+        if not found:
             contents[name] = content
     yield from map(str, failing(contents))

@@ -49,16 +49,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser("secrets try")
     parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
     parser.add_argument("--text", action="store_true")
-    given = parser.read(rest)
+    options = parser.read(rest)
     settings = read_settings()
     key = _key(settings)
     redactor, known = _redactor(settings, key or secrets.token_bytes(32))
     text = piped_text("text")
     try:
-        scan = redactor.scan(text, given.hint)
+        scan = redactor.scan(text, options.hint)
     except RedactionError as error:
         raise Failure(f"secrets: {error}") from None
-    if given.text:
+    if options.text:
         sys.stdout.write(scan.text)
         return 0
     for line in _report(scan, known, _files(), is_lasting=key is not None):
@@ -116,8 +116,8 @@ def _report(
     if not counts:
         yield "Nothing would be replaced."
         return
-    told = ", ".join(f"{rule} {count:,}" for rule, count in sorted(counts.items()))
-    yield f"{counted(counts.total(), 'secret')}: {told}"
+    by_rule = ", ".join(f"{rule} {count:,}" for rule, count in sorted(counts.items()))
+    yield f"{counted(counts.total(), 'secret')}: {by_rule}"
     by_id = "id:… (the end of its placeholder), " if is_lasting else ""
     yield f"To leave one alone: penumbra_secrets_allow={by_id}rule:… or path:…, as in docs/options.md"
     if not is_lasting:

@@ -30,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     form.add_argument("--systemd", dest="form", action="store_const", const=_systemd)
     form.add_argument("--launchd", dest="form", action="store_const", const=_launchd)
     parser.set_defaults(form=_launchd if platform.system() == "Darwin" else _systemd)
-    given = parser.read(arguments[:end])
-    print(given.form([*_program(), "proxy", *arguments[end + 1 :]]), end="")
+    options = parser.read(arguments[:end])
+    print(options.form([*_program(), "proxy", *arguments[end + 1 :]]), end="")
     return 0
 
 

@@ -93,8 +93,8 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
         # Options that a script declares become known later.
         if name not in opts:
             continue
-        if told := _mistyped(opts, name, value if is_said else None):
-            yield told
+        if problem := _mistyped(opts, name, value if is_said else None):
+            yield problem
         values.append((name, value))
     for name, value in values:
         if name in _PORTS and str(value) and not 0 <= int(value) <= _LAST_PORT:
@@ -233,7 +233,7 @@ class _Face:
 
     def furnish(self, master: Master) -> None:
         """Add the addon where scripts would be, and Penumbra's defaults."""
-        _add_behind(master, "proxyserver", self.addon)
+        _add_after(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
             master.addons.add(_OtherPlainHttp(self.addon))
         master.addons.remove(master.addons.get("errorcheck"))
@@ -286,7 +286,7 @@ class _Face:
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
         # The figures of this process must exist before readers see the line.
-        _add_behind(ctx.master, "penumbra", greeting)
+        _add_after(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)
@@ -388,7 +388,7 @@ def servers() -> list[Server]:
     ]
 
 
-def _add_behind(master: Master, name: str, addon: object) -> None:
+def _add_after(master: Master, name: str, addon: object) -> None:
     master.addons.add(addon)
     chain = master.addons.chain
     chain.insert(chain.index(master.addons.get(name)) + 1, chain.pop())
@@ -400,11 +400,11 @@ def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
         instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
     ]
     lines = [_server_error(instance.mode, instance.last_exception) for instance in failed]
-    told = {str(instance.last_exception) for instance in failed}
+    known = {str(instance.last_exception) for instance in failed}
     return lines + [
         one_line(record.getMessage().partition("\n")[0])
         for record in records
-        if record.getMessage() not in told
+        if record.getMessage() not in known
     ]
 
 

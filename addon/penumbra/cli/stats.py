@@ -43,22 +43,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tools", action="store_true")
     parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--json", action="store_true")
-    given = parser.read(arguments)
+    options = parser.read(arguments)
     store = database_path(settings())
-    if given.tools:
-        return _print_unused(store, is_json=given.json)
-    if given.report:
+    if options.tools:
+        return _print_unused(store, is_json=options.json)
+    if options.report:
         days = _days(store, HISTORY_DAYS)
         try:
-            Path(given.report).write_text(html_report.html(days, __version__), encoding="utf-8")
+            Path(options.report).write_text(html_report.html(days, __version__), encoding="utf-8")
         except OSError as error:
-            raise Failure(f"stats --report: {given.report}: {error.strerror}") from None
-        print(f"Penumbra: {counted(len(days), 'day')} written to {given.report}")
+            raise Failure(f"stats --report: {options.report}: {error.strerror}") from None
+        print(f"Penumbra: {counted(len(days), 'day')} written to {options.report}")
         return 0
     # Links to pages, which contain a token, are left out.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _days(store, 7)
-    if given.json:
+    if options.json:
         print_json({"proxies": processes, "days": overview.past(days)})
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]

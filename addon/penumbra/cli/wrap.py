@@ -326,8 +326,8 @@ def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_proces
     settings = [part for setting in arguments.settings for part in ("--set", setting)]
     settings += ["--set", "penumbra_observe=true"] * arguments.observe
     has_mode = any(setting.startswith("mode=") for setting in arguments.settings)
-    behind = [] if has_mode else proxy_process.behind(_upstream(environment))
-    given = ["-p", "0", *behind, *settings]
+    upstream = [] if has_mode else proxy_process.upstream_mode(_upstream(environment))
+    given = ["-p", "0", *upstream, *settings]
     if arguments.web:
         given += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.i_know)]
     log = Path(arguments.log) if arguments.log else running.folder(environment).parent / "wrap.log"

@@ -485,10 +485,10 @@ class Settings:
 
     def policy(self, *, can_expand: bool) -> Policy:
         """Return the part of the settings that decides about the bytes that are sent."""
-        nobody = not self.shortens or (
+        is_off = not self.shortens or (
             not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
         )
-        mode = Mode.DISABLED if nobody else self.mode
+        mode = Mode.DISABLED if is_off else self.mode
         return Policy(
             mode=mode,
             lossy=self.lossy == "on" or (self.lossy == "auto" and can_expand),

@@ -420,7 +420,7 @@ def _outline(
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)
     # The latest texts are searched first, since the search may stop before the end.
-    behind = [
+    later = [
         outline(document, message, search, show, context.injected_tool, result_lines)
         for message in reversed(last[hidden:])
     ]
@@ -428,7 +428,7 @@ def _outline(
         shown += outline(document, message, search, show, context.injected_tool, result_lines)
     if hidden:
         shown.append(note(f"… {hidden:,} messages"))
-    return [*shown, *(line for each in reversed(behind) for line in each)]
+    return [*shown, *(line for each in reversed(later) for line in each)]
 
 
 def _in_detail(

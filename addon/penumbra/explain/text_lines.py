@@ -117,13 +117,13 @@ class Search:
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
         """Return at most the first `length` characters. Secrets that end well after them are found, too."""
-        clean = self.text(text[: length + _BEHIND], hint)
+        clean = self.text(text[: length + _MORE_SEARCHED], hint)
         if len(text) <= length and len(clean) <= length:
             return clean
         return f"{clean[:length].rstrip()}…"
 
 
-_BEHIND = 4_000
+_MORE_SEARCHED = 4_000
 Show = Callable[[str], str]
 """Returns a name from outside in a form that is safe to show."""
 

@@ -91,13 +91,13 @@ def _without(text: str, tag: str) -> str:
     position = 0
     closing = f"</{tag}>"
     while (start := text.find(f"<{tag}", position)) >= 0:
-        behind = start + len(tag) + 1
-        if text[behind : behind + 1] not in (">", " ", "\n"):
-            pieces.append(text[position:behind])
-            position = behind
+        after = start + len(tag) + 1
+        if text[after : after + 1] not in (">", " ", "\n"):
+            pieces.append(text[position:after])
+            position = after
             continue
         pieces.append(text[position:start])
-        end = text.find(closing, behind)
+        end = text.find(closing, after)
         position = len(text) if end < 0 else end + len(closing)
     return "".join([*pieces, text[position:]])
 

@@ -50,8 +50,8 @@ def lines(journal: Journal) -> list[str]:
         f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
     ]
     if journal.observed:
-        told = f"{journal.observed:,} of these requests were not changed: the figures are of would-be changes"
-        lines.insert(0, f"observed    {told}")
+        text = f"{journal.observed:,} of these requests were not changed: the figures are of would-be changes"
+        lines.insert(0, f"observed    {text}")
     lines += expiry_lines(sums)
     if sums.compared:
         lines.append(f"prefix      broken by Penumbra {sums.broken:,} times in {sums.compared:,} comparisons")
@@ -104,8 +104,8 @@ def expiry_lines(sums: Amounts) -> list[str]:
     """Return lines about requests that came after the cache had expired; none without such requests."""
     lines = []
     if sums.cold_turns:
-        told = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"
-        lines.append(f"used pauses results sent before were shortened in {told}")
+        text = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"
+        lines.append(f"used pauses results sent before were shortened in {text}")
     if not (count := sums.pauses.total()):
         return lines
     line = f"expiry      {count:,} requests after the cache's life: {sums.expired:,} tokens read anew"

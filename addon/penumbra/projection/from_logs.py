@@ -181,8 +181,8 @@ class LogProjection:
     async def _add_forms(
         self, agent: str, source: str, body: LoggedBody, turns: Sequence[Turn], projected: Projected
     ) -> None:
-        resent = _behind([float(turn.counts) for turn in turns])
-        again = _behind([turn.counts * turn.again * (turn.price or 0.0) for turn in turns])
+        resent = _later_sums([float(turn.counts) for turn in turns])
+        again = _later_sums([turn.counts * turn.again * (turn.price or 0.0) for turn in turns])
         self.figures.secrets.update(projected.hidden)
         for form in projected.forms:
             first = body.turns[form.message]
@@ -200,7 +200,7 @@ class LogProjection:
                 self.figures.add_large(await self.projector.large(form, source))
 
 
-def _behind(values: Sequence[float]) -> list[float]:
+def _later_sums(values: Sequence[float]) -> list[float]:
     """Return for each position the sum of later values."""
     return [*list(accumulate(reversed(values)))[-2::-1], 0.0] if values else []
 

@@ -1,7 +1,7 @@
 """Session logs of Claude Code.
 
 `projects/<folder>/<session>.jsonl`, and of its agents `…/subagents/**/agent-*.jsonl`; in older releases an
-agent's lines stand in its parent's file. The place is documented (code.claude.com/docs), the format is not,
+agent's lines are in its parent's file. The place is documented (code.claude.com/docs), the format is not,
 and was read from logs. A line:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
@@ -114,14 +114,14 @@ class _Tree:
     def conversations(self) -> Iterator[log.LoggedConversation]:
         """Yield one conversation for each end of a branch that the model wrote; branches share their
         beginning."""
-        behind: set[int] = set()
+        continued: set[int] = set()
         """Ids of messages of the model that have a later one."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:
-                behind.add(id(before))
+                continued.add(id(before))
         for node in self.messages.values():
-            if id(node) not in behind:
+            if id(node) not in continued:
                 yield log.LoggedConversation(NAME, tuple(self._entries(node)))
 
     def _before(self, node: _Node) -> _Node | None:

@@ -104,8 +104,8 @@ def _texts(result: Any) -> Iterator[str]:
     yield from texts_of(result)
     for part in objects_in(result):
         response = mapping(mapping(part.get("functionResponse")).get("response"))
-        told = response.get("output", response.get("error"))
-        if isinstance(told, str):
-            yield told
+        output = response.get("output", response.get("error"))
+        if isinstance(output, str):
+            yield output
         elif response:
             yield orjson.dumps(response).decode()

@@ -90,7 +90,7 @@ class _Batch:
 
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
-    behind: list[Command] = field(default_factory=list)
+    afterwards: list[Command] = field(default_factory=list)
     """Commands that are sent afterwards if no answer comes."""
 
 
@@ -266,9 +266,9 @@ class SharedStore:
 
     # Asking
 
-    async def _ask(self, commands: Sequence[Command], behind: Sequence[Command] = ()) -> list[Any] | None:
+    async def _ask(self, commands: Sequence[Command], afterwards: Sequence[Command] = ()) -> list[Any] | None:
         """Return a reply for each command; None if one of them has none. The store then gets the commands of
-        `behind`, if it got the others."""
+        `afterwards`, if it got the others."""
         if self.outage.reach is Reach.AWAY:
             return None
         if not commands:
@@ -281,14 +281,14 @@ class SharedStore:
         batch = self._waiting[-1]
         start = len(batch.commands)
         batch.commands += commands
-        batch.behind += behind
+        batch.afterwards += afterwards
         replies = await asyncio.shield(batch.done)
         if replies is None:
             return None
         own = replies[start : start + len(commands)]
         if not any(isinstance(reply, Exception) for reply in own):
             return own
-        await self._ask(behind)
+        await self._ask(afterwards)
         return None
 
     def _flush(self) -> None:
@@ -299,13 +299,13 @@ class SharedStore:
     async def _send(self, batch: _Batch) -> None:
         replies = None
         try:
-            replies = await self._replies(batch.commands, behind=batch.behind)
+            replies = await self._replies(batch.commands, afterwards=batch.afterwards)
         except _FAILURES as error:
             self._fail(Reach.AWAY, outage.why(error))
-            if batch.behind and not isinstance(error, TimeoutError):
+            if batch.afterwards and not isinstance(error, TimeoutError):
                 # The connection broke, perhaps after the store had received the commands.
                 with suppress(*_FAILURES):
-                    await self._replies(batch.behind)
+                    await self._replies(batch.afterwards)
         finally:
             self._round_trips -= 1
             if not batch.done.done():
@@ -313,7 +313,7 @@ class SharedStore:
             self._flush()
 
     async def _replies(
-        self, commands: Sequence[Command], seconds: float | None = None, behind: Sequence[Command] = ()
+        self, commands: Sequence[Command], seconds: float | None = None, afterwards: Sequence[Command] = ()
     ) -> list[Any]:
         """Raises `_FAILURES`."""
         seconds = self.patience if seconds is None else seconds
@@ -327,7 +327,7 @@ class SharedStore:
         try:
             replies = await _within(seconds, task)
         except TimeoutError:
-            await _send_afterwards(pipe.connection, behind)
+            await _send_afterwards(pipe.connection, afterwards)
             raise
         finally:
             task.cancel()

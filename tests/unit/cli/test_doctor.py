@@ -118,18 +118,18 @@ def test_what_leads_past_the_proxy_is_named(tmp_path, monkeypatch):
 def test_the_store_is_looked_at_and_not_changed(tmp_path):
     path = tmp_path / "some" / "penumbra.sqlite"
     settings = Settings(database=str(path))
-    assert "is made at the first start" in doctor.store(settings, {}).told
+    assert "is made at the first start" in doctor.store(settings, {}).text
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
     check = doctor.store(settings, {})
-    assert (check.state, "made by a later release" in check.told) == (State.NOTE, True)
+    assert (check.state, "made by a later release" in check.text) == (State.NOTE, True)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     path.write_text("no database at all, and long enough to be looked at as if it were one" * 20)
-    assert "can't be read" in doctor.store(settings, {}).told
+    assert "can't be read" in doctor.store(settings, {}).text
     assert doctor.store(Settings(database="memory"), {}).state is State.NOTE
 
 
@@ -166,7 +166,7 @@ def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
     certificates.with_bundle(certificate_file(folder))
     monkeypatch.setattr(running, "running", lambda _: iter([{"proxy": proxy}]))
     monkeypatch.setattr(doctor, "families", lambda *_: iter([("Python", "")]))
-    told = [check.told for check in doctor.certificate(environment)]
+    told = [check.text for check in doctor.certificate(environment)]
     assert told[-1] == f"Python trusts the CA certificate {where}"
 
 

@@ -127,14 +127,14 @@ def test_a_bundle_holds_what_the_user_trusts_already(tmp_path):
 
 def test_another_proxy_is_gone_through():
     assert agent_environment.upstream({"https_proxy": "corp:3128"}) == "http://corp:3128"
-    assert proxy_process.behind("") == []
-    assert proxy_process.behind("http://corp:3128") == ["--mode", "upstream:http://corp:3128"]
-    assert proxy_process.behind("https://u:p%40@corp/") == [
+    assert proxy_process.upstream_mode("") == []
+    assert proxy_process.upstream_mode("http://corp:3128") == ["--mode", "upstream:http://corp:3128"]
+    assert proxy_process.upstream_mode("https://u:p%40@corp/") == [
         *("--mode", "upstream:https://corp:443"),
         *("--set", "upstream_auth=u:p@"),
     ]
     with pytest.raises(Failure, match="socks5://corp here, and mitmproxy can go through http and https"):
-        proxy_process.behind("socks5://corp:1")
+        proxy_process.upstream_mode("socks5://corp:1")
 
 
 def test_one_line_about_the_time_of_a_program():
