@@ -164,16 +164,7 @@ _CHARACTERS = re.compile(
     _BEGIN + rb"[0-7]{7}(" + _CELLS + rb"{1,16})(?=[ \t]{0,3}(?:\r?\n|[\\\"]|\Z))", re.MULTILINE
 )
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
-_SHORT = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b"0": b"\0",
-}
+_SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
 """Bytes between two rows of a dump from which on they are separate dumps."""
 

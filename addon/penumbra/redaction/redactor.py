@@ -137,16 +137,7 @@ class _Owners:
         return AnchorPattern.of(self.begins)
 
 
-_FINDERS: tuple[Finder, ...] = (
-    *FINDERS,
-    KEYS,
-    *KEY_FORMATS,
-    COLUMNS,
-    *RECORDS,
-    SQL_ROWS,
-    TRANSCRIPTS,
-    USER_LISTS,
-)
+_FINDERS = (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS)
 
 
 @lru_cache(maxsize=2)

@@ -45,7 +45,7 @@ pattern of a rule."""
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 LEAD = rb"(?:" + LINE_START + rb")?"
-_PARTS = {b"{QUOTE}": QUOTE, b"{BREAK}": BREAK, b"{LEAD}": LEAD}
+_PARTS = {"QUOTE": QUOTE, "BREAK": BREAK, "LEAD": LEAD}
 
 
 class _Late:
@@ -61,12 +61,12 @@ class _Late:
         return getattr(compiled, name)
 
 
-def late(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
+def late(pattern: bytes, flags: int = 0, **parts: bytes) -> re.Pattern[bytes]:
     """Return a pattern that is compiled at its first use, when errors in it show.
 
     `{QUOTE}` in the pattern is a quote with its backslashes, `{BREAK}` the end of a line, also within a
-    string, and `{LEAD}` what tools put before a line.
+    string, and `{LEAD}` what tools put before a line. `parts` are further ones, by name.
     """
-    for name, part in _PARTS.items():
-        pattern = pattern.replace(name, part)
+    for name, part in (parts | _PARTS).items():
+        pattern = pattern.replace(b"{%b}" % name.encode(), part)
     return cast("re.Pattern[bytes]", _Late(pattern, flags))

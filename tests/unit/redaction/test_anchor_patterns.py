@@ -43,34 +43,9 @@ def _texts(example: bytes) -> tuple[bytes, ...]:
 
 def test_a_text_full_of_disguises_shows_the_same() -> None:
     pieces = (
-        *(
-            b"\x1b[31m",
-            b"\x1b",
-            b"\x08",
-            b"\x08\x08",
-            b"\\",
-            b"\\\\",
-            b"\\u0041",
-            b"\\x41",
-            b"%41",
-            b"&quot;",
-            b"&",
-        ),
-        *(
-            b"\xe2\x80\x8b",
-            b"a",
-            b"bc",
-            b"\n",
-            b"\xc2\xad",
-            b"\\e[0m",
-            b"[",
-            b"m",
-            b"\x1b]8;;x\x07",
-            b"\xef\xbb\xbf",
-            b"\xef\xbf\xbd",
-            40 * b"\\",
-            b"u0041",
-        ),
+        *(b"\x1b[31m", b"\x1b", b"\x08", b"\x08\x08", b"\\", b"\\\\", b"\\u0041", b"\\x41", b"%41"),
+        *(b"&quot;", b"&", b"\xe2\x80\x8b", b"a", b"bc", b"\n", b"\xc2\xad", b"\\e[0m", b"[", b"m"),
+        *(b"\x1b]8;;x\x07", b"\xef\xbb\xbf", b"\xef\xbf\xbd", 40 * b"\\", b"u0041"),
     )
     drawn = random.Random(7)
     for _ in range(2_000):

@@ -17,15 +17,9 @@ REDACTOR = Redactor(LIBRARY_KEY)
 VALUES = ("Sommer2031!", "Zk2mVt41qX", contexts.values(53)["base62"])
 BEHIND = ("|tee", "|user=bob", "|base64", "|2031-01-02", "|")
 BY_CELLS = (
-    *(
-        "vault kv table",
-        "az table",
-        "powershell table name value",
-        "csv name,value",
-        "csv heading",
-        "tsv heading",
-    ),
-    *("rst table", "sqlite column", "sqlite list", "box table", "copy from stdin", "php env html", "php env"),
+    *("vault kv table", "az table", "powershell table name value", "csv name,value", "csv heading"),
+    *("tsv heading", "rst table", "sqlite column", "sqlite list", "box table", "copy from stdin"),
+    *("php env html", "php env"),
 )
 """Where a cell, and nothing else, ends a value."""
 BY_LINES = ("chpasswd fed", "cloud-init list")
@@ -97,13 +91,9 @@ def test_hash_within_a_token() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "password: <your-password>\n",
-        "password: <password>\n",
-        "DB_PASSWORD=<DB_PASSWORD_2>\n",
-        "api_key: <base64-encoded-32-bytes>\n",
-        "api_key=<API_KEY_V2>\n",
-        'password = "<Uint8Array>"\n',
-        "pwd=(pwd=(pwd=(\n",
+        *("password: <your-password>\n", "password: <password>\n", "DB_PASSWORD=<DB_PASSWORD_2>\n"),
+        *("api_key: <base64-encoded-32-bytes>\n", "api_key=<API_KEY_V2>\n"),
+        *('password = "<Uint8Array>"\n', "pwd=(pwd=(pwd=(\n"),
     ],
 )
 def test_what_is_to_be_filled_in_stays(text: str) -> None:

@@ -27,13 +27,8 @@ MADE: dict[str, Callable[[Callable[[int, str], str]], str]] = {
     ),
 }
 SLOTS = (
-    "api_token: {v}\n",
-    "auth_token={v}\n",
-    "password: {v}\n",
-    'api_token: "{v}"\n',
-    '{{"api_token": "{v}"}}\n',
-    "API_TOKEN={v}\n",
-    "client_secret = {v}\n",
+    *("api_token: {v}\n", "auth_token={v}\n", "password: {v}\n", 'api_token: "{v}"\n'),
+    *('{{"api_token": "{v}"}}\n', "API_TOKEN={v}\n", "client_secret = {v}\n"),
 )
 
 
@@ -136,13 +131,8 @@ def test_cells_of_a_row_stay() -> None:
 
 
 PASSWORD_SLOTS = (
-    "DB_PASSWORD={v}\n",
-    "db_password={v}\n",
-    "password: {v}\n",
-    "pwd={v}\n",
-    "pwd = '{v}'\n",
-    '{{"password": "{v}"}}\n',
-    "mysql --password={v}\n",
+    *("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "pwd={v}\n", "pwd = '{v}'\n"),
+    *('{{"password": "{v}"}}\n', "mysql --password={v}\n"),
 )
 PEOPLE_SAY = (
     *("Server", "Admin", "User", "Access", "Cloud", "Docker", "Master", "Mail", "Login", "Team", "Portal"),

@@ -89,17 +89,8 @@ def test_quotes_of_different_depth_join_nothing(redactor: Redactor) -> None:
 @pytest.mark.parametrize(
     "joint",
     [
-        '" + "',
-        "' + '",
-        "' . '",
-        "'.'",
-        '" & "',
-        "' || '",
-        '" .. "',
-        '" +\n    "',
-        '"\n    + "',
-        '"\n    "',
-        '" \\\n  "',
+        *('" + "', "' + '", "' . '", "'.'", '" & "', "' || '", '" .. "', '" +\n    "', '"\n    + "'),
+        *('"\n    "', '" \\\n  "'),
     ],
 )
 def test_halves_that_a_program_puts_together_go(redactor: Redactor, joint: str) -> None:

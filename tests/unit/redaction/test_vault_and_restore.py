@@ -219,29 +219,12 @@ def test_arguments_flow_until_the_first_placeholder_that_has_a_value() -> None:
 
 
 BROKEN = (
-    MARK,
-    OTHER,
-    "[",
-    "]",
-    "[REDACTED:",
-    "[REDACTED:password:",
-    "x",
-    '"',
-    "\\",
-    "\\u00",
-    "\\n",
-    "{",
-    "}",
+    *(MARK, OTHER, "[", "]", "[REDACTED:", "[REDACTED:password:", "x", '"', "\\", "\\u00", "\\n"),
+    *("{", "}"),
 )
 MEMBERS = (
-    f'"file_path":"{PATH}"',
-    '"path":"/b"',
-    '"s":"',
-    '{"a":',
-    "*** Update File: /a/.env\n",
-    "\n",
-    ":",
-    ",",
+    *(f'"file_path":"{PATH}"', '"path":"/b"', '"s":"', '{"a":', "*** Update File: /a/.env\n", "\n"),
+    *(":", ","),
 )
 PIECES = st.sampled_from(BROKEN) | st.sampled_from(MEMBERS)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 
 from penumbra.compress import time_budget
 from penumbra.redaction import shared_patterns
@@ -26,24 +27,16 @@ _GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
 _TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE
 _COLUMNS = rb"\(([^()]{1,4000})\)"
-_INSERT = late(
-    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?(?:into[ ]{1,4}|(?=\[))"
-    + _TABLE
-    + rb"(?:"
-    + _GAP
-    + _COLUMNS
-    + rb")?"
-    rb"[^()';]{0,80}?values?" + _GAP
+_late = partial(late, _COLUMNS=_COLUMNS, _GAP=_GAP, _LINE_END=_LINE_END, _QUOTE=_QUOTE, _TABLE=_TABLE)
+_INSERT = _late(
+    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?(?:into[ ]{1,4}|(?=\[)){_TABLE}(?:{_GAP}{_COLUMNS})?[^()"
+    rb"';]{0,80}?values?{_GAP}"
 )
-_COPY = late(
-    rb"(?i)copy[ ]{1,4}" + _TABLE + rb"[ ]{0,4}" + _COLUMNS + rb"[ ]{1,4}from[ ]{1,4}stdin[^;\n]{0,80};"
+_COPY = _late(rb"(?i)copy[ ]{1,4}{_TABLE}[ ]{0,4}{_COLUMNS}[ ]{1,4}from[ ]{1,4}stdin[^;\n]{0,80};")
+_CREATE = _late(
+    rb"(?i)create[ ]{1,4}(?:temp(?:orary)?[ ])?table[ ]{1,4}(?:if[ ]not[ ]exists[ ])?{_TABLE}[ ]{0,4}\("
 )
-_CREATE = late(
-    rb"(?i)create[ ]{1,4}(?:temp(?:orary)?[ ])?table[ ]{1,4}(?:if[ ]not[ ]exists[ ])?"
-    + _TABLE
-    + rb"[ ]{0,4}\("
-)
-_DEFINED = late(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
+_DEFINED = _late(rb"{_GAP}{_QUOTE}([A-Za-z_]\w{0,63}){_QUOTE}[ ]{1,8}[A-Za-z]")
 _MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
 """Matches the end of a cell or of a column's definition, and texts that may hide such ends."""
 _LONGEST_EXPRESSION = 2000
@@ -67,13 +60,13 @@ _SQL_VALUE = late(
 """Matches a cell, whose text ends according to its first quote. After a bare quote, a backslash escapes what
 follows it (within a string, several backslashes do). After an escaped quote, the next escaped one ends the
 text."""
-_ROW = late(_GAP + rb"\(")
+_ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
 """Bytes after an unreadable cell in which the next row is looked for."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
-_COPY_ROW = late(
-    _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
+_COPY_ROW = _late(
+    rb"{_LINE_END}(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
 )
 _COPY_CELL = late(rb"\t|\\{1,31}t")
 _MOST_COLUMNS = 200
@@ -179,19 +172,8 @@ def _secret(data: bytes, start: int, end: int, name: Name) -> list[Span]:
     return [span] if span else []
 
 
-SQL_ROWS = Finder(
-    "sql-rows",
-    (
-        b"insert into",
-        b"insert [",
-        b"insert ignore into",
-        b"replace into",
-        b"create table",
-        b"create temp",
-        b"copy ",
-    ),
-    _sql_rows,
-)
+_STATEMENTS = b"insert into|insert [|insert ignore into|replace into|create table|create temp|copy "
+SQL_ROWS = Finder("sql-rows", tuple(_STATEMENTS.split(b"|")), _sql_rows)
 
 
 _WORDS = (
@@ -201,28 +183,8 @@ _WORDS = (
     " password_md5 password_sha1 password_sha256 passwd_md5"
     " password_hash passwordhash passwd_hash pass_hash pwd_hash pw_hash password_digest _salt"
 )
-_ENDS = (
-    ",",
-    ";",
-    "|",
-    " |",
-    " \u2502",
-    " \u2503",
-    " \n",
-    " \r",
-    " \\",
-    "\t",
-    "\n",
-    "\r",
-    "  ",
-    "\\",
-    '",',
-    '";',
-    '"|',
-    '"\t',
-    '"\n',
-    '"\r',
-)
+_QUOTED_ENDS = (f'"{end}' for end in ",;|\t\n\r")
+_ENDS = (*",;|\t\n\r\\", " |", " \u2502", " \u2503", " \n", " \r", " \\", "  ", *_QUOTED_ENDS)
 _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from penumbra import rules
 from penumbra.redaction import shared_patterns
@@ -60,19 +61,12 @@ _OPERATOR = (
     rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|(?!\|)|\xe2\x94[\x82\x83]"
     rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD]\+?(?:%(?:25)?22)?)"
 )
-_ASSIGN = late(
-    _CLOSE
-    + rb"([ \t]{0,40}(?:"
-    + _TYPED
-    + rb")?)"
-    + _OPERATOR
-    + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})((?:"
-    + _WRAPPER
-    + rb"[brufBRUF@$]{0,2}#{0,2}{QUOTE}{1,3})?)"
+_late = partial(late, _BREAK=_BREAK, _CLOSE=_CLOSE, _OPERATOR=_OPERATOR, _TYPED=_TYPED, _WRAPPER=_WRAPPER)
+_ASSIGN = _late(
+    rb"{_CLOSE}([ \t]{0,40}(?:{_TYPED})?){_OPERATOR}(\*{1,3}[ \t]{1,4}|[ \t]{0,40})((?:{_WRAPPER}[brufBRUF@"
+    rb"$]{0,2}#{0,2}{QUOTE}{1,3})?)"
 )
-_NEXT_LINE = late(
-    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}" + _BREAK + rb"{0,60}+" + _WRAPPER + rb"({QUOTE})"
-)
+_NEXT_LINE = _late(rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}{_BREAK}{0,60}+{_WRAPPER}({QUOTE})")
 _BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
 """The end of a line of YAML whose value is the block below it."""
 _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
@@ -95,13 +89,9 @@ _CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))({QUOTE})?")
 _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
 """Matches an argument with its name: `generate_key(public_exponent=65537)`."""
 _DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
-_PAIR = late(
-    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}"
-    + _BREAK
-    + rb")"
-    + _BREAK
-    + rb"{0,40}+[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VALUE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}"
-    rb"|(?<=--value) )({QUOTE})?"
+_PAIR = _late(
+    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}{_BREAK}){_BREAK}{0,40}+[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VAL"
+    rb"UE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )({QUOTE})?"
 )
 _PAIR_REACH = 600
 """Bytes after a name in which the word `value` of a pair stands."""
@@ -119,10 +109,11 @@ _APART = late(
     rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"
     rb"(?:EXPAND_)?SZ[ \t]{1,20})?)@?({QUOTE})?"
 )
-_TAGGED = late(
-    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
-    rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
-    rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&(?:#x27|#39|#34|quot);)?"
+_TAGGED = _late(
+    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>{_BREAK}{0,40}+(?:<[\w:.-]{1,40}>[^<>]"
+    rb"{0,200}</(?:[\w:.-]{1,40})>{_BREAK}{0,40}+){0,2}<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|i"
+    rb"nput|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&("
+    rb"?:#x27|#39|#34|quot);)?"
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")

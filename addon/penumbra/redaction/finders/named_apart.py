@@ -45,17 +45,7 @@ _VALUE = late(
     + _any_of(_WORDS["whole_values"])
     + rb")({QUOTE})?[ \t]{0,8}[:=][ \t]{0,8}({QUOTE})?"
 )
-_ENDS = (
-    ":",
-    " :",
-    " =",
-    "  ",
-    '":',
-    '" :',
-    "':",
-    "=",
-    *((2**depth - 1) * "\\" + '":' for depth in range(1, 4)),
-)
+_ENDS = (":", " :", " =", "  ", '":', '" :', "':", "=", *("\\" * depth + '":' for depth in (1, 3, 7)))
 _ANCHORS = tuple(
     f"{word}{end}".encode()
     for word in (*_WORDS["values"].split(), *_WORDS["whole_values"].split())

@@ -13,6 +13,7 @@ import base64
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
 
 from penumbra.redaction import shared_patterns
 from penumbra.redaction.shared_patterns import late
@@ -20,30 +21,22 @@ from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.short_texts import forgettable
 
 _QUOTE = rb"\\{0,31}[\"']"
-_KIND = late(rb"kty" + _QUOTE + rb"\s{0,8}:\s{0,8}" + _QUOTE + rb"(?:EC|RSA|OKP|oct|AKP)" + _QUOTE)
-_MEMBER = late(
-    _QUOTE
-    + rb"(?:d|p|q|dp|dq|qi|k|priv)"
-    + _QUOTE
-    + rb"\s{0,8}:\s{0,8}"
-    + _QUOTE
-    + rb"([A-Za-z0-9_=-]{16,4096})"
-)
+_LEAD = rb"(?:" + shared_patterns.LINE_START + rb")?[ \t]{0,40}"
+_late = partial(late, _LEAD=_LEAD, _QUOTE=_QUOTE)
+_KIND = _late(rb"kty{_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}(?:EC|RSA|OKP|oct|AKP){_QUOTE}")
+_MEMBER = _late(rb"{_QUOTE}(?:d|p|q|dp|dq|qi|k|priv){_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}([A-Za-z0-9_=-]{16,4096})")
 _REACH = 8_192
 """Bytes on either side of a key's kind in which its members stand."""
-_LEAD = rb"(?:" + shared_patterns.LINE_START + rb")?[ \t]{0,40}"
-_NUMBER = late(
-    rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}"
-    + _LEAD
-    + rb"([0-9a-f]{2}:)"
+_NUMBER = _late(
+    rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}{_LEAD}([0-9a-f]{2}:)"
 )
-_OCTETS = late(_LEAD + rb"(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?={BREAK}|\Z|\\{0,31}\")")
+_OCTETS = _late(rb"{_LEAD}(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?={BREAK}|\Z|\\{0,31}\")")
 _LINE_END = late(rb"{BREAK}")
 _LEAST_KEY = 12
 """Octets of a number that is part of a key."""
 _LONGEST_KEY = 4_096
-_LISTED = late(rb"{BREAK}" + _LEAD + rb"\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
-_RULE = late(rb"{BREAK}" + _LEAD + rb"[=-]{3,80}")
+_LISTED = _late(rb"{BREAK}{_LEAD}\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+_RULE = _late(rb"{BREAK}{_LEAD}[=-]{3,80}")
 _MOST = 100
 
 
@@ -97,21 +90,10 @@ def _span(start: int, end: int) -> Span:
     return Span(start, end, "private-key", "private-key", Rank.BLOCK)
 
 
+_NUMBERS = b"privateexponent prime1 prime2 exponent1 exponent2 coefficient priv".split()
 KEY_FORMATS = (
     Finder("json-web-key", (b'kty"', b"kty'", b"kty\\"), _json_keys),
-    Finder(
-        "printed-private-key",
-        (
-            b"privateexponent:",
-            b"prime1:",
-            b"prime2:",
-            b"exponent1:",
-            b"exponent2:",
-            b"coefficient:",
-            b"priv:",
-        ),
-        _printed_numbers,
-    ),
+    Finder("printed-private-key", tuple(name + b":" for name in _NUMBERS), _printed_numbers),
     Finder("listed-private-keys", (b"private keys",), _listed_keys),
 )
 
