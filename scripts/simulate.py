@@ -13,8 +13,7 @@ from typing import Any
 
 from support.fleet import balancer, redis_server
 from support.fleet.fleet import Fleet, running
-from support.fleet.store_model import COMMANDS, CONNECTIONS, p99_wait, simulated
-from support.fleet.store_traffic import Asked, Turns, recorded
+from support.fleet.store_model import COMMANDS, CONNECTIONS, Asked, Turns, p99_wait, recorded, simulated
 
 _RECORDING = Path(__file__).with_name("store_traffic.json")
 _FACTOR = 1.5

@@ -183,7 +183,7 @@ def _in_turn(given: list[tuple[WorkOwner, str, int]]) -> list[str]:
 
 
 @pytest.mark.parametrize("peers", [1, 41])
-def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) -> None:
+def test_a_small_request_does_not_wait_for_larger_ones_of_others(peers: int) -> None:
     large = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
     order = _in_turn([*large, (WorkOwner(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
     # The small request is third; from two addresses, two requests begin at the same moment.

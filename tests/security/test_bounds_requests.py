@@ -1,27 +1,35 @@
-"""The work for a request grows with its size, whatever the request holds. Work is counted in calls of
-functions."""
+"""The work and the memory for a request grow with its size, whatever the request holds."""
 
 from __future__ import annotations
 
+import gc
 import json
+import re
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penumbra.apis import recognise
+from penumbra.apis import identity, parts, recognise, result_blocks, session
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import string_values
 from penumbra.compress import time_budget
+from penumbra.compress.calls import tools
+from penumbra.compress.families import several_outputs
 from penumbra.compress.result import Redacted
+from penumbra.compress.stages import grouping
 from penumbra.config.settings import load
-from penumbra.conversation import read, rewrite
+from penumbra.conversation import ambiguity, read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request, Rewritten
+from penumbra.expand import query as expand
+from penumbra.redaction import names, other_bodies, redactor
 from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
+from penumbra.wire import request_path
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 from penumbra.wire.prefix_memory import PrefixMemory
@@ -223,3 +231,112 @@ def test_what_is_nested_deeply_is_not_read_again_at_every_level():
         for count, value in ((30, inner), (900, b'"x"')):
             document = Document(begin * count + value + end * count)
             list(string_values(document, document.root))
+
+
+REF = "shadow_" + "0" * 18
+TEXT = "".join(f"line {number}\n" for number in range(1, 101))
+
+
+def _ask(text, pattern, *, seconds_a_line=0.0, **more):
+    query = expand.parse(expand.encode({"id": REF, "pattern": pattern, **more}).decode())
+    assert isinstance(query, expand.Query)
+    ticks = iter(range(1_000_000_000))
+    return expand.result(text, query, "expand_context", clock=lambda: next(ticks) * seconds_a_line)
+
+
+@pytest.mark.parametrize("pattern", [r"(a?b?){700}z", r"a.{900}b.{900}z", r"((\w{1,9} ?){9}){99}"])
+def test_a_pattern_of_many_steps_is_refused(pattern):
+    assert re.match("The pattern can't be used", _ask(TEXT, pattern))
+
+
+def test_a_search_that_takes_long_ends_and_says_where():
+    # The time is over after the tenth line.
+    told = _ask(TEXT, "line (3|50)$", seconds_a_line=0.2, context=0)
+    assert told == (
+        "[1 matching line in 100 lines, of which only 1-10 were searched, since this pattern takes long]\n"
+        '3:line 3\n[To go on: the same call with lines="11-100", or a simpler pattern.]'
+    )
+    told = _ask(TEXT, "nothing", seconds_a_line=0.2, lines="20-40")
+    assert told == (
+        "[0 matching lines in lines 20-40 of 100 lines, of which only 20-29 were searched, since this pattern "
+        'takes long]\n[To go on: the same call with lines="30-40", or a simpler pattern.]'
+    )
+
+
+def test_going_on_reaches_the_end():
+    numbers, lines = [], ""
+    for _ in range(100):
+        told = _ask(TEXT, "line [0-9]*5$", seconds_a_line=0.7, context=0, lines=lines)
+        numbers += re.findall(r"^(\d+):", told, re.M)
+        more = re.search(r'lines="([0-9-]+)"', told)
+        if more is None:
+            break
+        lines = more[1]
+    assert numbers == [str(number) for number in range(5, 101, 10)]
+
+
+def test_of_a_line_of_megabytes_what_one_search_may_cost_is_searched():
+    text = "first\n" + "ab" * 3_000_000 + "z\n"
+    told = _ask(text, "z")
+    assert told.startswith(
+        "[0 matching lines in 2 lines; of 1 very long lines only the beginning was searched]"
+    )
+    assert "matching line in 2 lines]" in _ask("first\n" + "ab" * 100_000 + "z\n", "z")
+
+
+_JUDGE = names.Names().judge
+REMEMBERED: dict[str, Callable[[str], Any]] = {
+    "ids of calls": parts.is_telling,
+    "openings": session.stable,
+    "tools": tools.category,
+    "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
+    "hints": redactor.read_hint,
+    "announced commands": several_outputs._announced,
+    "paths of hits": grouping._is_path,
+    "names": _JUDGE,
+    "members": other_bodies._kind,
+    "types": lambda text: other_bodies._is("call types", text),
+    "members of results": lambda text: result_blocks._fits(text, "blocks"),
+    "roles": result_blocks._plain,
+    "doubled members": ambiguity._plain,
+    "paths": request_path.normal,
+    "headers": identity._is_header,
+    "keys of queries": identity._is_query,
+}
+
+
+class Text(str):
+    """A string that can be referred to weakly."""
+
+
+@pytest.mark.parametrize("kind", REMEMBERED)
+def test_long_texts_are_not_kept(kind: str) -> None:
+    text = Text("1/" + "a1b." * 40_000)
+    REMEMBERED[kind](text)
+    there = weakref.ref(text)
+    del text
+    gc.collect()
+    assert there() is None
+
+
+def test_names_that_nobody_gives_are_credentials_at_once() -> None:
+    """Such names keep callers apart, and are not split into words, which took a second for 80 KB."""
+    name = "a1-" * 100_000
+    assert identity._is_header(name)
+    assert identity._is_query(name)
+
+
+@pytest.mark.parametrize("where", ["_is_header", "_is_query"])
+def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the names count: another value is another caller."""
+    looked: list[str] = []
+    monkeypatch.setattr(identity, where, lambda name: bool(looked.append(name)))
+    many = {f"a{number}": "v" for number in range(5_000)}
+
+    def scope(names: dict[str, str]) -> bytes:
+        of = (names, {}) if where == "_is_header" else ({}, names)
+        return identity.Credentials.of("h:443", "peer", *of).scope(b"k")
+
+    assert scope(many) == scope(dict(reversed(many.items())))
+    assert scope(many) != scope(many | {"a7": "w"})
+    assert not looked

@@ -112,7 +112,7 @@ def test_no_client_of_the_proxy_gets_to_mitmweb(guarded, host):
     assert found.startswith((b"HTTP/1.1 403", b"HTTP/1.1 502"))
 
 
-def test_mitmweb_itself_answers_those_who_reach_its_port(guarded):
+def test_mitmweb_answers_on_its_own_port(guarded):
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{guarded.web}/flows", timeout=30) as answer:
             status = answer.status

@@ -68,50 +68,38 @@ def _each_spoilt(api: Api, odd: str) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("odd", _ODD.values(), ids=_ODD)
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_no_string_of_a_request_ends_its_conversation(api: Api, odd: str) -> None:
-    callers = Callers()
-    try:
-        for member, body in _each_spoilt(api, odd):
-            first = callers.send(api, body, api.credential("sk-a")).rewritten.body
-            assert callers.send(api, body, api.credential("sk-a")).rewritten.body == first, member
-            # No provider takes messages or blocks of other kinds.
-            assert member in ("type", "role") or GITHUB.encode() not in first, member
-    finally:
-        callers.close()
+def test_no_string_of_a_request_ends_its_conversation(api: Api, odd: str, callers: Callers) -> None:
+    for member, body in _each_spoilt(api, odd):
+        first = callers.send(api, body, api.credential("sk-a")).rewritten.body
+        assert callers.send(api, body, api.credential("sk-a")).rewritten.body == first, member
+        # No provider takes messages or blocks of other kinds.
+        assert member in ("type", "role") or GITHUB.encode() not in first, member
 
 
 @pytest.mark.parametrize("call", _FILE_CALLS)
 @pytest.mark.parametrize("odd", _ODD.values(), ids=_ODD)
-def test_a_secret_in_a_file_of_an_odd_name_is_found(call: str, odd: str) -> None:
-    callers = Callers()
-    try:
-        for api in APIS:
-            named = ("call", "toolu_1", call.replace(_PATH, _PATH + odd))
-            body = api.body([_TURNS[0], named, *_TURNS[2:]])
-            assert GITHUB.encode() not in callers.send(api, body, api.credential("sk-a")).rewritten.body
-    finally:
-        callers.close()
+def test_a_secret_in_a_file_of_an_odd_name_is_found(call: str, odd: str, callers: Callers) -> None:
+    for api in APIS:
+        named = ("call", "toolu_1", call.replace(_PATH, _PATH + odd))
+        body = api.body([_TURNS[0], named, *_TURNS[2:]])
+        assert GITHUB.encode() not in callers.send(api, body, api.credential("sk-a")).rewritten.body
 
 
 @pytest.mark.parametrize("odd", _ODD.values(), ids=_ODD)
-def test_odd_strings_beside_a_request_do_not_end_it(odd: str) -> None:
-    callers = Callers()
-    try:
-        for api in APIS:
-            body = api.body(_TURNS)
-            key = api.credential("sk-a")
-            for headers, more in (
-                ({**key, odd: "x"}, {}),
-                ({**key, "user-agent": odd, "cookie": odd, "session-id": odd}, {}),
-                (api.credential(f"sk-a{odd}"), {}),
-                (key, {"query": {odd: odd, "key": odd}}),
-                (key, {"path": api.path + odd}),
-                ({}, {"peer": odd}),
-            ):
-                found = callers.send(api, body, headers, **more)
-                assert GITHUB.encode() not in found.rewritten.body
-    finally:
-        callers.close()
+def test_odd_strings_beside_a_request_do_not_end_it(odd: str, callers: Callers) -> None:
+    for api in APIS:
+        body = api.body(_TURNS)
+        key = api.credential("sk-a")
+        for headers, more in (
+            ({**key, odd: "x"}, {}),
+            ({**key, "user-agent": odd, "cookie": odd, "session-id": odd}, {}),
+            (api.credential(f"sk-a{odd}"), {}),
+            (key, {"query": {odd: odd, "key": odd}}),
+            (key, {"path": api.path + odd}),
+            ({}, {"peer": odd}),
+        ):
+            found = callers.send(api, body, headers, **more)
+            assert GITHUB.encode() not in found.rewritten.body
 
 
 _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules": 200}

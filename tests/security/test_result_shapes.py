@@ -126,7 +126,7 @@ UNTOUCHED: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
-def test_what_is_no_ones_to_touch_stays(name: str) -> None:
+def test_images_ids_and_signatures_stay(name: str) -> None:
     api, body = UNTOUCHED[name]
     data = json.dumps(body, indent=1).encode()
     assert sent(api, data).body == data

@@ -91,9 +91,7 @@ def test_a_record_in_another_place_is_none() -> None:
         assert seal.open(b"row", data[:end] + bytes([data[end] ^ 1]) + data[end + 1 :]) is None
 
 
-def test_what_an_earlier_release_wrote_does_not_stay(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_of_an_earlier_release_are_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "p"
     with sqlite3.connect(path) as connection:
         connection.execute(
@@ -142,7 +140,7 @@ def garbage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [foreign, later, damaged, garbage])
-def test_what_is_not_ours_or_damaged_is_moved_aside_once_at_the_start(
+def test_foreign_and_damaged_databases_are_moved_aside_once_at_the_start(
     make: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p.sqlite"
@@ -231,7 +229,7 @@ def test_a_key_that_is_no_file_of_ones_own_is_not_used(
     assert not path.with_name("nowhere").exists()
 
 
-def test_an_events_file_that_cannot_be_written_is_told_at_the_start(
+def test_an_events_file_that_cannot_be_written_is_reported_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -78,7 +78,7 @@ def strings(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SEARCHED)
-def test_what_is_searched(name: str) -> None:
+def test_strings_that_are_searched(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(SEARCHED[name], **spelling).encode()
         found = search(body)
@@ -93,7 +93,7 @@ def test_what_is_searched(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_is_left(name: str) -> None:
+def test_strings_that_are_left(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(LEFT[name], **spelling).encode()
         assert search(body).body is body
@@ -400,5 +400,5 @@ def test_sockets_are_recognised_too(path: str, asked: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "/", "?alt=json", "%3Falt=json"])
-def test_streams_of_json_are_told_by_any_spelling(ending: str) -> None:
+def test_streams_of_json_are_recognised_by_any_spelling(ending: str) -> None:
     assert is_stream("application/json", f"/v1beta/models/m%3AstreamGenerateContent{ending}")

@@ -192,7 +192,7 @@ def test_codings_that_can_t_be_undone_are_refused(kind: str, send: Any) -> None:
             assert send(target, body, *kinds) == (400, None)
 
 
-def test_a_body_in_front_of_a_socket_is_refused(send: Any, upstream: Any) -> None:
+def test_a_body_in_a_request_for_a_socket_is_refused(send: Any, upstream: Any) -> None:
     """The request opens a socket, where no provider expects a body."""
     opening = ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")
     key = ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")

@@ -211,7 +211,7 @@ def test_tokens_are_counted_of_what_is_sent(
     assert PHANTOM not in json.dumps(by_way["countTokens"].get("tools"))
 
 
-def test_a_key_in_the_query_is_told_to_nobody_but_google(
+def test_a_key_in_the_query_goes_to_google_alone(
     clients: Any, own_proxy: Any, upstream: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, key = tmp_path / "events.jsonl", "AIzaSyQueryKeyOfATest0123456789abcdefg"

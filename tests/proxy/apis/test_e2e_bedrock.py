@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,27 @@ from urllib3.exceptions import ProtocolError
 
 from penumbra.wire.sigv4 import Keys, Signable
 from support.agents.agent import PRINTS, AnthropicAgent, bash
-from support.agents.callers import HOST, ConverseAgent, InvokeAgent, anthropic_bedrock, boto
+from support.agents.callers import HOST, SIGNING, ConverseAgent, InvokeAgent, anthropic_bedrock, boto
 from support.agents.model import CAP, COMMANDS, Model, ask, expand
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
-from support.upstream import Fault, Text, amazon, turn
+from support.mitm import Mitmdump
+from support.mitm.starter import Starter
+from support.upstream import Fault, Text, Upstream, amazon, turn
 from support.upstream.script import ToolCall
+
+
+@pytest.fixture(scope="session")
+def signing_proxy(
+    provider: Upstream, confdir: Path, starter: Starter | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mitmdump]:
+    """A proxy that has the keys that the test provider knows. Tests must not change it."""
+    options = {"penumbra_aws_signing": "environment", "penumbra_max_output_bytes": CAP}
+    home = tmp_path_factory.mktemp("signing")
+    running = Mitmdump(provider, confdir, home, options=options, environment=SIGNING, starter=starter)
+    running.start()
+    yield running
+    running.stop()
+
 
 PATH = "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse"
 KEYS = Keys(amazon.KEY_ID, amazon.SECRET)

@@ -76,7 +76,7 @@ def test_a_system_block_that_changes_with_every_request(clients: Any, running: A
 
 
 @pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
-def test_claude_code_is_told_to_send_its_whole_history(
+def test_claude_code_sends_its_whole_history(
     thread: Any, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("regular", penumbra_threads="auto")

@@ -65,7 +65,7 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
     assert new[:-1] == whole[:-1]
 
 
-def test_what_may_not_be_held_any_more_is_not_referred_to(start: Any, upstream: Any) -> None:
+def test_results_that_the_provider_may_have_dropped_are_not_referred_to(start: Any, upstream: Any) -> None:
     """A provider that truncates by itself may have dropped the history; a session that asks for duplicates
     all the same gets an error."""
     calls = [turn(bash(SAME)), turn(bash(SAME)), turn(bash(SAME)), turn("Done.")]

@@ -139,7 +139,7 @@ def told(home, taken):
     return dict(zip(cases, many(home, [case[:2] for case in cases.values()]), strict=True))
 
 
-def test_who_only_looks_leaves_nothing_behind(tmp_path):
+def test_commands_that_only_read_leave_nothing(tmp_path):
     """A command that only reads leaves no key, no folder and no cache in an empty home."""
     looks = (
         *(
@@ -277,7 +277,7 @@ def test_beside_a_script_an_option_of_ours_without_its_beginning_ends_the_start(
     ]
 
 
-def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):
+def test_a_wider_address_is_reported_and_connections_are_shown_on_request(home):
     modes = ["--mode", "regular", "--mode", "reverse:https://api.anthropic.com@127.0.0.1:0"]
     with Running(home, "-v", "-p0", "--listen-host", "0.0.0.0", *modes) as running:
         (port,) = ports(running.log(), "HTTP(S) proxy")

@@ -236,7 +236,7 @@ def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_tr
     assert not any(name.startswith("PENUMBRA_") for name in found)
 
 
-def test_what_cannot_be_run_is_told_as_a_shell_tells_it(environment, wrapped, tmp_path):
+def test_a_program_that_cannot_be_run_fails_as_in_a_shell(environment, wrapped, tmp_path):
     program = tmp_path / "program"
     program.write_text("echo $1; exit 5\n")
     for path, code, words in (
@@ -282,7 +282,7 @@ def test_a_proxy_that_stands_is_joined_and_outlives_the_program(environment):
         proxy.communicate(timeout=30)
 
 
-def test_a_proxy_ends_with_whoever_started_it(environment, wrapped, home):
+def test_a_proxy_ends_with_the_program_that_started_it(environment, wrapped, home):
     """The proxy ends, too, if the program that started it was killed."""
     running = home / ".local/state/penumbra/running"
     process = subprocess.Popen(

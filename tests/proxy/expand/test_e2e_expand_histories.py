@@ -162,7 +162,7 @@ def test_an_answer_whose_text_the_client_left_out(api: Client, start: Any, upstr
 
 
 @every_api
-def test_equal_answers_are_told_apart_by_their_place(api: Client, start: Any, upstream: Any) -> None:
+def test_equal_answers_are_distinguished_by_their_place(api: Client, start: Any, upstream: Any) -> None:
     caller = start(api)
     upstream.script(Model(turn("OK."), turn(bash("cat worker.log")), ask(), turn("OK."), turn("OK.")))
     for words in ("First.", "Second.", "Third."):
@@ -174,7 +174,7 @@ def test_equal_answers_are_told_apart_by_their_place(api: Client, start: Any, up
 
 
 @every_api
-def test_a_client_that_stopped_an_answer_keeps_the_phantom(
+def test_a_client_that_stopped_an_answer_keeps_the_injected_tool(
     api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """The text so far stays in the history, and identifies the conversation."""
@@ -206,7 +206,7 @@ def test_a_client_that_stopped_an_answer_keeps_the_phantom(
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-def test_where_the_phantom_belongs(name: str, clients: Any, running: Any, upstream: Any) -> None:
+def test_where_the_injected_tool_belongs(name: str, clients: Any, running: Any, upstream: Any) -> None:
     caller = agent(name, clients, running)
     tools = caller.declared["tools"]
     named = copy.deepcopy(tools[0])
@@ -239,7 +239,7 @@ def test_where_the_phantom_belongs(name: str, clients: Any, running: Any, upstre
         assert tool_names(upstream.asked()[-1]) == expected, more
 
 
-def test_where_the_phantom_belongs_in_other_apis(
+def test_where_the_injected_tool_belongs_in_other_apis(
     clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     search = {"type": "web_search"}

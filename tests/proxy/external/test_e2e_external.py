@@ -392,7 +392,7 @@ def test_without_a_key_the_clients_own_credential_is_spent_where_that_is_allowed
     assert forwarded(upstream)[0].endswith("in short")
 
 
-def test_what_no_login_can_fit_is_told_at_the_start_and_once_for_a_host(start: Start, upstream: Any) -> None:
+def test_a_missing_login_is_reported_at_the_start_and_once_for_a_host(start: Start, upstream: Any) -> None:
     own = {"allow_captured_credentials": True}
     proxy, talk = start("external_provider", providers={"openai": {"auth": "oauth"}}, own=own)
     assert (

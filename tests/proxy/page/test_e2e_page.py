@@ -163,7 +163,7 @@ def test_the_bill_of_a_websocket_is_counted_and_the_page_outlives_a_reload(
     assert (ran.returncode, ran.stdout) == (0, f"{link}\n")
 
 
-def test_what_it_took_and_why_the_cache_missed_is_told(page):
+def test_the_page_shows_the_cost_and_the_reason_of_a_cache_miss(page):
     shown = page(penumbra_max_output_bytes=CAP)
     shown.tool_prints(ask(), text=log())
     sums = shown.json("/data/now")["amounts"]

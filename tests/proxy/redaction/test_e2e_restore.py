@@ -10,11 +10,10 @@ import pytest
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
 from support.agents.apis import Client, both_ways, every_api
-from support.agents.disk import PATH, Disk, give_tools, made_calls
+from support.agents.disk import BY_NAME, OPTIONS, PATH, Disk, give_tools, made_calls, mark, play
 from support.agents.requests import assert_prefix_kept
 from support.apis import BY_ID, printed
 from support.planted import PASSWORD
-from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import Raw, Received, Thinking, ToolCall, turn
 
 OTHER = "/repo/other.env"

@@ -11,13 +11,12 @@ import pytest
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import NOTE, make
 from penumbra.redaction.redact_calls import mask
-from support.agents.disk import PATH, give_tools
+from support.agents.disk import BY_NAME, PATH, give_tools, mark, play
 from support.agents.requests import assert_prefix_kept, result_texts
 from support.apis import BY_ID, messages, printed
 from support.gitleaks_file import FILE, TEXT, TICKET
 from support.mitm import NotStarted
 from support.planted import GITHUB, PASSWORD, anthropic, results
-from support.restoring import BY_NAME, mark, play
 from support.upstream import Received, ToolCall, turn
 
 # The secrets are made for this test, in pieces, so that no scanner of this repository takes them for real.
@@ -237,7 +236,7 @@ def test_the_legend_is_sent_from_the_first_request_on(
     assert tools[0][-1]["description"].endswith(reference.LEGEND)
 
 
-def test_the_model_is_told_once_and_for_good(
+def test_the_model_gets_one_note_that_stays(
     own_proxy: Any, clients: Any, upstream: Any, api_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, running = give_tools(monkeypatch), own_proxy()

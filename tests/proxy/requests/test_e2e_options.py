@@ -413,7 +413,7 @@ def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
     assert "X-Compression-Threshold" in refused.json()["error"]["message"]
 
 
-def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
+def test_token_counting_has_the_shortened_form_and_no_injected_tool(
     clients: Any, proxy: Any, upstream: Any
 ) -> None:
     """A result that is shortened is counted in the form in which it is sent."""

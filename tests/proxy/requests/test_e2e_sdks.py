@@ -139,7 +139,7 @@ def test_a_stream_that_dies_dies_for_the_client_too(clients: Any, proxy: Any, up
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
-def test_a_proxy_behind_the_proxy(api: str, clients: Any, proxy: Any, upstream: Any) -> None:
+def test_another_proxy_upstream(api: str, clients: Any, proxy: Any, upstream: Any) -> None:
     behind = proxy("regular", addon=False)
     ours = proxy(f"upstream:{behind.url}", ssl_insecure="true")
     upstream.answers(*SESSION)

@@ -63,7 +63,7 @@ def test_every_refusal_is_recovered_or_passed_on_to_the_byte(
 
 
 @pytest.mark.parametrize("body", [entry["body"] for rule in table()["deny"] for entry in rule["examples"]])
-def test_what_is_denied_is_passed_on(body: str, client: Client, upstream: Any) -> None:
+def test_denied_requests_are_passed_on(body: str, client: Client, upstream: Any) -> None:
     upstream.answers(Raw(429, JSON, body.encode()))
     answer = client.post(chat(9))
     assert (answer.status_code, answer.content) == (429, body.encode())
@@ -132,7 +132,7 @@ def test_another_failure_of_the_second_request_shows_the_first_one(client: Clien
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_same(
+def test_old_results_become_references_first_and_the_next_turn_sends_the_same(
     stream: bool, client: Client, upstream: Any
 ) -> None:
     upstream.answers(
@@ -163,7 +163,7 @@ def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_sa
     assert later[:9] == results
 
 
-def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Client, upstream: Any) -> None:
+def test_the_answer_to_the_second_request_is_spliced(client: Client, upstream: Any) -> None:
     """A refusal comes first, then a turn that asks for an original, then text."""
     steps = [
         lambda received: Raw(400, JSON, TOO_LONG),
@@ -199,7 +199,7 @@ def test_a_small_request_whose_only_result_is_too_long_for_the_provider(
     assert [len(tool_texts(one)[0]) > 512 for one in upstream.asked()] == [True, False]
 
 
-def test_a_recovery_is_told_in_events_and_figures_with_its_level(
+def test_events_and_figures_have_a_recovery_with_its_level(
     clients: Any, own_proxy: Any, upstream: Any, api_key: str, tmp_path: Path
 ) -> None:
     events = tmp_path / "events.jsonl"

@@ -69,7 +69,9 @@ def test_the_failing_blocks_are_dropped_and_later_turns_know(
     assert statuses(upstream)[3:] == [200]
 
 
-def test_who_says_what_is_to_happen_gets_it(begun: Any, clients: Any, proxy: Any, upstream: Any) -> None:
+def test_a_client_that_asks_for_the_error_gets_it(
+    begun: Any, clients: Any, proxy: Any, upstream: Any
+) -> None:
     old = begun()
     wish = {"type": "enabled", "budget_tokens": 2048, "block_binding": {"prefix_mismatch_behavior": "error"}}
     more = {"extra_body": {"thinking": wish}, "extra_headers": {"anthropic-beta": BETA}}
@@ -113,7 +115,7 @@ def test_a_request_that_is_then_too_large_keeps_asking(
     assert sizes[2] < sizes[1]
 
 
-def test_what_was_shortened_to_fit_may_stand_in_front_of_thinking(
+def test_results_that_were_shortened_to_fit_may_stand_before_thinking(
     clients: Any, proxy: Any, upstream: Any
 ) -> None:
     """The smaller request is refused for its thinking, and then taken without it."""

@@ -40,7 +40,7 @@ def inputs(usage: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("stream", [True])
-def test_a_recovered_conversation_is_told_in_parts_of_what_it_believes_in(
+def test_usage_of_a_recovered_conversation_is_scaled_to_the_window_that_the_client_assumes(
     stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     proxy = own_proxy()
@@ -68,7 +68,7 @@ def test_a_recovered_conversation_is_told_in_parts_of_what_it_believes_in(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_hidden_turns_are_told_once_and_output_is_true(
+def test_usage_counts_hidden_turns_once_and_output_truly(
     stream: bool, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     """A refusal comes first, then a turn that asks for an original, then text."""
@@ -193,7 +193,7 @@ def metrics(text: str, name: str) -> set[int]:
         ("gemini", True, False),
     ],
 )
-def test_refused_recovered_told_and_remembered(
+def test_a_refused_request_is_recovered_scaled_and_remembered(
     api: str,
     stream: bool,
     restarts: bool,

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from proxy.page.conftest import SECRET
-from support.telemetry_receiver import values
+from proxy.page.conftest import SECRET, Page
+from support.telemetry_receiver import Receiver, values
 from support.upstream import Fault
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def traced(own_proxy: Any, clients: Any, upstream: Any, api_key: str, receiver: Receiver) -> Page:
+    """An agent whose calls leave spans."""
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_RESOURCE_ATTRIBUTES": "team=shop",
+    }
+    proxy = own_proxy("regular", environment=environment, penumbra_traces="on")
+    return Page(proxy, clients.http(proxy), upstream, api_key)
+
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

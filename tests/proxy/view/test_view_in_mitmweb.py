@@ -1,15 +1,38 @@
 """The view "Penumbra", the marks and the commands in a real mitmweb, which a browser looks at."""
 
+from __future__ import annotations
+
 import json
 import re
 import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from proxy.page.conftest import HOSTILE, SECRET, TOOL
 from proxy.page.test_page_in_browser import lacking
 from support import browser as browsers
 from support.agents.model import CAP, Model, ask
 from support.mitm import eventually
+from support.mitm.web import Mitmweb
 from support.upstream.script import ToolCall, turn
+
+
+@pytest.fixture
+def mitmweb(upstream: Any, confdir: Path, tmp_path: Path) -> Any:
+    """`mitmweb(**options)` returns a running mitmweb."""
+    made: list[Mitmweb] = []
+
+    def start(**options: str) -> Mitmweb:
+        made.append(Mitmweb(upstream, confdir, tmp_path / f"web{len(made)}", options=options))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.stop()
+
 
 LOG = "\n".join(
     [

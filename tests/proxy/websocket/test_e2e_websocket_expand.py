@@ -525,7 +525,7 @@ def test_a_frame_is_sent_again_smaller(
     assert outputs(upstream.asked()[-1])[0] == outputs(taken)[0]
 
 
-def test_the_model_may_ask_for_the_rest_in_the_answer_that_was_had(
+def test_the_answer_to_the_smaller_frame_may_ask_for_an_original(
     talk: Any, roomy: Any, upstream: Any
 ) -> None:
     upstream.refuses_late = True

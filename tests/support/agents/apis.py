@@ -129,10 +129,6 @@ def _anthropic_says(value: Any) -> str:
     return "".join(piece.get("text", "") for piece in pieces)
 
 
-def _anthropic_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
-    return AnthropicAgent(clients.anthropic(proxy, http2=http2), **more)
-
-
 def _error(value: Any) -> str:
     error = value.get("error") or {}
     return str(error["message"]) if error else ""
@@ -141,10 +137,6 @@ def _error(value: Any) -> str:
 def _chat_says(value: Any) -> str:
     choices = value.get("choices", ())
     return "".join((one.get("delta") or one.get("message") or {}).get("content") or "" for one in choices)
-
-
-def _chat_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
-    return OpenAIAgent(clients.openai(proxy, http2=http2), **more)
 
 
 def _responses_says(value: Any) -> str:
@@ -158,10 +150,6 @@ def _responses_error(value: Any) -> str:
     if value.get("type") == "error":
         return str(value["message"])
     return _error(value.get("response") or value)
-
-
-def _responses_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
-    return ResponsesAgent(clients.openai(proxy, http2=http2), **more)
 
 
 def _gemini_says(value: Any) -> str:
@@ -239,7 +227,7 @@ CLIENTS = (
         name="anthropic",
         api=BY_ID["anthropic-messages"],
         more_headers={"anthropic-version": "2023-06-01"},
-        caller=_anthropic_caller,
+        caller=lambda clients, proxy, key, http2, **more: AnthropicAgent(clients.anthropic(proxy, http2=http2), **more),
         events=_sse,
         says=_anthropic_says,
         error=_error,
@@ -252,7 +240,7 @@ CLIENTS = (
     Client(
         name="chat",
         api=BY_ID["openai-chat"],
-        caller=_chat_caller,
+        caller=lambda clients, proxy, key, http2, **more: OpenAIAgent(clients.openai(proxy, http2=http2), **more),
         events=_sse,
         says=_chat_says,
         error=_error,
@@ -266,7 +254,7 @@ CLIENTS = (
     Client(
         name="responses",
         api=BY_ID["openai-responses"],
-        caller=_responses_caller,
+        caller=lambda clients, proxy, key, http2, **more: ResponsesAgent(clients.openai(proxy, http2=http2), **more),
         events=_sse,
         says=_responses_says,
         error=_responses_error,

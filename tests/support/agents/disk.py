@@ -1,4 +1,4 @@
-"""A small disk for an agent's tools."""
+"""A small disk for an agent's tools, and responses whose calls hold placeholders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from penumbra.redaction.placeholder import PATTERN
 from support.agents.agent import Agent
+from support.agents.apis import CLIENTS
 from support.planted import PASSWORD
+from support.upstream import Received, turn
 
 PATH = "/repo/.env"
 TOOLS = (("Bash", "command"), ("Read", "file_path"), ("Edit", "file_path"), ("Write", "file_path"))
@@ -66,3 +69,28 @@ def made_calls(body: Any, name: str) -> list[Any]:
         elif isinstance(value, list):
             waiting += value
     return found
+
+
+OPTIONS = {"penumbra_restore_secrets": "edits"}
+
+
+BY_NAME = {api.name: api for api in CLIENTS}
+
+
+def mark(received: Received) -> str:
+    found = PATTERN.search(received.body.decode())
+    assert found, received.body
+    return found[0]
+
+
+def play(upstream: Any, *answers: Any, **delivery: Any) -> None:
+    """Script the model: each answer is a list of blocks, or a function that returns them for the request that
+    arrived."""
+    waiting = list(answers)
+
+    def script(received: Received) -> Any:
+        blocks = waiting.pop(0) if waiting else ("Done.",)
+        blocks = blocks(received) if callable(blocks) else blocks
+        return turn(*blocks, **delivery)
+
+    upstream.script(script)

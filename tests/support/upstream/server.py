@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.upstream import tls, window
+from support.upstream import amazon, tls, window
 from support.upstream.anthropic import Anthropic
-from support.upstream.api import Api, Received, Refused, Rendered
+from support.upstream.api import Api, Event, Received, Refused, Rendered
 from support.upstream.bedrock import Bedrock
 from support.upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
-from support.upstream.framing import CONTENT_TYPES, write_end, write_piece
 from support.upstream.gemini import Gemini
 from support.upstream.http import Died, Headers, Incoming, Peer, Reply, Socket, serve
 from support.upstream.ollama import Ollama
@@ -327,3 +326,34 @@ class _Outlet:
         await self._reply.send(self._encoder.feed(data))
         self._received.sent += len(data)
         await asyncio.sleep(0)
+
+
+CONTENT_TYPES = {
+    "events": "text/event-stream; charset=utf-8",
+    "lines": "application/x-ndjson",
+    "array": "application/json; charset=UTF-8",
+    "messages": "application/vnd.amazon.eventstream",
+}
+
+
+def write_piece(framing: str, number: int, event: Event, *, crlf: bool = False) -> bytes:
+    """Return the `number`th piece of a stream, from 0, with its separators."""
+    if framing == "events":
+        return write_event(event, crlf=crlf)
+    if framing == "messages":
+        return amazon.event(*event)
+    data = json.dumps(event[1], ensure_ascii=False).encode()
+    return data + b"\n" if framing == "lines" else (b",\r\n" if number else b"[") + data
+
+
+def write_end(framing: str) -> bytes:
+    """Return the bytes after the last piece."""
+    return b"]" if framing == "array" else b""
+
+
+def write_event(event: Event, *, crlf: bool = False) -> bytes:
+    """Return a server-sent event, with the empty line that ends it."""
+    name, value = event
+    data = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
+    return (text.replace("\n", "\r\n") if crlf else text).encode()

@@ -333,7 +333,7 @@ ONE_COMMAND = [
 
 
 @pytest.mark.parametrize(("line", "command"), ONE_COMMAND)
-def test_the_command_behind_a_line(line: str, command: str) -> None:
+def test_the_command_of_a_line(line: str, command: str) -> None:
     assert programs(line) == [command]
 
 

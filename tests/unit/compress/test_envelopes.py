@@ -232,7 +232,7 @@ def test_an_output_in_blocks_or_deeper_inside_is_the_output_without_it(wrap: Any
 
 
 @pytest.mark.parametrize(("tool", "is_thinned"), [("read_file", True), ("view", False)])
-def test_numbers_behind_a_letter_are_a_readers_where_its_tool_writes_them(
+def test_numbers_after_a_letter_are_line_numbers_where_the_tool_writes_them(
     tool: str, is_thinned: bool
 ) -> None:
     text = "\n".join(f"L{n}: level {n} of the game is called x{n}" for n in range(1, 200))

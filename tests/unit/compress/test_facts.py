@@ -27,7 +27,7 @@ def run(tool: str, arguments: dict[str, object], text: str) -> str:
     return shortened(text, tool, arguments).text
 
 
-def test_a_long_string_in_json_uses_the_room() -> None:
+def test_a_long_string_in_json_uses_the_limit() -> None:
     body = " ".join(f"word{n}" for n in range(3_000))
     short = run("mcp__tracker__get", {}, json.dumps({"title": "a", "body": body}))
     assert 3_000 < len(short) < 9_000
@@ -65,7 +65,7 @@ def watched(lines: list[str], told: Told | None, command: str = "./watch") -> st
     return shorten(output, STANDARD, Redacted, lambda text: "").text
 
 
-def test_what_earlier_results_show_comes_behind_what_they_do_not() -> None:
+def test_new_lines_come_before_those_that_earlier_results_show() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
     units = Units.of(encode("\n".join(text)))
@@ -75,7 +75,7 @@ def test_what_earlier_results_show_comes_behind_what_they_do_not() -> None:
     assert all(line in kept for line in screen(900, 910))
 
 
-def test_the_less_of_an_output_is_new_the_less_is_told_of_it() -> None:
+def test_an_excerpt_shrinks_with_the_share_of_an_output_that_is_new() -> None:
     before = screen(0, 150)
     later = [*before, *screen(900, 910)]
     whole, short = watched(later, None), watched(later, told_of(before))
@@ -94,7 +94,7 @@ def test_lines_without_facts_are_new_until_they_were_shown() -> None:
     assert 0.3 < facts.share_new("\n".join(prose), told_of(prose[:2])) < 0.4
 
 
-def test_a_file_is_told_whatever_was_shown() -> None:
+def test_a_file_is_shown_whatever_was_shown_before() -> None:
     code = [f"    value_{n} = compute({n})" for n in range(60)]
     read = {"tool": "Read", "arguments": {"file_path": "a.py"}}
     texts = [

@@ -291,7 +291,7 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     assert f"{left_out}\nstdout | a25.test.ts > b 25\nERROR cannot reach the ledger\n" in text
 
 
-def test_what_is_told_of_a_long_line_begins_with_a_word() -> None:
+def test_an_excerpt_of_a_long_line_begins_with_a_word() -> None:
     line = (
         "watch " * 300 + "unsinkable " * 30 + "error: the hull leaks " + "anchorage " * 90 + "error: no mast"
     )
@@ -342,7 +342,7 @@ def test_a_line_with_half_a_character_is_one_line(line: str) -> None:
 @pytest.mark.parametrize(
     "shape", ["{file}(9,{n}): error {code}: no ledger", "{file}:{n}:9: error {code}: no ledger"]
 )
-def test_lines_of_several_files_and_codes_are_not_told_as_of_one(shape: str) -> None:
+def test_lines_of_several_files_and_codes_are_not_merged(shape: str) -> None:
     def told(files: int, codes: int) -> list[str]:
         lines = [
             shape.format(file=f"src/a{n % files}.ts", n=n, code=f"TS{2300 + n % codes}") for n in range(60)

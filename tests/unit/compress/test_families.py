@@ -624,7 +624,7 @@ LINES = st.lists(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(LINES, st.integers(1, 4))
-def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
+def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
     """The counts of the markers add up to the lines that are gone."""
     rule = {"fold": "ok", "say": "<{n}>", "min": least}
     after = made(rule).apply(lines)
@@ -704,13 +704,13 @@ def test_the_frame_of_a_failure_stays_and_only_blocks_that_lose_lines_are_counte
     assert run(PRINTED, f"{whole}{again}end") == f"{once.rstrip()}\n\n[3 in 1, 1 err]\nend"
 
 
-def test_of_what_is_only_told_each_kind_says_how_many_there_are() -> None:
+def test_a_line_that_is_kept_counts_others_of_its_kind() -> None:
     rule = PRINTED | {"head": 1, "scattered": False, "say": "[{n}]"}
     text = "out | a\n" + "\n".join(f"error: item {n} is meant to fail" for n in range(9)) + "\nend"
     assert run(rule, text) == "out | a\nerror: item 0 is meant to fail [8 more like it]\nend"
 
 
-def test_a_block_tells_what_stands_behind_some_of_its_lines() -> None:
+def test_a_block_keeps_the_line_after_some_of_its_lines() -> None:
     text = "".join(f"err | {n}\nretry {n}\nmore\n\nout | {n}\nsaid {n}\n" for n in range(3)) + "end"
     told = "err | 0\nretry 0 [2 more like it]\n"
     assert run(PRINTED | {"tells": r"err \|"}, text) == f"[14 in 6, 3 err]\n{told}end"

@@ -25,13 +25,13 @@ def shown(tool: str, arguments: dict[str, object], text: str) -> str:
         "=== a.ts ===",
     ],
 )
-def test_what_is_a_title(title: str) -> None:
+def test_lines_that_are_titles(title: str) -> None:
     text = f"first\n\n{title}\nits detail\n\nmore of it"
     assert headings.above(text.split("\n")) == {3: 2, 5: 2}
 
 
 @pytest.mark.parametrize("line", ["a **bold** word in it", "# ", "**", "x == y", "-- a b"])
-def test_what_is_none(line: str) -> None:
+def test_lines_that_are_no_titles(line: str) -> None:
     assert headings.above([line, "below"]) == {}
 
 
@@ -87,7 +87,7 @@ def test_a_title_keeps_the_place_that_it_is_about() -> None:
     "place",
     ["src/a.ts:40: it", "`src/a.ts`, line 40", "In `a.py` (lines 3 to 9)", "see lib/b.rs#L12", "b.go L12"],
 )
-def test_what_is_a_place(place: str) -> None:
+def test_lines_with_a_place(place: str) -> None:
     text = f"## Keys\n\n{place}\nmore"
     assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {0: 2}
 
@@ -95,7 +95,7 @@ def test_what_is_a_place(place: str) -> None:
 @pytest.mark.parametrize(
     "line", ["it is in src/a.ts", "version 1.2: 30", "at 12:40 it failed", "e.g. 3 of them"]
 )
-def test_what_is_no_place(line: str) -> None:
+def test_lines_without_a_place(line: str) -> None:
     text = f"## Keys\n{line}\nsrc/a.ts:4 stands further below"
     assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {}
 
@@ -255,9 +255,7 @@ RECORDS = [
         ("psql -x -c 'select 1'", RECORDS, 0),
     ],
 )
-def test_what_stands_below_something_is_not_told_below_something_else(
-    command: str, blocks: list[str], head: int
-) -> None:
+def test_details_stay_below_their_own_head(command: str, blocks: list[str], head: int) -> None:
     """A line that is indented below a head, or belongs to a record, is shown with its head."""
     heads = {block.split("\n")[head]: number for number, block in enumerate(blocks)}
     owners: dict[str, set[int]] = {}
@@ -277,7 +275,7 @@ def test_what_stands_below_something_is_not_told_below_something_else(
         assert told > 3
 
 
-def test_a_failure_whose_place_stands_below_it_is_told_with_that() -> None:
+def test_a_failure_keeps_the_place_below_it() -> None:
     text = re.sub("F82[0-9] Undefined", "error: undefined", "\n".join(COMPLAINTS))
     listed = "\n".join(shown_by("cargo check", text)).partition("[failures in what is left out:]\n")[2]
     told = [line for line in listed.split("\n") if "undefined name" in line]
@@ -293,7 +291,7 @@ def test_a_log_that_names_a_commit_is_none() -> None:
     assert headings.opened_above(log.split("\n")) == {}
 
 
-def test_behind_a_commit_other_output_is_not_its_own() -> None:
+def test_output_after_a_commit_is_not_its_own() -> None:
     commit = "commit 1a2b3c4\nAuthor: Ann <ann@a.b>\nDate:   now\n\n    Subject\n\n src/a.py | 2 +-\nsrc/b.py"
     text = f"{commit}\nbuilding the parts of it\n  cc main.c\n"
     assert headings.opened_above(text.split("\n")) == dict.fromkeys((1, 2, 4, 6, 7), 0)
@@ -323,6 +321,6 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
 @pytest.mark.parametrize(
     "verdict", ["FAIL: an end", "PASS: another", "✗ an end", "not ok 7 - an end", "ERROR of it"]
 )
-def test_how_something_ended_stands_above_what_is_told_of_it(verdict: str) -> None:
+def test_a_verdict_stands_above_its_details(verdict: str) -> None:
     text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
     assert headings.opened_above(text.split("\n")) == {2: 1, 3: 1}

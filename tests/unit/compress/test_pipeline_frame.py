@@ -97,7 +97,7 @@ def test_lossy_stages_wait_for_permission(monkeypatch: pytest.MonkeyPatch) -> No
     assert allowed.loss is Loss.LOSSY
 
 
-def test_what_stands_in_front_of_a_lossy_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_before_a_lossy_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     shave = Stage("shave", Loss.LOSSY, lambda text, source: text[: len(text) * 3 // 4])
     monkeypatch.setattr(pipeline, "STRUCTURE", (shave,))
     text = "".join(f"word {n:02}\n" for n in range(250))

@@ -323,7 +323,7 @@ SAID = "para {0} about thing{1} and\nmore of it {2}"
     ],
     ids=["envelope of JSON", "envelope of lines", "file beside it", "web page"],
 )  # fmt: skip
-def test_a_heading_counts_the_text_that_is_told_of(call: tuple[str, object], text: str, bare: str) -> None:
+def test_a_heading_counts_the_text_of_its_excerpt(call: tuple[str, object], text: str, bare: str) -> None:
     heading = next(line for line in run(text, call, Mode.STANDARD).text.split("\n") if " in part; " in line)
     counts = re.search(r" in part; ([0-9]+) bytes, ([0-9]+) lines[]\\;]", heading)
     assert counts is not None

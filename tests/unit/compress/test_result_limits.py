@@ -173,7 +173,7 @@ def test_a_text_that_its_account_would_shorten_by_less_than_a_seventh_stays_whol
 @pytest.mark.parametrize(
     ("tool", "arguments"), [("mcp__host__tell", {"id": 7}), ("Bash", {"command": "git diff"})]
 )
-def test_what_may_be_asked_for_in_any_part_is_told_in_part_only_where_that_halves_it(
+def test_a_result_that_can_be_asked_for_in_parts_is_excerpted_only_where_that_halves_it(
     tool: str, arguments: dict[str, object]
 ) -> None:
     chance = random.Random(2)

@@ -358,7 +358,7 @@ def test_every_twentieth_and_both_ends_keep_their_numbers() -> None:
     assert sum("→" in line for line in lines) == 4
 
 
-def test_behind_a_bare_colon_every_blank_is_of_the_code() -> None:
+def test_every_blank_after_a_bare_colon_belongs_to_the_code() -> None:
     code = ["    {", "        return x", "", "}", *["    y"] * 20]
     window = "[File: /src/a.c (90 lines total)]\n" + numbered(code, 36, ":", 0) + "\n(31 more lines below)"
     thinned = thin(window)
@@ -367,7 +367,7 @@ def test_behind_a_bare_colon_every_blank_is_of_the_code() -> None:
     assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
 
 
-def test_behind_a_bare_colon_all_of_the_code_may_be_indented() -> None:
+def test_all_of_the_code_after_a_bare_colon_may_be_indented() -> None:
     for code in (
         ["    {", "        return x", "", "    }"] * 5,
         ["    y", "      z"] * 10,
@@ -419,7 +419,7 @@ def test_grep_hits_with_numbers_are_not_a_file() -> None:
 @pytest.mark.parametrize(
     ("row", "kept"), [("L{}: {}", "L{}: {}"), ("{:>4} | {}", "{}| {}"), ("{} | {}", "{}| {}")]
 )
-def test_numbers_behind_a_letter_or_in_front_of_a_bar_with_blanks(row: str, kept: str) -> None:
+def test_numbers_after_a_letter_or_before_a_bar_with_blanks(row: str, kept: str) -> None:
     code = [f"    code {n} | 7" for n in range(1, 44)]
     text = "\n".join(row.format(n, line) for n, line in enumerate(code, 1))
     thinned = thin(text)
@@ -512,7 +512,7 @@ def test_of_a_whole_file_one_line_stays_at_each_end() -> None:
     ]
 
 
-def test_an_edited_file_is_told_by_its_name() -> None:
+def test_an_edited_file_is_recognised_by_its_name() -> None:
     path = "/srv/app/src/reader.py"
     for text, told in (
         (f"The file {path} has been updated.", "The file reader.py has been updated."),
@@ -536,7 +536,7 @@ def test_other_paths_and_failures_stay_whole(text: str) -> None:
     assert run("Edit", {"file_path": "/srv/app/src/reader.py"}, text) == text
 
 
-def test_numbers_in_front_make_no_difference() -> None:
+def test_line_numbers_make_no_difference() -> None:
     echo = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(CODE, 31))
     short = run("Edit", {"edits": [{"new_string": "\n".join(CODE)}]}, echo)
     assert "[48 lines: as the call has written them]" in short

@@ -164,7 +164,7 @@ def test_no_hits_to_group(text: str) -> None:
     assert grouping.group(text) is None
 
 
-def test_hits_with_a_word_in_front_are_tightened() -> None:
+def test_hits_with_a_leading_word_are_tightened() -> None:
     text = "Found 3 matches\n/a/b.ts:\n  Line 15: one\n\n  Line 19: two\n\n  Line 200:   three\n\nend"
     assert grouping.group(text) == "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend"
 
@@ -180,7 +180,7 @@ hit = st.builds(
 
 @settings(max_examples=examples(200))
 @given(st.lists(hit | st.sampled_from(["--", "", "note:", "7:lone"]), max_size=25))
-def test_grouped_hits_can_be_told_back(lines: list[str]) -> None:
+def test_grouped_hits_can_be_restored(lines: list[str]) -> None:
     grouped = grouping.group("\n".join(lines))
     if grouped is not None:
         restored = grouping.ungroup(grouped).split("\n")
@@ -457,7 +457,7 @@ def sent(text: str, tool: str = "Bash", **arguments: object) -> str:
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_records_behind_and_before_lines_stay_whole(indent: int | None, end: str) -> None:
+def test_records_between_lines_stay_whole(indent: int | None, end: str) -> None:
     value = json.dumps(RECORDS, indent=indent).replace("\n", end)
     before = f"npm warn Unknown user config{end}[sync] connected to db-1:5432{end}"
     behind = f"{end}Synced 60 records, 9 failed{end}TypeError: x{end}    at f (src/sync.js:3:1){end}"
@@ -496,7 +496,7 @@ def test_no_json_among_lines(text: str) -> None:
     assert among_lines(text) == ("", text, "")
 
 
-def test_values_behind_each_other_are_lines_of_json() -> None:
+def test_consecutive_values_are_lines_of_json() -> None:
     printed = "\n".join(json.dumps(record, indent=2) for record in RECORDS)
     assert minify(printed) == "\n".join(json.dumps(record, separators=(",", ":")) for record in RECORDS)
     assert minify('{"a": 1}{"a": 2} [3]\n') == '{"a":1}\n{"a":2}\n[3]\n'

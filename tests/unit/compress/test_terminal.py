@@ -62,7 +62,7 @@ def test_a_file_keeps_what_only_a_screen_would_act_on() -> None:
     assert render(f"old\rmac\rlines {ESC}[1mbold{ESC}[0m a\bb", moves=False) == "old\rmac\rlines bold a\bb"
 
 
-def test_a_move_that_asks_for_too_much_room_only_loses_its_codes() -> None:
+def test_a_move_to_a_far_place_only_loses_its_codes() -> None:
     text = f"{ESC}[60;399Hx{ESC}[H" * 200
     assert len(render(text)) <= 10 * len(text)
     assert ESC not in render(text)
