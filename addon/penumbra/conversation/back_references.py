@@ -40,15 +40,15 @@ from penumbra.conversation.line_index import LEAST_CHARACTERS, EarlierText, Line
 from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
 
 STAGE = "back_references"
-"""Name of the stage that replaces repeated lines."""
+"""The name of the stage that replaces repeated lines."""
 _LEAST_REFERENCE = 60
-"""Estimated tokens that a reference must stand for."""
+"""The fewest estimated tokens that a reference replaces."""
 _LEAST_COUNTED = 40
-"""Estimated tokens that a count of lines must stand for."""
+"""The fewest estimated tokens that a count of lines replaces."""
 _LONG = 2_000
-"""Characters that mostly have so many tokens."""
+"""The first characters of a text, which mostly have that many tokens already."""
 _NEAR = 9
-"""Lines after hidden ones in which a mark may count those."""
+"""The number of lines after hidden ones in which a mark may count the hidden ones."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
@@ -57,46 +57,47 @@ _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
-"""Beginnings of lines without a meaning of their own: those of a difference, and those that Penumbra
+"""Beginnings of lines without a meaning of their own: lines of a difference, and lines that Penumbra
 writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""Families that list what is left to do: there it matters which lines are there again."""
+"""Families that list open problems: each listed line matters, even if an earlier list has it."""
 _NO_CALL = Call()
 
 
 @dataclass(frozen=True, slots=True)
 class Referring:
-    """A text in which markers replace repeated lines."""
+    """`Referring` is a text in which markers replace repeated lines."""
 
     text: str
     keys: frozenset[bytes]
-    """Keys of the texts that are referred to."""
+    """Keys of the texts that the markers refer to."""
     is_lossy: bool
-    """Some omitted lines have no reference that locates them."""
+    """No reference locates some of the omitted lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """Lines of the new text that stand in an earlier one, one after the other."""
+    """A `_Reference` replaces lines of the new text that stand in an earlier one, one after the other."""
 
     start: int
     end: int
-    """Position after the last line."""
+    """The position after the last line."""
     earlier: EarlierText
     place: int
-    """Position of the first line in the earlier text."""
+    """The position of the first line in the earlier text."""
     name: Name | None = None
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Numbers of the first and the last line in the earlier text; 0 if numbers don't count the lines."""
+        """The numbers of the first and the last line in the earlier text; 0 if numbers don't count the
+        lines."""
         count = self.end - self.start
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
         return (first, last) if first and last - first == count - 1 else (0, 0)
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """Keys of the calls that the name needs."""
+        """Keys of the calls that the name depends on."""
         return self.name.keys if self.name else frozenset()
 
     @property
@@ -113,11 +114,11 @@ class _Reference:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Lines of the new text that earlier texts show, here and there."""
+    """A `_Count` replaces lines of the new text that earlier texts show, in any order."""
 
     start: int
     end: int
-    """Position after the last line."""
+    """The position after the last line."""
     but_for_times: bool
     keys: frozenset[bytes]
     """Keys of the texts that show the lines."""
@@ -185,14 +186,14 @@ def _is_worth(lines: Sequence[str], least: int) -> bool:
 
 @dataclass(slots=True)
 class _Search:
-    """One text, and the lines of it that earlier texts show."""
+    """A `_Search` finds the lines of one text that earlier texts show."""
 
     index: LineIndex
     text: str
     read: TextLines
     call: Call
     _bare: list[str] = field(init=False)
-    """The lines of the output without the blanks around them; for all others, a text that no line is."""
+    """The lines of the output without the blanks around them; a text that no line equals for all others."""
     _staying: StayingLines | None = None
     _units: FileUnits | None = None
 
@@ -332,7 +333,7 @@ class _Search:
 
 
 class _Source(Enum):
-    """The results that must have shown a line for it to be counted as repeated."""
+    """A `_Source` says which earlier results must show a line before a count may replace it."""
 
     NONE = auto()
     LAST = auto()
@@ -341,7 +342,7 @@ class _Source(Enum):
 
 
 def _source(call: Call) -> _Source:
-    """Any if programs report a run, the last result if the call is unknown."""
+    """Return any result for reports of programs, the last result for an unknown command."""
     if not call.shell or call.category != "bash" or quotes(call):
         return _Source.NONE
     parts = printing_parts(call.parts)

@@ -23,10 +23,10 @@ from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
 
 _FARTHEST = 9
-"""Calls up to which a name counts."""
+"""The last call, counted from the first, that a name can tell apart by its number."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
-"""Characters of a tool's name: APIs take none that is longer."""
+"""The longest name of a tool in a reference, in characters: APIs take none that is longer."""
 
 
 def is_plain(call_id: str) -> bool:
@@ -46,29 +46,29 @@ def can_name(call_id: str, tool: str) -> bool:
 
 @dataclass(slots=True)
 class NamedCall:
-    """One call of a name."""
+    """A `NamedCall` is one of the calls that share a name."""
 
     key: bytes
     text: bytes
-    """Key of the call whose result this one's is a duplicate of; else its own."""
+    """The key of the call whose result this call's result duplicates; else its own key."""
     lasts: bool
     """The call's result keeps its form once later results refer to it."""
     shown: list[tuple[int, int]] = field(default_factory=list)
-    """(first, last) number of the lines of a file that its result shows."""
+    """For each part of a file in the result, the numbers of its first and last line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a call in references."""
+    """A `Name` is the name of a call in references."""
 
     name: str
     keys: frozenset[bytes]
-    """Keys of the calls that have to stay in the request for the name to be right."""
+    """Keys of the calls that must stay in the request for the name to be right."""
 
 
 @dataclass(slots=True)
 class NamedCalls:
-    """The calls of one request so far, by name."""
+    """`NamedCalls` are the calls of one request so far, by name."""
 
     _calls: dict[str, list[NamedCall]] = field(default_factory=dict)
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
@@ -109,9 +109,11 @@ class NamedCalls:
 
 
 _LONGEST = 60
-"""Characters of a path, of which the end is shown, or of a command, of which it is the beginning."""
+"""The longest path or command that a name shows, in characters. A longer path shows its end, a longer command
+its beginning."""
 _SEARCHED = 16_000
-"""Characters that are searched for secrets. Longer texts are named by their beginning only."""
+"""The longest text that is searched for secrets, in characters. Of a longer command, the name shows only the
+beginning."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """Changes of folder before a command, which tell no two commands apart."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
@@ -174,7 +176,7 @@ def call_name(
 
 
 class _Asked(NamedTuple):
-    """The arguments that tell a tool's calls apart."""
+    """An `_Asked` is the argument that tells a tool's calls apart, with the text around it in a name."""
 
     text: str = ""
     is_path: bool = False

@@ -38,14 +38,14 @@ from penumbra.wire.document import Document
 
 _CALL_ID = attrgetter("result.call_id")
 LEAST_CHARACTERS = 250
-"""Characters of the shortest text in which lines are worth a reference."""
+"""The fewest characters of a text in which references may replace lines."""
 LEAST_TOKENS = 100
-"""Estimated tokens of the shortest text that is worth a reference as a whole."""
+"""The fewest estimated tokens of a text that a reference may replace as a whole."""
 _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""Stages after which each line still says by itself what a line of the output says."""
+"""Stages that change no line's meaning: each line still says by itself what a line of the output says."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
@@ -76,57 +76,59 @@ def marker(name: str) -> str:
 
 
 class _Text(NamedTuple):
-    """A text so far: a result as it was forwarded, or a call's arguments."""
+    """A `_Text` is a result as it was forwarded, or the arguments of a call."""
 
     key: bytes
     hash: bytes
-    """Hash of this text and all before it: another form of a result has another one."""
+    """A hash of this text and all texts before it. It differs for another form of a result."""
     characters: int
-    """Characters or bytes of these texts, roughly."""
+    """The size of these texts, roughly, in characters or bytes."""
     result: ResultText | None
-    """The result; None if it is stored at the provider."""
+    """The result; None if the provider holds it before the request."""
     text: str | None = None
-    """The text; None for arguments of the result's call, or for a result that can't be referred to."""
+    """The text; None for arguments of the result's call, and for a result that no reference may name."""
     is_call: bool = False
     original: str | None = None
-    """The result as it came, where the text has other lines."""
+    """The result as it came, if the forwarded text has other lines; else None."""
     is_lossy: bool = False
-    """Something of it is left out."""
+    """The text lacks something of the result."""
     provider_name: str = ""
-    """The name in references of a result that the provider has."""
+    """The name in references of a result that the provider holds."""
     same_as: bytes = b""
-    """Key of the earlier text that this one is a duplicate of."""
+    """The key of the earlier text that this one duplicates."""
     is_whole: bool = False
-    """Each line of the original stands there by itself."""
+    """Each line of the original stands unchanged in the text."""
 
 
 class Referent(NamedTuple):
-    """A result that a whole later result may refer to."""
+    """A `Referent` is a result that a duplicate may refer to."""
 
     key: bytes
     tool: str
     is_complete: bool
-    """Nothing was left out of the text."""
+    """The text lacks nothing of the result."""
 
 
 @dataclass(slots=True)
 class TextsSoFar:
-    """The texts after some of the messages, as far as later ones may refer to them."""
+    """`TextsSoFar` are the texts of the first messages, as far as later ones may refer to them."""
 
     unique: frozenset[str]
-    """Call ids that occur once in the request: only such an id names a result."""
+    """Call ids that occur once in the request: no other id names a result."""
     texts: list[_Text] = field(default_factory=list)
     turn: int = -1
-    """Index of the message of the last result so far."""
+    """The index of the message with the last result so far; -1 if there is none."""
     referents: dict[bytes, Referent] = field(default_factory=dict)
-    """By digest of the text as it came; of identical texts the first."""
+    """For each digest of a text as it came, the first result with it."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """By key: the result keeps its form and shows something of the output. Arguments of calls always do."""
+    """For each key, whether the result keeps its form and shows something of the output. Arguments of calls
+    do."""
     ambiguous: set[bytes] = field(default_factory=set)
-    """Keys of results whose id has come again: what refers to them goes on doing so, nothing new does."""
+    """Keys of results whose id has come again: references to them from earlier turns stay, new ones are not
+    made."""
     reformed: set[bytes] = field(default_factory=set)
-    """Keys of results of which something was left out in this request: they may show other lines than what an
-    earlier reference relies on."""
+    """Keys of results that lost lines in this request: an earlier reference may rely on one of those
+    lines."""
 
     def copy(self) -> TextsSoFar:
         """Return an independent copy for a later request, in which no text is new."""
@@ -148,19 +150,19 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class EarlierTexts:
-    """The texts so far, filled one by one in the request's order."""
+    """`EarlierTexts` collects the texts of a request in its order and makes references to them."""
 
     request: Request
     line_indexes: LineIndexes
     """Line indexes of active conversations."""
     edited_calls: frozenset[str] = frozenset()
-    """Ids of calls whose arguments are not all there."""
+    """Ids of calls whose arguments are shortened."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results that the provider has before the request, in order."""
+    """Results that the provider holds before the request, in order."""
     clean: Clean = str
-    """Takes secrets out of the names of calls in references."""
+    """The function that takes secrets out of the names of calls."""
     show: Callable[[str], str] = str
-    """Returns the part of a tool's name that may be shown."""
+    """The function that returns the part of a tool's name that may be shown."""
     shown: ShownTexts | None = None
     """Remembered names of paths and commands."""
     so_far: TextsSoFar = field(init=False)
@@ -168,16 +170,16 @@ class EarlierTexts:
     _indexed: int = 0
     """The number of texts in the line index."""
     _compaction: int = field(init=False)
-    """Index of the message with the last compaction; -1 if there is none."""
+    """The index of the message with the last compaction; -1 if there is none."""
     _front: int = 0
-    """Where that message begins: offset."""
+    """The offset at which that message begins."""
     _calls: dict[int, Call] = field(default_factory=dict)
     """Calls by the identity of their results, which the request keeps alive."""
     _names: dict[int, str] = field(default_factory=dict)
     """Names of these calls."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
-    """A text as it came, its call and the output in it: of the text that was asked for last."""
+    """The text that was asked for last as it came, its call, and the output in the text."""
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
@@ -193,7 +195,7 @@ class EarlierTexts:
                 so_far.lasting[result.key] = True
 
     def _add(self, mark: bytes, size: int, key: bytes, result: ResultText | None, **more: Any) -> None:
-        """The next text. `mark`: a hash of what it says."""
+        """Append the next text. `mark` is a hash of its content."""
         texts = self.so_far.texts
         before, characters = (texts[-1].hash, texts[-1].characters) if texts else (b"", 0)
         hashed = hashlib.blake2b(before + mark, key=self.request.scope[:64], digest_size=16).digest()
@@ -206,7 +208,7 @@ class EarlierTexts:
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
-        """The first messages were noted already."""
+        """Continue after the first messages, of which the state is known."""
         so_far.unique = self.so_far.unique
         self.so_far = so_far
 
@@ -235,8 +237,8 @@ class EarlierTexts:
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
-        """The next result is in this message. A compaction removes all texts before it; of its own message,
-        nothing is certain."""
+        """Go on to the message of the next result. A compaction removes all texts before it; texts of its own
+        message may be gone as well."""
         before = self.so_far.turn
         if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
             self.so_far = TextsSoFar(self.so_far.unique)
@@ -314,7 +316,7 @@ class EarlierTexts:
             self.line_indexes.keep(last.hash, self._line_index, last.characters)
 
     def _index(self) -> LineIndex:
-        """Index of the lines so far; built only when a new text may repeat some."""
+        """Return the index of the lines so far, which is built when a new text may repeat some of them."""
         texts = self.so_far.texts
         if self._line_index is None:
             self._line_index, self._indexed = self.line_indexes.take([text.hash for text in texts])

@@ -31,19 +31,19 @@ from penumbra.short_texts import forgettable
 
 _CONVERSATIONS = 32
 _CHARACTERS = 10_000_000
-"""Characters of all texts that are indexed. Their lines take seven bytes of memory for each character; a text
-that was dropped is indexed anew, in about 35 milliseconds for each million."""
+"""The most characters of all texts that are indexed. Their lines take seven bytes of memory for each
+character; a text that was dropped is indexed anew, in about 35 milliseconds for each million."""
 
 
 class TextLines(NamedTuple):
-    """The lines of a text."""
+    """`TextLines` are the lines of one text."""
 
     lines: Sequence[str]
     """The lines without line numbers."""
     output: Sequence[str | None]
-    """The same lines; None for each one that is no line of the output."""
+    """The lines; None in place of each one that is no line of the output."""
     numbers: Sequence[int]
-    """Line number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
+    """The number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
@@ -98,7 +98,7 @@ def _numbers_from(first: int, text: str, count: int) -> list[int]:
 
 
 LEAST_CHARACTERS = 12
-"""Characters that a line must have (blanks aside) to be looked up by itself."""
+"""The fewest characters of a line, blanks aside, that is looked up by itself."""
 
 
 def is_telling(line: str) -> bool:
@@ -107,7 +107,7 @@ def is_telling(line: str) -> bool:
 
 
 _LONGEST_TIMED = 1_000
-"""Characters of a line in which times are looked for."""
+"""The longest line in which times are looked for, in characters."""
 _TIME = re.compile(
     r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -115,14 +115,14 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part of every time that few other lines have: found in a tenth of the time."""
+"""A part that every time has and few other texts have. It is found in a tenth of the time."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
-"""A wider form of `_TIME_SIGN` for whole texts."""
+"""A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""Signs that a time is the very output that was asked for."""
+"""Words that show that a time is the very output that was asked for."""
 
 
 def _timeless(line: str) -> str:
@@ -154,43 +154,43 @@ def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
 
 
 class EarlierText(NamedTuple):
-    """An earlier text, as it stands in the request."""
+    """An `EarlierText` is an earlier text as it stands in the request."""
 
     key: bytes
-    """Key of the text in the request."""
+    """The key of the text in the request."""
     is_argument: bool
     """The text is an argument of a call."""
     output: Sequence[str | None]
-    """The lines without their numbers; None for each one that is itself only referred to, or is no line of
-    the output."""
+    """The lines without their numbers; None in place of a reference, and of each one that is no line of the
+    output."""
     numbers: Sequence[int]
-    """Line number of each line: in its file, or counted; 0 for lines without one."""
+    """The number of each line, in its file or counted; 0 for lines without one."""
     is_counted: bool
     """The numbers count the lines of the text itself."""
     start: int
-    """Position of the first line among the lines of all texts."""
+    """The position of the first line among the lines of all texts."""
 
 
 _MOST_PLACES = 24
-"""Places of one line that are returned, the latest ones."""
+"""The most places of one line that are returned, the latest first."""
 _MOST_STEPS = 96
-"""Places that are looked at for them: the same line may stand there with other blanks around it."""
+"""The most places that are looked at for them: the same line may stand there with other blanks around it."""
 
 
 @dataclass(slots=True)
 class LineIndex:
-    """The texts of one request so far, by their lines, and the names of their calls."""
+    """A `LineIndex` finds the lines of the texts of one request so far, and names their calls."""
 
     calls: NamedCalls = field(default_factory=NamedCalls)
     _texts: list[EarlierText] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
-    """`start` of each text."""
+    """The `start` of each text."""
     _latest: dict[str, int] = field(default_factory=dict)
-    """Latest position among the lines of all texts, by line without the blanks around it."""
+    """For each line without the blanks around it, its latest position among the lines of all texts."""
     _before: dict[int, int] = field(default_factory=dict)
-    """The position before each position where the same line stood."""
+    """For each position of a line that stood before, the position before it."""
     _timed: dict[str, int] = field(default_factory=dict)
-    """Latest position of each line that has times, by line without them."""
+    """For each line that has times, without the times, its latest position."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
@@ -291,8 +291,8 @@ class LineIndex:
 
 
 class LineIndexes:
-    """Line indexes of active conversations, by a hash of the texts in them. Each is lent to one request at a
-    time."""
+    """`LineIndexes` keeps the line indexes of active conversations, by a hash of the texts in them, and lends
+    each to one request at a time."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,7 +1,5 @@
-"""Texts of results: what is known of their calls, and their originals without secrets.
-
-`Carried` finds originals that a request carries itself, since clients send all results again on every turn.
-"""
+"""Originals of results without their secrets, and what their calls tell. `Carried` finds originals that a
+request carries itself, since clients send all results again on every turn."""
 
 from __future__ import annotations
 
@@ -75,15 +73,16 @@ def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
 
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
-"""Marks the originals of references as used; returns the references without an original."""
+"""A function that marks the originals of references as used and returns the references without an
+original."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
-"""Does a caller's work outside of the event loop, after the work of earlier callers."""
+"""A function that does a caller's work outside of the event loop, after the work of earlier callers."""
 
 
 def comparing(
     references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
 ) -> References:
-    """References that know which texts the request carries, so that no two texts share one."""
+    """Return references that know which texts the request carries, so that no two texts share one."""
 
     @cache
     def items() -> dict[str, Item]:
@@ -96,7 +95,7 @@ def comparing(
 
 
 class Carried:
-    """The originals of one request, found in its own texts, from which references are computed."""
+    """`Carried` finds the originals of one request in its own texts, from which references are computed."""
 
     def __init__(
         self,
@@ -112,7 +111,7 @@ class Carried:
 
     @cached_property
     def _entries(self) -> dict[str, Shown]:
-        """Results by reference."""
+        """The results of the request, by reference."""
         return {entry.facts.ref: entry for entry in self._shown if entry.facts.ref}
 
     @property
@@ -121,7 +120,7 @@ class Carried:
         return any(entry.facts.ref not in self._new for entry in self._shown if entry.facts.ref)
 
     async def find(self, ref: str) -> Original | None:
-        """See `expansions.Find`."""
+        """Return the original of a reference; None if the request does not carry it."""
         entry = self._entries.get(ref)
         if entry is None:
             return None

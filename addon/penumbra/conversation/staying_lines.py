@@ -22,13 +22,13 @@ from penumbra.compress.stages import search_hits
 from penumbra.conversation.line_index import lines_with
 
 _AROUND = 3
-"""Lines of a paragraph on both sides of a failure that belong to it."""
+"""The most lines of a paragraph that belong to a failure, on each side of it."""
 _LEVELS = 3
-"""Lines of less indentation above a failure that belong to it."""
+"""The most lines of less indentation above a failure that belong to it."""
 _ABOVE = 40
-"""Lines in which they are looked for."""
+"""The lines above a failure in which those are looked for."""
 _LONGEST_HEADING = 400
-"""Characters of a line that may be a heading or an acknowledgement."""
+"""The longest line that may be a heading or an acknowledgement, in characters."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
 _HEADINGS = tuple(
     re.compile(form)
@@ -62,9 +62,9 @@ _DONE_WORD = re2.compile(
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
     "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
 )
-"""Words of which every acknowledging line has one: most texts have none."""
+"""A word that every acknowledging line has and most texts lack."""
 _QUOTING = frozenset({"glob", "list", "web"})
-"""Categories of what quotes texts, beside reads and searches."""
+"""Categories of calls that quote texts, beside reads and searches."""
 _QUOTING_FAMILIES = frozenset(
     {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
 )
@@ -79,21 +79,21 @@ def quotes(call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StayingLines:
-    """Lines of one text that stay, and its headings."""
+    """`StayingLines` are the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
-    """Lines that stay, in order."""
+    """Positions of the lines that stay, in order."""
     headings: Sequence[Sequence[int]] = ()
-    """Headings of each form, in order."""
+    """Positions of the headings of each form, in order."""
     filled: Sequence[int] = ()
-    """Lines that are not blank, in order."""
+    """Positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
-    """Lines that stay even where a reference says in which place the same lines stand: those that state a
-    failure or a change, and the ones next to a failure, which say where it is."""
+    """Positions of the lines that stay even where a reference locates them: lines that state a failure or a
+    change, and the lines next to a failure, which say where it is."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
-        """`lines`: without line numbers of a file."""
+        """Return the lines of an output that stay. `lines` have no line numbers of a file."""
         if call.shows_files and call.path:
             return cls()
         headings = _headings(lines)
@@ -195,22 +195,22 @@ _CONTAINER = re.compile(
     r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
     r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
 )
-"""A line at the left border within which the units are indented by one level."""
+"""A line at the left border that contains units which are indented by one level."""
 _LONGEST_CONTAINER = 200
-"""Characters of such a line that are looked at."""
+"""The first characters of such a line, which are looked at."""
 _LEAST_MARGIN = 6
 _MOST_MARGIN = 30
-"""Lines that stand on each side of a change, at least and at most."""
+"""The fewest and the most lines that stay on each side of a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUnits:
-    """The units of a file, or of a part of it: its functions, methods, classes and the like."""
+    """`FileUnits` are the functions, methods, classes and the like of a file, or of a part of it."""
 
     start: int
-    """Position of the file's first line in its text."""
+    """The position of the file's first line in its text."""
     end: int
-    """Position after the file's last line."""
+    """The position after the file's last line."""
     beginnings: Sequence[int]
     """Positions of the lines with which units begin, in order."""
 

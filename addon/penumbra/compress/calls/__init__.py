@@ -1,1 +1,1 @@
-"""The program that a tool call ran: from its name and arguments to a command and its family."""
+"""Calls of tools, read from their names and arguments: a category, a command and its family."""

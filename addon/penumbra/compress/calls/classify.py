@@ -20,52 +20,53 @@ from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
-"""Command lines above this many characters are not parsed."""
+"""The longest command line that is parsed, in characters."""
 _REMEMBERED = 512
-"""Command lines whose calls are remembered: agents run the same ones again and again."""
+"""The number of command lines whose calls are remembered: agents run the same ones again and again."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""The lines that `sed` and `tail` are asked for."""
+"""The form in which `sed` and `tail` are asked for lines."""
 _SHORT_NUMBERS = 40
-"""Characters of an argument that may tell lines, as `120-180`."""
+"""The longest argument that may name lines, as `120-180` does, in characters."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SHORT_LINE = 4_000
-"""Characters of a command line that may be remembered."""
+"""The longest command line that is remembered, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call, as far as it tells what its result is."""
+    """A `Call` describes one tool call, as far as the call tells what its result is."""
 
     category: str = "other"
-    """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among
-    other things, is `read`."""
+    """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among other things, is
+    `read`."""
     command: tuple[str, ...] = ()
-    """Program and arguments of the command that shaped the output, its wrappers taken off. In a chain, the
-    last command that printed something. Empty if no command is known."""
+    """The program and arguments of the command that shaped the output, without wrappers. In a chain, the last
+    command that printed something counts. Empty if no command is known."""
     family: str = ""
-    """Name of the command family (rules/commands); empty if none, or if several made the output."""
+    """The name of the command family (rules/commands); empty if there is none, or if several made the
+    output."""
     path: str = ""
-    """The file that was read or edited, or the folder that was searched; empty if unknown."""
+    """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
     """Commands of different families made the output one after the other."""
     shell: bool = False
     """The call ran a command line."""
     cut: bool = False
-    """Only some of the output's lines are shown (`| tail -50`)."""
+    """The output shows only some lines (`| tail -50`)."""
     selected: bool = False
     """The lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
     """All commands that printed something, in order, `echo` included."""
     numbers: frozenset[int] = frozenset()
-    """Whole numbers among the arguments of a tool: where a read begins is one of them."""
+    """Whole numbers among the arguments of a tool: one of them is the line where a read begins."""
     signs: frozenset[str] = frozenset()
     """Marks that the tool writes after a line's number, where a file may contain them, too."""
     line: str = ""
-    """The command line as the agent wrote it, for those who show it."""
+    """The command line as the agent wrote it, for display."""
 
     @property
     def is_quoted(self) -> bool:
@@ -74,7 +75,7 @@ class Call:
 
     @property
     def shows_data(self) -> bool:
-        """The result is of logs, data and the like: no text that people write."""
+        """The result is of logs, data and the like, which nobody writes by hand."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
@@ -100,7 +101,7 @@ class Call:
 
     @property
     def first_line(self) -> int:
-        """Number in its file of the first line that a command shows; 0 if it does not tell."""
+        """The number in its file of the first line that a command shows; 0 if the command does not tell."""
         printing = printing_parts(self.parts)
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0
@@ -114,7 +115,7 @@ class Call:
 
     @property
     def is_coloured(self) -> bool:
-        """Colours tell what nothing else does."""
+        """The colours of the output carry meaning that its text does not."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
@@ -219,7 +220,7 @@ def _unescaped(literal: str) -> str:
 
 
 def _are_lines(words: list[str]) -> bool:
-    """True for a list of command lines, False for an argument vector."""
+    """Return True for a list of command lines, False for an argument vector."""
     return " " in words[0].strip() or (len(words) == 1 and "\n" in words[0])
 
 

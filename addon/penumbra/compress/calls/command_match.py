@@ -20,15 +20,15 @@ from penumbra.compress.calls.programs import options_of
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """One match of a rule."""
+    """A `_Match` is one command pattern of a rule."""
 
     name: str
-    """The family; of a command that belongs to none, the match itself."""
+    """The name of the family, or the pattern itself if the commands belong to none."""
     programs: tuple[str, ...]
     operands: tuple[tuple[str, ...], ...]
-    """The words and globs that each operand may be."""
+    """For each operand, the words and globs that it may be."""
     patterns: tuple[re.Pattern[str], ...]
-    """The same as one pattern for each operand."""
+    """For each operand, `operands` as one pattern."""
     options: frozenset[str]
     unless: frozenset[str]
 
@@ -68,7 +68,7 @@ def _is_glob(word: str) -> bool:
 
 
 class Commands:
-    """A set of commands, written as in the rules of families."""
+    """`Commands` is a set of commands, written as in the rules of families."""
 
     def __init__(self, matches: Iterable[_Match]) -> None:
         named: dict[str, list[_Match]] = {}

@@ -12,11 +12,11 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""The number of envelope lines that are taken off at each end."""
+"""The most envelope lines that are taken off at each end."""
 TAIL_WINDOW = 1_000
-"""Characters at the end of a text in which the last line of an envelope must begin."""
+"""The last characters of a text, in which the last line of an envelope must begin."""
 _NOTICES = 4
-"""Notices that are repeated."""
+"""The most notices that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Patterns:
     """Notices of a cut as whole lines at the beginning and at the end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """The same pattern for RE2, which is faster to find none; None where RE2 might disagree."""
+    """`cut` for RE2, which is faster to find nothing; None where RE2 might disagree."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
     """Needless lines, each with what in the envelope keeps it."""
     success: re.Pattern[str]

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class NamedFamily(NamedTuple):
-    """A family rule and where it comes from."""
+    """A `NamedFamily` is a family rule with its origin."""
 
     rule: FamilyRule
     is_users: bool

@@ -1,4 +1,4 @@
-"""Hints for a scanner of a result, from its call's arguments."""
+"""Hints that a call's arguments give a scanner of its result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from penumbra.compress.calls.tools import tool_rules
 
 _MOST = 4_000
-"""Characters of a hint."""
+"""The longest hint, in characters."""
 
 
 def hint(arguments: Any) -> str:
-    """Path or command of the call: it tells a scanner what kind of text to expect."""
+    """Return the path or command of a call: it tells a scanner what kind of text to expect."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):
@@ -30,7 +30,7 @@ def hint(arguments: Any) -> str:
 
 
 def _joined(words: list[str]) -> str:
-    """Command lines one below the other; an argument vector as one line."""
+    """Return command lines one below the other, or an argument vector as one line."""
     if any("\n" in word or " " in word.strip() for word in words[:1]):
         return "\n".join(words)
     return shlex.join(words)

@@ -13,9 +13,10 @@ from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
-"""Outputs in one text; a list with more is data."""
+"""The most outputs in one text; a list with more is data."""
 MAX_REST = 4_000
-"""Characters that may stand beside the outputs: what has more is data that happens to hold texts."""
+"""The most characters that may stand beside the outputs: a text with more is data that happens to hold
+texts."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -24,14 +25,14 @@ _STRING = msgspec.json.Decoder(str)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output within a JSON text."""
+    """An `Output` is one output within a JSON text."""
 
     start: int
     end: int
-    """Where its string stands in the text, quotes included, in characters."""
+    """The place of its string in the text, quotes included, in characters."""
     text: str
     asked: str
-    """Command line or path that it answers, if the JSON says so; else empty."""
+    """The command line or path that produced it, if the JSON says so; else empty."""
 
 
 def outputs(text: str) -> list[Output]:

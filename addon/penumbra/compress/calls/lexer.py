@@ -25,7 +25,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """One token of a command line."""
+    """A `Token` is one token of a command line."""
 
     kind: Kind
     text: str
@@ -36,7 +36,8 @@ class Token(NamedTuple):
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word with the blanks before it: what is after it ends it, and makes no redirect of it."""
+"""A whole word with the blanks before it. The character after it ends the word and makes no redirect of
+it."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -48,7 +49,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 class Lexer:
-    """Tokens of one command line."""
+    """A `Lexer` yields the tokens of one command line."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -181,7 +182,7 @@ class Lexer:
         return "".join(pieces)
 
     def _substitution(self) -> str:
-        """`$(...)`, `${...}`, backticks or `<(...)` as they stand; a lone `$` as itself."""
+        """Return `$(...)`, `${...}`, backticks or `<(...)` unchanged, and a lone `$` as itself."""
         start, source = self._at, self._source
         if source.startswith(("$(", "<(", ">("), start):
             self._at = after_parenthesis(source, start + 2)
@@ -197,7 +198,7 @@ class Lexer:
 
 
 def after_parenthesis(source: str, at: int) -> int:
-    """Where the command substitution whose content starts at `at` is over."""
+    """Return the position after the command substitution whose content starts at `at`."""
     stack, heredocs = ["("], list[tuple[str, bool]]()
     while at < len(source) and stack:
         char, inside = source[at], stack[-1]

@@ -14,12 +14,13 @@ from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
-"""Lines of a text that are looked at, spread over it."""
+"""The most lines of a text that are looked at, spread over it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """Globs for names of files, and for their paths: as two patterns, for they are many."""
+    """`_Globs` are globs for names of files and for their paths, joined to two patterns because there are
+    many."""
 
     names: re.Pattern[str]
     paths: re.Pattern[str]

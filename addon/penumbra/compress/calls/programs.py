@@ -47,12 +47,12 @@ def _brief() -> frozenset[tuple[str, ...]]:
 
 
 def is_silent(argv: Sequence[str]) -> bool:
-    """True for commands that print nothing when all is well (`cd x`, `git add .`)."""
+    """Return True for commands that print nothing on success (`cd x`, `git add .`)."""
     return any(tuple(argv[:length]) in _silent() for length in (1, 2, 3))
 
 
 def is_brief(argv: Sequence[str]) -> bool:
-    """True for commands that print a line or two (`pwd`)."""
+    """Return True for commands that print a line or two (`pwd`)."""
     return any(tuple(argv[:length]) in _brief() for length in (1, 2, 3))
 
 

@@ -27,29 +27,30 @@ from penumbra.compress.calls.wrappers import unwrap
 from penumbra.short_texts import forgettable
 
 MAX_DEPTH = 8
-"""The depth to which groups and nested command lines are followed."""
+"""The most levels of groups and nested command lines that are followed."""
 _MOST_FED = 16
-"""Commands before a pipe that are remembered."""
+"""The most commands before a pipe that are remembered."""
 MAX_TOKENS = 5_000
-"""Words and operators of a command line that are looked at."""
+"""The most words and operators of a command line that are looked at."""
 _REMEMBERED = 64
-"""Command lines whose commands are remembered."""
+"""The number of command lines whose commands are remembered."""
 _SHORT_LINE = 4_000
-"""Characters of a command line that may be remembered."""
+"""The longest command line that is remembered, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One command that printed something, without its wrappers and the options before its subcommand."""
+    """A `Part` is one command that printed something, without its wrappers and the options before its
+    subcommand."""
 
     argv: tuple[str, ...]
-    """Program (base name) and arguments as the shell would pass them."""
+    """The program (base name) and its arguments as the shell would pass them."""
     cut: bool = False
-    """Only some of its lines are shown: one end, or a range."""
+    """The output shows only some of the command's lines: one end, or a range."""
     selected: bool = False
     """The lines passed a filter that leaves some out or orders them anew."""
     echo: bool = False
-    """The command prints its own arguments: a seam between others."""
+    """The command prints its own arguments, which separate the outputs of others."""
     brief: bool = False
     """The command prints a line or two."""
     read: bool = False
@@ -57,9 +58,9 @@ class Part:
     numbers: bool = False
     """The command prints its lines after line numbers."""
     path: str = ""
-    """The only file that it reads; empty if there are several or none."""
+    """The only file that the command reads; empty if there are several or none."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands whose output it was fed over a pipe, as far as it makes other text out of it."""
+    """The commands before a pipe whose output the command turns into other text."""
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""Shortening and redaction ask for the same line, one after the other."""
+"""`_parse`, remembered because shortening and redaction ask for the same line one after the other."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
@@ -110,7 +111,8 @@ def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
 
 
 class _Parser:
-    """Tokens to pipelines. Unmatched closers are dropped, unmatched openers end with the input."""
+    """A `_Parser` makes pipelines of tokens. Unmatched closers are dropped, unmatched openers end with the
+    input."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -181,7 +183,7 @@ class _Parser:
         return group
 
     def _skip_head(self, case: bool) -> None:
-        """Moves to the last token before the body of `for ... do` or `case ... in`."""
+        """Move to the last token before the body of `for ... do` or `case ... in`."""
         while self._at + 1 < len(self._tokens):
             following = self._tokens[self._at + 1]
             if following.kind is Kind.OPERATOR and following.text in (";", "\n"):
@@ -220,12 +222,12 @@ def _to_file(token: Token) -> str:
 
 
 class _Resolver:
-    """Pipelines to the parts that printed something."""
+    """A `_Resolver` reduces pipelines to the parts that printed something."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """The command that wrote a file which a later command of the line shows."""
+        """For each file that a command of the line writes, that command: a later one may show the file."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """Return the parts of a list of pipelines, in order."""

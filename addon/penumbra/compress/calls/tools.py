@@ -15,7 +15,7 @@ from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
 _DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
-"""The beginning of an absolute path of Windows: in its programs' spelling, and in its POSIX shells'."""
+"""The beginning of an absolute Windows path, as Windows programs or their POSIX shells write it."""
 _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 

@@ -17,7 +17,7 @@ from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
 _LOOKED_AT = 1_000
-"""Characters of an argument that are looked at."""
+"""The first characters of an argument, which are looked at."""
 _LONGEST_NAME = 200
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
@@ -33,12 +33,12 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One rule, its kinds of arguments told by their names."""
+    """A `_Rule` is one rule, with the names of the arguments of each kind."""
 
     category: Category
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]
     allowed: frozenset[str]
-    """All arguments that may be given; empty: any may."""
+    """The only arguments that may be given; empty if any may."""
     named: Linear | None
     unless: Linear | None
 

@@ -1,4 +1,4 @@
-"""Removes words that only run another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
+"""Removal of words that only run another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penumbra.compress.calls.programs import program_name, shell_rules
 from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
-"""The number of nested wrappers that are taken off."""
+"""The most nested wrappers that are taken off."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
@@ -18,7 +18,7 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """The words after a wrapper's own options."""
+    """`_Operands` are the words after a wrapper's own options, or the command line among them."""
 
     words: tuple[str, ...]
     script: str | None = None
@@ -76,7 +76,8 @@ def _wrapper(argv: tuple[str, ...]) -> tuple[WrapperRule | None, int]:
 
 
 def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """`git -C x --no-pager diff` as `git diff`; twice for `docker compose -f x up`."""
+    """Return `git -C x --no-pager diff` as `git diff`, and `docker compose -f x up` as `docker compose
+    up`."""
     for length in (1, 2):
         takes = _options().get(argv[:length])
         if takes is None:

@@ -29,13 +29,13 @@ from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
 _STEP = 20
 LEGEND = "[not every line is numbered]"
 HEADING = 2_000
-"""Characters in which a thinned text says that it is thinned."""
+"""The first characters of a thinned text, which hold its legend."""
 _SHORTEST = 8
-"""Numbered lines below which nothing is done."""
+"""The fewest numbered lines of a text that is thinned."""
 _HEADER = 40
-"""Lines in which the first numbers must stand."""
+"""The first lines of a text, in which its numbers must begin."""
 _L = "L: "
-"""The text that a reader writes around the number in `L12: `."""
+"""The separator of the form `L12: `, in which an L precedes the number."""
 _BAR = " | "
 _PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
 _BEHIND_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
@@ -48,19 +48,19 @@ _PREFIXES = {
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
-"""Characters of the first lines of a text whose separator is remembered."""
+"""The longest head of a text whose separator is remembered, in characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""Numbers as most lines spell them: comparing is less work than reading."""
+"""Numbers as most lines spell them: comparing costs less than reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A line with a number in front."""
+    """A `Numbered` is a line with a number in front."""
 
     number: int
     separator: str
-    """The text after the number; `L: `: an L stands before it, too."""
+    """The text after the number; `L: ` if an L precedes the number, too."""
     content: str
 
 
@@ -95,17 +95,17 @@ def thin(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """The numbered lines of a text."""
+    """`_Numbers` are the numbered lines of a text."""
 
     separator: str
     head: str
-    """The text before the first of them, with a line end before each of its lines."""
+    """The text before the first numbered line, with a line end before each of its lines."""
     numbers: Sequence[int]
     contents: list[str]
-    """The text after each number, with the lines without a number that follow."""
+    """For each number, the text after it and the lines without a number that follow."""
 
     gaps: list[int]
-    """Positions of those that lines without a number follow, the last one aside."""
+    """Positions of the numbers after which lines without a number follow, apart from the last number."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -284,7 +284,7 @@ def _is_indented(lines: list[str]) -> bool:
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
-"""Each numbered text is asked about more than once, and so is what is made of it."""
+"""`_separator`, remembered because several stages ask for the same text."""
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
