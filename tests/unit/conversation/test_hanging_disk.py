@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from penumbra.apis.recognise import apis
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.store import database as store_database
 from support.apis import APIS, Turn
-from support.engines import Callers, database
+from support.engines import Callers
 from support.planted import GITHUB
 
 API = APIS[0]
@@ -69,10 +68,8 @@ class Disk:
 
 
 @pytest.fixture
-def callers(tmp_path: Path) -> Iterator[Callers]:
-    made = Callers(database=database(tmp_path), adopt="compress")
-    yield made
-    made.close()
+def callers(start: Callable[..., Callers]) -> Callers:
+    return start(adopt="compress")
 
 
 @pytest.fixture
@@ -82,12 +79,13 @@ def disk(callers: Callers) -> Iterator[Disk]:
     made.let_go()
 
 
+def incoming(count: int, key: str = "k") -> Incoming:
+    return Incoming(KNOWN, API.body(turns(count)), API.credential(key), {}, "10.0.0.1", API.host, API.path)
+
+
 async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
     """What becomes of a conversation's turn with so many results, within seconds."""
-    incoming = Incoming(
-        KNOWN, API.body(turns(count)), API.credential(key), {}, "10.0.0.1", API.host, API.path
-    )
-    found = await asyncio.wait_for(callers.engine.process(incoming, callers.settings), 10)
+    found = await asyncio.wait_for(callers.engine.process(incoming(count, key), callers.settings), 10)
     await asyncio.wait_for(callers.engine.written(), 10)
     assert isinstance(found, Accepted)
     return found
@@ -181,8 +179,8 @@ def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: 
     asyncio.run(go())
 
 
-def test_who_wants_no_request_without_a_store_gets_none(tmp_path: Path) -> None:
-    callers = Callers(database=database(tmp_path), store_away="refuse")
+def test_who_wants_no_request_without_a_store_gets_none(start: Callable[..., Callers]) -> None:
+    callers = start(store_away="refuse")
     disk = Disk(callers)
 
     async def go() -> None:
@@ -192,10 +190,7 @@ def test_who_wants_no_request_without_a_store_gets_none(tmp_path: Path) -> None:
         callers.engine.database.later(
             lambda connection: connection.execute("UPDATE decisions SET used = used")
         )
-        incoming = Incoming(
-            KNOWN, API.body(turns(2)), API.credential("k"), {}, "10.0.0.1", API.host, API.path
-        )
-        assert isinstance(await callers.engine.process(incoming, callers.settings), Refused)
+        assert isinstance(await callers.engine.process(incoming(2), callers.settings), Refused)
         await disk.free()
         await sent(callers, 2)
 
@@ -203,7 +198,6 @@ def test_who_wants_no_request_without_a_store_gets_none(tmp_path: Path) -> None:
         asyncio.run(go())
     finally:
         disk.let_go()
-        callers.close()
 
 
 def test_a_conversation_that_memory_does_not_know_waits_for_the_disk(callers: Callers) -> None:

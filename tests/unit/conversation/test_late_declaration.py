@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Request
 from penumbra.store.conversations import ConversationState
 from support.apis import APIS, Api, Turn
-from support.engines import Callers, database, shown
+from support.engines import Callers, shown
 
 ANTHROPIC, CHAT, RESPONSES = APIS[:3]
 ASK = ("user", "Do the tests pass?")
@@ -47,10 +46,8 @@ RUN, LONG_RUN = run_of(150), run_of(900)
 
 
 @pytest.fixture
-def callers(tmp_path: Path) -> Iterator[Callers]:
-    made = Callers(database=database(tmp_path), max_output_bytes=1 << 16, expand_from=10 << 10)
-    yield made
-    made.close()
+def callers(start: Callable[..., Callers]) -> Callers:
+    return start(max_output_bytes=1 << 16, expand_from=10 << 10)
 
 
 def turns_of(first: Turn, *results: str) -> list[Turn]:

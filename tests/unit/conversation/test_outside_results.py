@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -105,13 +105,10 @@ def test_json_stays_json(redactor: Redactor, value: Any) -> None:
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_a_secret_is_counted_in_the_first_request_alone(api: Any) -> None:
+def test_a_secret_is_counted_in_the_first_request_alone(start: Callable[..., Callers], api: Any) -> None:
     """Later requests take its decision from the ledger, which gives them the same bytes."""
-    callers, body = Callers(redact_scope="all"), api.body([("user", f"log in with password={PASSWORD}")])
-    try:
-        first, second = (callers.send(api, body, api.credential("key")) for _ in range(2))
-    finally:
-        callers.close()
+    callers, body = start(redact_scope="all"), api.body([("user", f"log in with password={PASSWORD}")])
+    first, second = (callers.send(api, body, api.credential("key")) for _ in range(2))
     assert sum(first.hidden.values()) == 1
     assert set(first.decided) == set(first.rewritten.decisions) != set()
     assert not second.hidden

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +28,8 @@ SECOND = FIRST.replace("first", "second")
 
 
 @pytest.fixture
-def callers() -> Iterator[Callers]:
-    made = Callers(adopt="compress")
-    yield made
-    made.close()
+def callers(start: Callable[..., Callers]) -> Callers:
+    return start(adopt="compress")
 
 
 class Chain:

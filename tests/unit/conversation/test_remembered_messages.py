@@ -169,33 +169,29 @@ def long_conversation(count: int) -> list[Turn]:
     return turns
 
 
-def test_forms_of_earlier_turns_are_not_looked_for_again(gone_through: list[str]) -> None:
+def test_forms_of_earlier_turns_are_not_looked_for_again(callers: Callers, gone_through: list[str]) -> None:
     """But for those of the last turn, which are remembered then."""
-    on = Callers()
     for count in range(1, 9):
         before = len(gone_through)
-        accepted = on.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
+        accepted = callers.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
         assert len(gone_through) - before <= 2
         assert len(accepted.rewritten.shown) == count
         assert sum(one.new for one in accepted.rewritten.shown) == 1
-    on.close()
 
 
-def test_the_second_request_goes_on_where_the_first_stood(gone_through: list[str]) -> None:
+def test_the_second_request_goes_on_where_the_first_stood(callers: Callers, gone_through: list[str]) -> None:
     """But for its last messages, which clients change from turn to turn."""
-    on = Callers()
     for count in (20, 21):
         gone_through.clear()
-        accepted = on.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
+        accepted = callers.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
         assert len(accepted.rewritten.shown) == count
     assert len(gone_through) <= 4
     assert sum(one.new for one in accepted.rewritten.shown) == 1
-    on.close()
 
 
-def test_forms_are_looked_for_where_something_else_holds(gone_through: list[str]) -> None:
+def test_forms_are_looked_for_where_something_else_holds(callers: Callers, gone_through: list[str]) -> None:
     """Another decision of the past, an id that names two results now, or results that went."""
-    callers, api = Callers(), APIS[0]
+    api = APIS[0]
 
     def sent(turns: list[Turn]) -> int:
         gone_through.clear()
@@ -215,4 +211,3 @@ def test_forms_are_looked_for_where_something_else_holds(gone_through: list[str]
     decisions.note({first: replace(known, facts=replace(known.facts, family="another"))})
     assert sent(turns) == 6
     assert sent(turns[:3] + turns[5:]) == 5
-    callers.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penumbra.apis.prompt import Kind
 from penumbra.apis.recognise import apis
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
@@ -19,6 +20,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.summary_requests import matches, recognise, table
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
+from support.apis import APIS, Api, Turn
 
 EXAMPLES = {
     f"{rule['id']}-{number}": (rule, example)
@@ -286,30 +288,29 @@ def test_thinking_that_the_call_under_way_needs_stays() -> None:
     assert THOUGHT not in bound(body, "anthropic", 12_000)["messages"][-2]["content"]
 
 
-def test_converse_keeps_calls_with_their_results() -> None:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": "go"}]}]
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
+def test_in_every_api_calls_stay_with_their_results(api: Api) -> None:
+    turns: list[Turn] = [("user", "Please do it all.")]
     for n in range(20):
-        use = {
-            "toolUse": {"toolUseId": f"t{n}", "name": "x", "input": {"text": "a" * (4000 if n == 19 else 4)}}
-        }
-        answer = {"toolResult": {"toolUseId": f"t{n}", "content": [{"text": prose(n + 3, 400)}]}}
-        messages += [
-            {"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {"text": "hm"}}}, use]},
-            {"role": "user", "content": [answer]},
-        ]
-    messages.append({"role": "user", "content": [{"text": GENERIC}]})
-    body = {"messages": messages}
-    found = recognise(Document(json.dumps(body).encode()), "bedrock")
-    assert found == summary_requests.Compaction("generic", shares_cache=False, prompted=True)
-    made = bound(body, "bedrock", 30_000)["messages"]
-    assert made[0]["content"][0]["text"].startswith(NOTE)
-    assert made[-1] == messages[-1]
-    uses = [one["content"][0]["toolUse"] for one in made[1:-1:2]]
-    results = [one["content"][0]["toolResult"] for one in made[2:-1:2]]
-    assert [one["toolUseId"] for one in uses] == [one["toolUseId"] for one in results]
-    assert len(uses) > 3
-    assert "_compacted_arguments" in uses[-1]["input"]
-    assert all(len(one["content"][0]["text"]) <= 2_900 for one in results)
+        command = f"run {n} {'a' * (4_000 if n == 19 else 4)}"
+        turns += [("call", f"call_{n:030}", command), ("result", f"call_{n:030}", LONG)]
+    body = json.loads(api.body([*turns, ("user", GENERIC)]))
+    wire = next(one for one in apis() if one.id == api.id)
+    assert recognise(Document(json.dumps(body).encode()), wire.format) == summary_requests.Compaction(
+        "generic", shares_cache=True, prompted=True
+    )
+    made = bound(body, wire.format, 30_000)
+    assert NOTE in json.dumps(made[api.member][0])
+    assert made[api.member][-1] == body[api.member][-1]
+    document = Document(json.dumps(made).encode())
+    messages = wire.wire.prompt(document).messages
+    calls, results = (
+        [part for one in messages for part in one.of(kind)] for kind in (Kind.CALL, Kind.RESULT)
+    )
+    assert [wire.wire.pair(call) for call in calls] == [wire.wire.pair(result) for result in results]
+    assert len(calls) > 3
+    assert "_compacted_arguments" in json.dumps(made[api.member][-3])
+    assert all(len(document.string(text) or "") <= 2_900 for part in results for text in part.texts)
 
 
 def test_converse_says_its_system_prompt_and_its_thinking_in_its_own_way() -> None:
@@ -451,24 +452,3 @@ def test_summaries_are_never_shortened_and_items_of_responses_stay_paired() -> N
     assert len(kinds) > 2
     roomy = bound(whole, "openai_responses", 90_000)
     assert roomy["input"][0] == listed[0]
-
-
-def test_gemini_contents() -> None:
-    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "hello"}]}]
-    for n in range(6):
-        contents += [
-            {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"n": n}}}]},
-            {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": LONG}}}]},
-        ]
-    contents.append(
-        {"role": "user", "parts": [{"text": "Critically evaluate the <state_snapshot> you just generated."}]}
-    )
-    body = bound({"request": {"contents": contents}}, "gemini", 15_000)
-    kept = body["request"]["contents"]
-    assert kept[0]["parts"][0]["text"].startswith(NOTE)
-    assert kept[-1] == contents[-1]
-    assert [next(iter(content["parts"][0])) for content in kept[1:-1]] == [
-        "functionCall",
-        "functionResponse",
-    ] * ((len(kept) - 2) // 2)
-    assert len(kept) > 2
