@@ -14,6 +14,7 @@ passed decides whether a text changes, never how.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -76,8 +77,7 @@ table = partial(rules.table, "prices.yaml")
 def prices(format_name: str, model: str, body: bytes) -> Prices:
     """Return the prices of a request. Raises KeyError for an unknown format."""
     asked = table()["formats"][format_name].get("asked")
-    asks = asked is not None and asked["marker"].encode() in _unspaced(body, asked["marker"])
-    return _prices(format_name, model, asks)
+    return _prices(format_name, model, asked is not None and _has(body, asked["marker"].encode()))
 
 
 @remembered(256)
@@ -95,24 +95,15 @@ def _prices(format_name: str, model: str, asks: bool) -> Prices:
 def of_request(format_name: str, model: str, document: Document) -> Prices:
     """Return the prices of the request in a document. Raises KeyError for an unknown format."""
     asked = table()["formats"][format_name].get("asked")
-    may_ask = asked is not None and document.contains(_name(asked["marker"]))
+    may_ask = asked is not None and document.contains(asked["marker"].partition(":")[0].encode())
     return prices(format_name, model, document.text() if may_ask else b"")
 
 
-def _name(marker: str) -> bytes:
-    """Return the name of the member that a marker begins with."""
-    return marker.partition(":")[0].encode()
-
-
-def _unspaced(body: bytes, marker: str) -> bytes:
-    """Return the parts of the body that may be a marker, without spaces."""
-    key = _name(marker)
-    at = body.find(key)
-    marks = b""
-    while at >= 0:
-        marks += body[at : at + len(marker) + 8].replace(b" ", b"")
-        at = body.find(key, at + 1)
-    return marks
+def _has(body: bytes, marker: bytes) -> bool:
+    """Return whether a body has a member with this name and value, also with spaces between them."""
+    name = marker.partition(b":")[0]
+    places = (place.start() for place in re.finditer(re.escape(name), body))
+    return any(body[at : at + len(marker) + 8].replace(b" ", b"").startswith(marker) for at in places)
 
 
 def remaining_turns(made: int) -> int:

@@ -46,7 +46,6 @@ class Forms:
 
     texts: TextsSoFar
     items: list[Item] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
@@ -66,7 +65,6 @@ class Forms:
         return Forms(
             self.texts.copy(),
             self.items.copy(),
-            self.keys.copy(),
             self.decisions.copy(),
             [*self.shown[: self.settled], *(replace(one, new=False) for one in self.shown[self.settled :])],
             self.edits.copy(),
@@ -88,7 +86,7 @@ class Forms:
             len(items) >= count
             and all(map(is_, items, self.items))
             and (len(items) == count or items[count].result.turn >= len(self.starts))
-            and all(map(is_, map(past.get, self.keys), self.decisions))
+            and all(map(is_, map(past.get, map(_KEY, self.items)), self.decisions))
             and texts.tells_apart_as(self.texts, list(map(_CALL_ID, self.items)))
         )
 
@@ -110,7 +108,6 @@ class Forms:
     def note(self, item: Item, decision: Decision, shown: Shown, edits: list[Edit]) -> None:
         """Add the next result with the edits that give it its form."""
         self.items.append(item)
-        self.keys.append(item.key)
         self.decisions.append(decision)
         self.shown.append(shown)
         self.edits += edits
