@@ -111,8 +111,8 @@ class AnthropicFormat(ApiFormat):
             own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
         if any(change in request.data for change in _TOOL_CHANGES):
             available = set(names)
-            for message in _messages(request):
-                for name, is_added in request.about(message, _tool_changes):
+            for message in self.prompt(request).messages:
+                for name, is_added in request.about(message.value, _tool_changes):
                     own += (name not in available) if is_added else -(name in available)
                     names += [name] if name not in names else []
                     available = available | {name} if is_added else available - {name}
@@ -123,13 +123,13 @@ class AnthropicFormat(ApiFormat):
         request.append(request.top["tools"], tool.declared("input_schema"))
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
-        messages = _messages(request)
-        if not 0 < count <= len(messages) or _role(request, messages[count - 1]) != "user":
+        messages = self.prompt(request).messages
+        if not 0 < count <= len(messages) or messages[count - 1].role != "user":
             return False
-        if count < len(messages) and _role(request, messages[count]) != "assistant":
+        if count < len(messages) and messages[count].role != "assistant":
             return False
         definition = tool.declared("input_schema")
-        _, end = request.place(messages[count - 1])
+        _, end = request.place(messages[count - 1].value)
         addition = (
             b'{"type":"tool_addition","tool":{"type":"tool_definition","definition":' + definition + b"}}"
         )
@@ -141,8 +141,8 @@ class AnthropicFormat(ApiFormat):
             return False
         blocks = [
             block
-            for message in _messages(request)
-            for block in map(request.members, request.items(request.members(message).get("content")))
+            for message in self.prompt(request).messages
+            for block in map(request.members, request.items(self.blocks(request, message.value)))
             if request.string(block.get("type")) == "compaction"
         ]
         for change in request.items(blocks[-1].get("tool_changes")) if blocks else ():
@@ -153,11 +153,11 @@ class AnthropicFormat(ApiFormat):
         return False
 
     def may_declare_after(self, request: Document) -> bool:
-        messages = _messages(request)
+        messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
         # The first tool that is not loaded later changes the prompt's head, and so costs the whole cache.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
-        return bool(messages) and loads and _role(request, messages[-1]) == "user"
+        return bool(messages) and loads and messages[-1].role == "user"
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
@@ -171,9 +171,8 @@ class AnthropicFormat(ApiFormat):
         top = document.top
         if "thread" in top:
             # The provider has all earlier messages, and this response.
-            marked = [
-                message for message in _messages(document) if _cache_mark(document, message) is not None
-            ]
+            messages_there = document.items(top["messages"])
+            marked = [one for one in messages_there if _cache_mark(document, one) is not None]
             # Earlier blocks are not sent again, so the cache breakpoint moves to the new ones.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
@@ -196,7 +195,7 @@ class AnthropicFormat(ApiFormat):
         return first + super().visible(document)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        items = _messages(request)
+        items = request.items(request.top.get("messages"))
         if visible.index == _ELSEWHERE:
             return _put_into_thread(request, items, hidden)
         message = items[visible.index]
@@ -297,14 +296,6 @@ def _tool_changes(request: Document, message: Raw) -> tuple[tuple[str, bool], ..
         if name and kind in ("tool_addition", "tool_removal"):
             changes.append((name, kind == "tool_addition"))
     return tuple(changes)
-
-
-def _role(request: Document, message: Raw) -> str:
-    return request.text_of(request.members(message).get("role"))
-
-
-def _messages(request: Document) -> list[Raw]:
-    return request.items(request.top.get("messages"))
 
 
 def _ask_to_drop(request: Document, thinking: Raw) -> bool:

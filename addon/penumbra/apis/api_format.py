@@ -21,7 +21,8 @@ from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, T
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Response, Responses
 from penumbra.apis.result_blocks import Block
-from penumbra.wire.document import Document
+from penumbra.apis.turns import BODY
+from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
@@ -129,9 +130,9 @@ class ApiFormat(ABC):
     no_calls = "tool_choice", b'"none"'
     """The member that forbids calls, and its value, JSON."""
 
-    def __init__(self, responses: Responses | None = None) -> None:
-        """`responses` are the readers of responses; None: they can't be read here."""
-        self._responses = responses
+    def __init__(self, readers: Responses | None = None) -> None:
+        """`readers` read the responses; None: they can't be read here."""
+        self.readers = readers
 
     # Facts about an API
 
@@ -261,22 +262,19 @@ class ApiFormat(ABC):
     # Derived from these facts
 
     @property
-    def reads_responses(self) -> bool:
-        """Responses can be read, too."""
-        return self._responses is not None
-
-    @property
     def responses(self) -> Responses:
-        assert self._responses is not None
-        return self._responses
+        assert self.readers is not None
+        return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream: see `Responses.stream`."""
-        return self.responses.stream(injected_tool, before)
+        """Return a reader of a response that arrives as a stream; `injected_tool` is the name of the injected
+        tool, `before` the client's id of the response that this one goes on from."""
+        framing, readers = self.responses.framing(), self.responses
+        return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
         """Return a reader of a response that arrives as one JSON document."""
-        return self.responses.body(injected_tool, before)
+        return Response(BODY, self.responses.turns(BODY, injected_tool, before))
 
     def prompt(self, document: Document) -> Prompt:
         return document.once(self._prompt)
@@ -354,6 +352,18 @@ class ApiFormat(ABC):
         return [
             list(run) for by_model, run in groupby(messages, lambda message: message.by_model) if by_model
         ]
+
+    def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
+        """Put messages, JSON, in the place of those of one response; return whether these are unedited."""
+        start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
+        if request.is_edited(start, end):
+            return False
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def run_of(self, request: Document, visible: Visible) -> list[Message]:
+        """Return the messages of one response."""
+        return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
 
     def visible(self, document: Document) -> list[Visible]:
         """Return the responses of a request, in order, with the marks by which hidden exchanges are

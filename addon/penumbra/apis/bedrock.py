@@ -32,10 +32,6 @@ _ERRORS = {
 }
 
 
-def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
-    return document.items(document.members(block.get("citationsContent")).get("content"))
-
-
 class ConverseFormat(AnthropicFormat):
     """Bodies of `/converse` and `/converse-stream`."""
 
@@ -60,7 +56,7 @@ class ConverseFormat(AnthropicFormat):
             yield Part(Kind.REASONING, value, signature=known_by)
         elif "toolResult" in block:
             yield from _results(document, value, document.members(block["toolResult"]))
-        elif cited := _cited(document, block):
+        elif cited := document.items(document.members(block.get("citationsContent")).get("content")):
             texts = (document.members(citation).get("text") for citation in cited)
             shown = tuple(text for text in texts if text is not None and document.is_string(text))
             yield Part(Kind.OTHER, value, texts=shown)

@@ -28,7 +28,7 @@ REQUESTS: dict[str, ApiFormat] = {
 }
 """All formats: their requests can be read."""
 FORMATS: dict[str, ApiFormat] = {
-    **{name: api for name, api in REQUESTS.items() if api.reads_responses},
+    **{name: api for name, api in REQUESTS.items() if api.readers is not None},
     "openai_responses_socket": responses_socket.SocketFormat(responses_socket.RESPONSES),
 }
 """The formats whose responses can be read, too."""

@@ -31,7 +31,7 @@ from penumbra.apis.turns import SSE, Framing
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
-from penumbra.wire.document import Document, Edit
+from penumbra.wire.document import Document
 from penumbra.wire.framing import (
     MOST_BLANK_BYTES,
     ArrayItem,
@@ -135,9 +135,8 @@ class GeminiFormat(ApiFormat):
         return document.render()
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        run = next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
-        start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
-        if request.is_edited(start, end):
+        run = self.run_of(request, visible)
+        if request.is_edited(request.place(run[0].value)[0], request.place(run[-1].value)[1]):
             return False
         last, results = hidden.last, hidden.results
         if not all(visible.calls):
@@ -149,9 +148,7 @@ class GeminiFormat(ApiFormat):
             if blocks is None or not request.items(blocks):
                 return False
             request.insert(blocks, 0, b",".join(results))
-        texts = [*hidden.before, *([last] if last else [])]
-        request.edits.append(Edit(start, end, b",".join(texts)))
-        return True
+        return self.replace_run(request, run, [*hidden.before, *([last] if last else [])])
 
 
 def _parts(document: Document, members: Mapping[str, Raw]) -> Iterator[Part]:

@@ -35,7 +35,7 @@ from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing, Turns
 from penumbra.apis.upstream_error import described, openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
-from penumbra.wire.document import Document, Edit
+from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
 
 _NOT_RETURNED = ("annotations", "audio", "index")
@@ -277,17 +277,12 @@ class ChatFormat(ApiFormat):
         return encode({"role": "tool", "tool_call_id": call.id, "content": text})
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        message = self.prompt(request).messages[visible.index].value
-        start, end = request.place(message)
-        if request.is_edited(start, end):
-            return False
-        last = hidden.last
-        mark = request.members(message).get("cache_control")
+        message, last = self.prompt(request).messages[visible.index], hidden.last
+        mark = request.members(message.value).get("cache_control")
         if last and mark is not None:
             last = last[:-1] + b',"cache_control":' + request.source(mark) + b"}"
         texts = [*hidden.before, *([last] if last else []), *hidden.results]
-        request.edits.append(Edit(start, end, b",".join(texts)))
-        return True
+        return self.replace_run(request, [message], texts)
 
 
 def _calls(document: Document, message: Mapping[str, Raw]) -> Iterator[Part]:

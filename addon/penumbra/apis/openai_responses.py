@@ -204,14 +204,11 @@ class ResponsesFormat(ApiFormat):
             if hidden.response_id:
                 request.replace(top[_BEFORE], hidden.response_id)
             return True
-        run = next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
-        start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         # In later requests, a response that continues the remainder of another is one run with it.
-        if request.is_edited(start, end) or (hidden.broken and visible.open):
+        if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
-        request.edits.append(Edit(start, end, b",".join(storable(request, messages))))
-        return True
+        return self.replace_run(request, self.run_of(request, visible), storable(request, messages))
 
     def reasoning(self, request: Document) -> list[Reasoning]:
         found = []
@@ -293,13 +290,10 @@ def kind(document: Document, item: Mapping[str, Raw]) -> str:
 
 def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
     """Return the id by which the client answers a call of this type; empty if others answer it."""
-    if name in CALLS or name == "computer_call" or _is_client_search(document, name, item):
+    is_search = name == "tool_search_call" and document.string(item.get("execution")) == "client"
+    if name in CALLS or name == "computer_call" or is_search:
         return _id(document, item)
     return document.text_of(item.get("id")) if name == "mcp_approval_request" else ""
-
-
-def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
-    return name == "tool_search_call" and document.string(item.get("execution")) == "client"
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:

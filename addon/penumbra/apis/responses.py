@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from penumbra.apis.base import Event, Failure, Filter, Turn
-from penumbra.apis.call_arguments import CallArguments, Open
+from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.turns import BODY, SSE, Framing, Turns
 from penumbra.apis.usage import UsageTable
 from penumbra.errors import place
@@ -201,21 +201,9 @@ class Responses:
     keep_alive: bytes = b""
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
 
-    def call_arguments(self, open_: Open) -> CallArguments:
-        return self.arguments(open_)
-
     def scaled_usage(self, count: Count) -> ScaledUsage:
         """Return a filter that reports input tokens in another scale."""
         return ScaledUsage(self.turns.usage, count)
-
-    def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream; `injected_tool` is the name of the injected
-        tool, `before` the client's id of the response that this one goes on from."""
-        framing = self.framing()
-        return Response(framing, self.turns(framing, injected_tool, before), keep_alive=self.keep_alive)
-
-    def body(self, injected_tool: str, before: str = "") -> Response:
-        return Response(BODY, self.turns(BODY, injected_tool, before))
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
         """Return a reader of a response in which nothing is hidden: `feed` takes its bytes, `close` ends

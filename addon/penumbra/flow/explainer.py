@@ -113,7 +113,8 @@ class Explainer:
         return shown
 
     def _is_ours(self, flow: http.HTTPFlow, message: object) -> bool:
-        if (api := _api(flow)) is None or not self._is_llm(flow):
+        is_llm = "api" in _described(flow) or destination.is_llm_host(flow, self._settings().hosts)
+        if not is_llm or (api := _api(flow)) is None:
             return False
         if isinstance(message, WebSocketMessage):
             return message.from_client or response_text.is_shown(message.content)
@@ -166,9 +167,6 @@ class Explainer:
             injected_tool=_word(described.get("declared")),
             path=flow.request.path,
         )
-
-    def _is_llm(self, flow: http.HTTPFlow) -> bool:
-        return "api" in _described(flow) or destination.is_llm_host(flow, self._settings().hosts)
 
 
 def _api(flow: http.HTTPFlow) -> Api | None:

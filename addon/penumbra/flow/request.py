@@ -281,11 +281,6 @@ class RequestWay:
             refusal.count(flow, outcome, self.journal)
         return outcome
 
-    async def other_frame(self, flow: Flow, frame: bytes) -> bytes:
-        """Return a frame of such a WebSocket that is no request, without its secrets. Raises
-        RedactionError."""
-        return await self.others.frame(flow, frame, "", known=True, strict=True)
-
     def must_search(self, flow: Flow) -> bool:
         """Return whether a request may go on only if it was searched for secrets."""
         settings = self._current.settings

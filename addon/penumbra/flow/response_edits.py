@@ -51,7 +51,7 @@ class EditedResponse:
     def filters(self) -> list[Filter]:
         """Return the edits in the order in which they are made."""
         opened = self.restoration.open if self.restoration is not None else None
-        restored = [self.readers.call_arguments(opened)] if opened is not None else []
+        restored = [self.readers.arguments(opened)] if opened is not None else []
         return [*restored, *([self.usage] if self.usage is not None else [])]
 
     def edited(self, *, stream: bool) -> Response:

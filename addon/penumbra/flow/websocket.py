@@ -154,7 +154,7 @@ class WebSockets:
     async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """Return a frame that is no request, without its secrets; empty if it is refused."""
         try:
-            return await self._requests.other_frame(flow, frame)
+            return await self._requests.others.frame(flow, frame, "", known=True, strict=True)
         except RedactionError as error:
             refused = unsearched(socket.api, error)
             self._refuse(flow, refused.status, refused.body, envelope)

@@ -94,10 +94,6 @@ _VALUE = msgspec.json.Decoder(Raw)
 BRACE, BRACKET, QUOTE = b'{["'
 
 
-def value_of(text: bytes) -> Raw:
-    return _VALUE.decode(text)
-
-
 def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
     """Yield the offsets of an array's items in a text; `base` is the text's address. Most items are separated
     by a comma alone."""
@@ -178,7 +174,7 @@ class ParsedText:
             self.opened += len(text) if len(text) > 2 else 0
             self.members = members_of(self.root)
         else:
-            self.root = value_of(text)
+            self.root = _VALUE.decode(text)
 
     def opens(self, value: Raw) -> None:
         """Count a container that is opened. Raises NotJson where nested containers together are far larger

@@ -308,7 +308,7 @@ every_stream = pytest.mark.parametrize("name", STREAMS)
 
 def passing(format_name: str, open_: Any, *, stream: bool) -> Response:
     api = FORMATS[format_name].responses
-    return api.passed([api.call_arguments(open_)], stream=stream)
+    return api.passed([api.arguments(open_)], stream=stream)
 
 
 def passed(name: str, pieces: Iterator[bytes] | list[bytes], open_: Any = opened) -> bytes:

@@ -155,7 +155,7 @@ def test_the_rules_have_a_path_a_cache_and_an_example(name: str) -> None:
 def test_responses_are_read_and_arguments_in_them_edited(name: str) -> None:
     assert name in FORMATS
     responses = FORMATS[name].responses
-    filters = [responses.call_arguments(lambda tool, freeform=False: None), responses.scaled_usage(abs)]
+    filters = [responses.arguments(lambda tool, freeform=False: None), responses.scaled_usage(abs)]
     passed = responses.passed(filters, stream=False)
     assert passed.feed(b'{"a": 1}') + passed.close() == b'{"a": 1}'
     assert responses.turns.usage.inputs, "the figures that count what went in"
