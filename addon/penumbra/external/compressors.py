@@ -36,6 +36,7 @@ from penumbra.external.strategies import (
     first_words,
     strategy_rules,
 )
+from penumbra.linear import LinearText
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
@@ -73,33 +74,14 @@ def _texts(document: Document, content: Raw | None) -> Iterator[str]:
 
 
 @cache
-def _tags() -> tuple[str, ...]:
-    return tuple(strategy_rules()["injected"])
+def _injected() -> LinearText:
+    tags = strategy_rules()["injected"]
+    return LinearText("|".join(rf"(?s:<{tag}[> \n].*?(?:</{tag}>|\z))" for tag in tags))
 
 
 def without_injected(text: str) -> str:
-    """Return a text without the parts that agents add, and without blanks at its ends. Linear in
-    its length."""
-    for tag in _tags():
-        if f"<{tag}" in text:
-            text = _without(text, tag)
-    return text.strip()
-
-
-def _without(text: str, tag: str) -> str:
-    pieces: list[str] = []
-    position = 0
-    closing = f"</{tag}>"
-    while (start := text.find(f"<{tag}", position)) >= 0:
-        after = start + len(tag) + 1
-        if text[after : after + 1] not in (">", " ", "\n"):
-            pieces.append(text[position:after])
-            position = after
-            continue
-        pieces.append(text[position:start])
-        end = text.find(closing, after)
-        position = len(text) if end < 0 else end + len(closing)
-    return "".join([*pieces, text[position:]])
+    """Return a text without the tagged parts that agents add, and without blanks at its ends."""
+    return _injected().sub("", text).strip()
 
 
 _QUOTED = frozenset({"read", "edit", "write"})
@@ -298,10 +280,10 @@ class ExternalCompressors:
         for one, outcome in zip(pending, outcomes, strict=True):
             _log.info("Penumbra: %s", _line(selector, one, outcome))
         if any(outcome.how == "no credential" for outcome in outcomes):
-            self._tell_misfit(selector)
+            self._log_misfit(selector)
         return outcomes
 
-    def _tell_misfit(self, selector: _Selector) -> None:
+    def _log_misfit(self, selector: _Selector) -> None:
         """Log once for each host that no strategy can use the credentials of its clients."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""

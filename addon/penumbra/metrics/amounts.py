@@ -7,15 +7,16 @@ Sums hold counts, never content. Prices are those of the providers' lists in `ru
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from penumbra import rules
 from penumbra.errors import one_line
 
+T = TypeVar("T")
 _MOST_NAMES = 60
 """Most names of rules, statuses or errors that a counter keeps."""
 
@@ -166,7 +167,7 @@ class ExternalMetrics:
     dollars: float = 0.0
 
 
-MOST, _LONGEST = 200, 60
+_MOST_GROUPS, _LONGEST = 200, 60
 OTHERS = "(others)"
 
 
@@ -191,21 +192,23 @@ class ResultSums:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-class Groups:
-    """Sums by name. The number of names is bounded, since clients choose them."""
+class Groups(Generic[T]):
+    """Sums by name. The number of names is bounded, since clients choose them; the sums of further names are
+    added up under `OTHERS`."""
 
-    def __init__(self) -> None:
-        self._sums = defaultdict[str, ResultSums](ResultSums)
+    def __init__(self, make: Callable[[], T], size: Callable[[T], int]) -> None:
+        self._sums = defaultdict[str, T](make)
+        self._size = size
 
-    def of(self, name: str) -> ResultSums:
+    def of(self, name: str) -> T:
         name = label(name)
-        if name not in self._sums and len(self._sums) >= MOST:
+        if name not in self._sums and len(self._sums) >= _MOST_GROUPS:
             name = OTHERS
         return self._sums[name]
 
-    def items(self) -> list[tuple[str, ResultSums]]:
+    def items(self) -> list[tuple[str, T]]:
         """Return names and sums, the largest first."""
-        return sorted(self._sums.items(), key=lambda each: -each[1].before)
+        return sorted(self._sums.items(), key=lambda each: -self._size(each[1]))
 
 
 def label(name: str) -> str:

@@ -15,7 +15,7 @@ from penumbra.apis.base import Turn
 from penumbra.apis.usage import NOT_READ, BilledTokens
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import cache_miss
-from penumbra.metrics.amounts import MOST, OTHERS, Amounts, ExternalMetrics, Groups, Rates, label
+from penumbra.metrics.amounts import Amounts, ExternalMetrics, Groups, Rates, ResultSums, label
 from penumbra.metrics.cache_miss import Prompts
 from penumbra.metrics.events import NewResult, SentRequest
 from penumbra.metrics.sessions import ResultRecord, Session, Sessions, TurnRecord
@@ -87,9 +87,8 @@ class Journal:
         self._number = 0
         self._pending = Pending()
         self.amounts = Amounts()
-        self.agents = defaultdict[str, Amounts](Amounts)
-        self.projects = defaultdict[str, Amounts](Amounts)
-        self.tools, self.families = Groups(), Groups()
+        self.agents, self.projects = (Groups(Amounts, lambda sums: sums.requests) for _ in range(2))
+        self.tools, self.families = (Groups(ResultSums, lambda sums: sums.before) for _ in range(2))
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
@@ -356,7 +355,7 @@ class Journal:
                 targets.append(turn.amounts)
             if (session := self.sessions.get(turn.session)) is not None:
                 targets.append(session.amounts)
-            targets += [_of(self.agents, turn.agent), _of(self.projects, turn.project)]
+            targets += [self.agents.of(turn.agent), self.projects.of(turn.project)]
         if turn is not None and not turn.is_observed:
             targets.append(self._pending.conversations[turn.session])
             self._pending.agents[turn.session] = turn.agent
@@ -377,12 +376,6 @@ def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
         dollars_spent=(amounts.declared + amounts.put_back) * rates.cached + again,
         unpriced=int(request.dollars_saved is None),
     )
-
-
-def _of(sums: defaultdict[str, Amounts], name: str) -> Amounts:
-    if name not in sums and len(sums) >= MOST:
-        name = OTHERS
-    return sums[name]
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:

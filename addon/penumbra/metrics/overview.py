@@ -8,7 +8,7 @@ from typing import Any
 
 from penumbra.errors import counted
 from penumbra.metrics import cache_miss, tool_use
-from penumbra.metrics.amounts import Amounts, Groups, as_of
+from penumbra.metrics.amounts import Amounts, Groups, ResultSums, as_of
 from penumbra.metrics.journal import SECONDS, Journal
 from penumbra.metrics.sessions import Session
 from penumbra.redaction.ruleset import in_words
@@ -114,7 +114,7 @@ def _asked_back(journal: Journal) -> Iterator[Advice]:
         )
 
 
-def _often(what: str, groups: Groups, way: str) -> Iterator[Advice]:
+def _often(what: str, groups: Groups[ResultSums], way: str) -> Iterator[Advice]:
     for name, sums in groups.items():
         again = sums.asked + sums.read_again
         if sums.changed >= _LEAST_RESULTS and again >= sums.changed * _ASKED_OFTEN:
@@ -149,8 +149,8 @@ def overview(journal: Journal) -> Record:
     return {
         "amounts": amounts(journal.amounts),
         "advice": [asdict(each) for each in advice(journal)],
-        "tools": _groups(journal.tools.items()),
-        "families": _groups(journal.families.items()),
+        "tools": _groups(journal.tools),
+        "families": _groups(journal.families),
         "agents": _named(journal.agents),
         "projects": _named(journal.projects),
         "untouched": dict(journal.untouched),
@@ -236,16 +236,12 @@ def seconds(journal: Journal) -> Record:
     return {"below": {str(end): journal.seconds[end] for end in SECONDS}, "quantiles": quantiles}
 
 
-def _named(sums: Mapping[str, Amounts]) -> list[Record]:
-    """Return sums by name, those with most requests first."""
-    return [
-        {"name": name, "amounts": amounts(each)}
-        for name, each in sorted(sums.items(), key=lambda pair: -pair[1].requests)
-    ]
+def _named(groups: Groups[Amounts]) -> list[Record]:
+    return [{"name": name, "amounts": amounts(sums)} for name, sums in groups.items()]
 
 
-def _groups(items: list[tuple[str, Any]]) -> list[Record]:
-    return [{"name": name, **sums.record()} for name, sums in items]
+def _groups(groups: Groups[ResultSums]) -> list[Record]:
+    return [{"name": name, **sums.record()} for name, sums in groups.items()]
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -21,8 +21,9 @@ class Agent:
     patterns: tuple[str, ...]
     """Globs of log files below a folder."""
     roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
-    """Returns the folders of logs, given the home folder and the environment."""
+    """Returns the folders that may hold logs, given the home folder and the environment."""
     is_first: Callable[[Mapping[str, Any]], bool]
+    """Returns whether a log of the agent may begin with an object."""
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
 
     def logs(self, folder: Path) -> Iterator[Path]:

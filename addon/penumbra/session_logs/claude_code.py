@@ -29,7 +29,6 @@ _SYNTHETIC = "<synthetic>"
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that may hold logs."""
     if named := environment.get("CLAUDE_CONFIG_DIR"):
         yield from (Path(folder.strip()).expanduser() / "projects" for folder in named.split(","))
         return
@@ -38,7 +37,6 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """True if a log of this format may begin with an object."""
     return "parentUuid" in value or value.get("type") in (
         "file-history-snapshot",
         "summary",

@@ -36,13 +36,11 @@ _ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "eve
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that may hold logs."""
     folder = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
     yield from (folder / "sessions", folder / "archived_sessions")
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """True if a log of this format may begin with an object."""
     has_envelope = value.get("type") in _ENVELOPES and isinstance(value.get("payload"), dict)
     return has_envelope or {"id", "timestamp", "instructions"} <= value.keys()
 

@@ -27,12 +27,10 @@ PATTERNS = ("**/*.jsonl",)
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that may hold logs."""
     yield Path(environment.get("COPILOT_HOME") or home / ".copilot").expanduser() / "session-state"
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """True if a log of this format may begin with an object."""
     return value.get("type") == "session.start" and isinstance(value.get("data"), dict)
 
 

@@ -29,12 +29,10 @@ PATTERNS = ("**/chats/**/*.jsonl", "**/chats/**/*.json")
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that may hold logs."""
     yield Path(environment.get("GEMINI_CLI_HOME") or home).expanduser() / ".gemini" / "tmp"
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """True if a log of this format may begin with an object."""
     return "projectHash" in value or {"sessionId", "startTime"} <= value.keys()
 
 

@@ -40,7 +40,6 @@ _MAGIC = b"SQLite format 3\0"
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Folders that may hold a database."""
     yield Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share").expanduser() / "opencode"
 
 

@@ -267,10 +267,10 @@ def decompress(data: bytes) -> bytes:
 
 
 def pack_text(text: str) -> bytes:
-    """Compress a text; lone surrogates survive."""
+    """Return a text compressed; lone surrogates survive."""
     return compress(text.encode("utf-8", "surrogatepass"))
 
 
 def unpack_text(data: bytes) -> str:
-    """Reverse `pack_text`."""
+    """Return the text that `pack_text` has compressed."""
     return decompress(data).decode("utf-8", "surrogatepass")
