@@ -1,9 +1,8 @@
 """The lines that no stage may drop: errors, failures, assertions, panics, frames, exit codes, summaries.
 
-Their patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text; a set of
-patterns tells in a walk over a candidate what else it says: that something passed, how severe it is. A line
-with the mark of something that passed is not critical, whatever else it says: a test may be called "reports
-an error".
+The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
+patterns then gives the marks of a candidate: that something passed, and how severe it is. A line that reports
+a pass is not critical, whatever else it says: a test may be called "reports an error".
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from penumbra.compress.size import encode
 from penumbra.linear import Linear
 
 _LINE_LIMIT = 4_000
-"""Characters of a line that are looked at: a longer line is data, not a message."""
+"""Characters of a line that are searched: a longer line is data, not a message."""
 _SEARCHES = 64
-"""Lines that are looked for inside other lines before the answer is no: bounds the work."""
+"""The most lines that are searched for inside other lines, which bounds the work; more count as missing."""
 _LAST = 2_000
-"""Bytes at the end of a run in which it says how it ended."""
+"""Bytes at the end of the output of a test run in which its result stands."""
 _SET_MEMORY = 1 << 25
 
 
 class Severity(IntEnum):
-    """The severity of a critical line: lower ones come first where not all of them fit."""
+    """The severity of a critical line. Lines of lower numbers come first where not all of them fit."""
 
     FAILURE = 0
-    """Named failures and breakdowns, and the end of the whole."""
+    """Named failures, breakdowns, and the end of the program."""
     ERROR = 1
     COMPLAINT = 2
-    """Something that did not work, without being called an error."""
+    """A message that something did not work, without the word error."""
     MENTION = 3
-    """Warnings, frames of traces, counts of nothing, words in lines that inform."""
+    """Warnings, frames of stack traces, counts of zero, and such words in informing lines."""
 
 
 class _Mark(IntEnum):
-    """A statement of a line, in the order in which the set of patterns numbers them."""
+    """A mark of a line. The numbers are those of the patterns in the set."""
 
     PASSED = 0
     FAILED_TOO = 1
@@ -63,9 +62,9 @@ class _Patterns:
 
     critical: Linear
     some_pass: Linear
-    """Matches in a text if one of its lines says that something passed: most texts have none."""
+    """The pattern for a line that reports a pass: most texts have none."""
     marks: Any
-    """A set of RE2, which returns the marks of a line."""
+    """A set of RE2 patterns, which returns the marks of a line."""
     nothing: Any
     names: Any
     opening: Any
@@ -108,7 +107,7 @@ def _patterns() -> _Patterns:
 
 
 def _is_passing(marks: Sequence[int]) -> bool:
-    """True if a line says that something passed, and not that something else failed."""
+    """True if a line reports a pass and no failure beside it."""
     return _Mark.PASSED in marks and _Mark.FAILED_TOO not in marks
 
 
@@ -118,18 +117,18 @@ def _marks(line: bytes) -> Sequence[int]:
 
 
 def is_critical(line: str) -> bool:
-    """True if this one line carries an error, a failure, a location of one, or a summary."""
+    """True if one line holds an error, a failure, the location of one, or a summary."""
     data = encode(line[:_LINE_LIMIT])
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
 
 def severity(line: bytes) -> Severity:
-    """The severity of a critical line."""
+    """Return the severity of a critical line."""
     return _severity(line, _marks(line))
 
 
 def severity_unless_passing(line: bytes) -> Severity | None:
-    """The severity of a critical line; None if the line reports a pass."""
+    """Return the severity of a critical line; None if the line reports a pass."""
     marks = _marks(line)
     return None if _is_passing(marks) else _severity(line, marks)
 
@@ -137,7 +136,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.opening.match(line)):
-        # The remainder of a name still names a place.
+        # A placeholder keeps the line a location, without the words of the name.
         said = patterns.nothing.sub(b"", patterns.names.sub(b"./x.x", line))
         if not patterns.critical.search(said):
             return Severity.MENTION
@@ -152,50 +151,51 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
 
 
 def says_as_much(line: str, other: str) -> bool:
-    """True if another form of a critical line is as severe as the line."""
+    """True if another form of a critical line is critical, too, and at least as severe."""
     data, others = encode(line[:_LINE_LIMIT]), encode(other[:_LINE_LIMIT])
     return is_critical(other) and severity(others) <= severity(data)
 
 
 def is_stated(line: bytes) -> bool:
-    """True if a line that may be a failure line states a failure, and does not only speak of one.
+    """True if a line states a failure, as programs do, and does not only mention one.
 
         src/a.c:120:9: error: expected ';'                     states one
         We still can't tell conflicts from failed merges.      speaks of some
 
-    Tools that nobody knows print texts that people wrote as often as what went wrong.
+    Unknown tools print prose about failures as often as failures.
     """
     return bool(_patterns().stated.search(line))
 
 
 def is_quoted(line: bytes) -> bool:
-    """True if a line is a piece of code or of a document, as runs show them around what failed."""
+    """True if a line is a quotation of code or of a document, as test runners print them around a failure."""
     return bool(_patterns().quoted.match(line))
 
 
 def is_warning(line: bytes) -> bool:
-    """True if a line states that something is amiss but did not fail."""
+    """True if a line is a warning."""
     return bool(_patterns().warning.search(line))
 
 
 def all_passed(data: bytes) -> bool:
-    """True if a run of tests ends by saying that they passed: what it printed of failures was meant to be."""
+    """True if the output of a test run ends with the summary that all passed: its failures were expected
+    ones."""
     patterns = _patterns()
     return bool(patterns.run_passed.search(data[-_LAST:])) and not patterns.run_failed.search(data)
 
 
 def endings(data: bytes) -> list[int]:
-    """Where in a text the lines begin in which a program says how it ended."""
+    """Return the offsets of the lines in which a program says how it ended."""
     return [found.start() for found in _patterns().run_ended.finditer(data)]
 
 
 def placed_warnings(data: bytes) -> list[int]:
-    """Where in a text the lines begin that warn about a place in a file."""
+    """Return the offsets of the lines that warn about a place in a file."""
     return [found.start() for found in _patterns().placed_warning.finditer(data)]
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
-    """(start, end) of the next thing at or after `start` that makes a line critical, in bytes.
+    """Return the offsets (start, end) of the next critical words at or after `start`; None if there are none.
 
     The match lies within one line. Lines that report a pass are included.
     """
@@ -207,7 +207,7 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
 
 def critical_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Positions of the critical lines, in order: less work than asking for each by itself."""
+    """Yield the positions of the critical lines, in order, with less work than `is_critical` for each."""
     data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
     patterns = _patterns()
     position = start = 0
@@ -218,7 +218,7 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
         if some_pass is None:
             some_pass = patterns.some_pass.search(data, data.rfind(b"\n", 0, left) + 1) is not None
         if data.find(b"\n", left, right) >= 0:
-            # The match crosses the line's end.
+            # The match crosses a line end, so that it may be none within the line.
             if is_critical(lines[position]):
                 yield position
         elif not some_pass or not _is_passing(_marks(encode(lines[position][:_LINE_LIMIT]))):
@@ -230,14 +230,14 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
 
 
 def normal(line: str) -> str:
-    """A line as the guard compares it: runs of blanks become one, the ends are trimmed."""
+    """Return a line for comparison: each run of blanks is one blank, and the ends are trimmed."""
     return " ".join(line.split())
 
 
 def keeps_critical(before: str, after: str) -> bool:
-    """True if every critical line of `before` still stands in `after`, as often as it did.
+    """True if every critical line of `before` stands in `after` at least as often.
 
-    A line counts as kept when it is a line of `after`, or a part of one, blanks aside.
+    A line is kept if it is a line of `after`, or a part of one. Blanks are not compared.
     """
     counts = Counter(map(normal, before.split("\n")))
     missing = counts - Counter(map(normal, after.split("\n")))

@@ -1,7 +1,7 @@
-"""The failure lines of a text that is shown in part: none of them is lost without a word.
+"""The failure lines of a text that is shown in part: each is shown or counted.
 
-Every stage that cuts a text leaves space for the failure lines that it would lose. Lost ones
-stand below it, the most severe first:
+Every stage that cuts a text reserves bytes for the failure lines that it would lose. They stand below the
+text, the most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -9,8 +9,9 @@ stand below it, the most severe first:
     [7 more lines of 3 kinds]
     [2 lines that stand above, too]
 
-Where not every line fits, lines of one kind stand once, with the number of the others: lines that differ
-only in times, numbers and ids; where that is not enough, also in the numbers within names.
+Where not every line fits, one line of each kind is written, with the number of the others. Lines of one kind
+differ only in times, numbers and ids. If that is not enough, numbers within names don't tell kinds apart,
+either.
 """
 
 from __future__ import annotations
@@ -35,38 +36,38 @@ from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
 _LONGEST = 600
-"""Bytes of a line that is a message as a whole; of a longer one only what stands around its failure is."""
+"""Bytes of a line that is one message. Of a longer one, the words around a failure are the message."""
 _SHOWN = 400
 """Bytes of a line that are shown."""
 _AHEAD = 160
 _BEHIND = 240
-"""Bytes around a failure within a longer line."""
+"""Bytes before and after a failure within a longer line."""
 _NOTE = 26
-"""Bytes for how many more there are like a line."""
+"""Bytes of the note that counts the other lines of a kind."""
 _ELSEWHERE = ", files vary"
 _LINES = 400
-"""Lines in a text of which each is told by itself, if there is room."""
+"""The most different lines that are written one by one, if they fit."""
 _SEARCHES = 1_000
-"""Kinds up to which each is looked for anywhere in what is shown: bounds the work."""
+"""The most kinds whose lines are searched for in the text that is shown, which bounds the work."""
 _KINDS = 20_000
-"""Kinds that are told apart; what comes after them is counted as one more."""
+"""The most kinds. Lines of further kinds are counted as one more kind for each severity."""
 _VARYING = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"
     rb"|(?<!\w)[0-9]+(?:[.:,/TZ+-][0-9]+)*(?:Z|[a-zA-Z\xc2\xb5%]{1,3})?(?!\w)"
 )
-"""Times, numbers and ids that stand by themselves."""
+"""Times, numbers and ids that are words of their own."""
 _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"(?<!\w)[^\W0-9]*+[0-9]\w*+")
 _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
-"""A number that says what is wrong, and not where."""
+"""The code of an error, which tells what is wrong, and not where."""
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
-"""The file that a line begins with."""
+"""The name of a file at the beginning of a line."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
-"""The names of failed tests in some runners' lists of failures."""
+"""The name of a failed test in the numbered list of some test runners."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
 _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
-"""The text that Go's tests print of a failure before they call it one, in their running output."""
+"""The message of a failed test of Go, which stands above its verdict in the output."""
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
@@ -74,51 +75,53 @@ _KEYS = {how: how.to_bytes() for how in Severity}
 
 @dataclass(slots=True)
 class Kind:
-    """Lines that say the same but for what varies."""
+    """A group of lines that differ only in numbers, times and ids."""
 
     severity: Severity
     line: bytes
-    """The first of them."""
+    """The first line of the kind."""
     likeness: bytes
-    """The text that such lines have in common."""
+    """The text that the lines have in common."""
     count: int = 1
     last: bytes = b""
+    """The last line of the kind."""
     above: bytes = b""
-    """The heading of the first line; and the last line."""
+    """The heading of the first line."""
     last_above: bytes = b""
+    """The heading of the last line."""
     is_spread: bool = False
-    """Not all of them are of the same file."""
+    """True if the lines are of several files."""
     is_shown: bool = False
-    """Lines like these stand in what is shown: only their number is said."""
+    """True if such a line is shown already, so that the others are only counted."""
 
     @property
     def place(self) -> bytes:
-        """The file that the line is of, if it is said."""
+        """The file that the first line is about; empty if neither the line nor its heading names one."""
         found = _PLACE.match(self.above or self.line)
         return found[1] if found else self.above
 
 
 @dataclass(slots=True)
 class FailureLines:
-    """The failure lines of one text, by kind and, while they are few, one by one."""
+    """The failure lines of one text, by kind, and one by one as long as they are few."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
-    """The first line of each kind, and where it stands in the text, in bytes."""
+    """The severity and the offsets in bytes of the first line of each kind."""
     lines: dict[bytes, Kind] = field(default_factory=dict)
-    """Each line by itself; of the first `_LINES` different ones."""
+    """The first `_LINES` different lines, each as a kind of its own."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
-    """The kind of each of these lines."""
+    """The key in `kinds` of each of these lines."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of each known line; None for a line that reports a pass. A text and what
-    is shown of it have this in common."""
+    """The severity and likeness of each known line; None for a line that is no failure line. A text shares
+    them with the part of it that is shown."""
 
     is_escaped: bool = False
-    """Line ends are written as in a JSON string."""
+    """True if line ends are written as in a JSON string."""
     is_stated: bool = False
-    """Only lines that state a failure in a form in which programs do are failure lines."""
+    """True if only lines that state a failure as programs do are failure lines."""
     above: Callable[[int], bytes] | None = None
-    """Returns the heading above a place in the text."""
+    """Returns the heading above an offset in the text."""
 
     @classmethod
     def of(
@@ -130,12 +133,12 @@ class FailureLines:
         is_stated: bool = False,
         above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
-        """The failure lines of a text. Linear in it. `is_escaped` None: told from the text. `whole`: what a
-        text holds of which this is a part."""
+        """Return the failure lines of a text, in linear time. With `is_escaped` None, the text itself tells
+        that. `whole`: the failure lines of the text of which this is a part."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
-            # All places stay where they are.
+            # Replacements of the same length keep all offsets.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
         failures = cls(is_escaped=is_escaped, is_stated=is_stated, above=above)
         if whole is not None:
@@ -198,17 +201,16 @@ class FailureLines:
         self.spans.append((how, start, end))
 
     def ranked(self) -> list[tuple[int, int]]:
-        """Where the first line of each kind stands, the most severe ones first."""
+        """Return the offsets of the first line of each kind, the most severe ones first."""
         return [(start, end) for _, start, end in sorted(self.spans)]
 
     def without(self, shown: bytes, weakest: Severity) -> Missing:
-        """The lines that are not shown, down to the weakest that matters."""
+        """Return the failure lines that are not in `shown`, down to the severity `weakest`."""
         wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # Where there are more kinds than space, a line that stands there under another number may be
-        # repeated.
+        # With so many kinds, a line that is shown may be written again.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
@@ -230,13 +232,13 @@ class FailureLines:
 
 
 def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
-    """The part of a kind that is not shown. `hidden`: a line of it that is not."""
+    """Return the part of a kind that is not shown. `hidden`: one of its lines that is not."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
     if stands and line.strip()[:_SHOWN] in shown and hidden is not None:
         line, above = hidden.line, hidden.above
-    # A part of a long line that stands there does not say that the rest of it does.
+    # A part of a long line may be shown without the rest.
     is_shown = not kind.is_spread and line.strip() == kind.line.strip() and b"\n%b\n" % line in shown
     return Kind(
         kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
@@ -245,17 +247,17 @@ def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = No
 
 @dataclass(slots=True)
 class Missing:
-    """Failure lines that a form of a text does not show."""
+    """The failure lines that the shown part of a text lacks."""
 
     levels: list[list[Kind]]
-    """Each line by itself, if they are not too many; then lines of a kind together, ever more of them."""
+    """The kinds at each level: first each line by itself, if they are few; each further level merges more."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
     def fitting(self, room: int) -> tuple[Sequence[Kind], int]:
-        """The lines one by one, or the fewest kinds that they must be put into to fit, the most severe first;
-        and the number of those of which one is shown."""
+        """Return the kinds of the first level that fits into `room` bytes, the most severe first, and the
+        number of lines whose kind is shown already."""
         chosen: Sequence[Kind] = ()
         again = 0
         for level in range(_LEVELS):
@@ -268,12 +270,12 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, room: int) -> int:
-        """Bytes that they take, in the form that they have in so much room."""
+        """Return the bytes that the lines take in the form that fits into `room` bytes."""
         kinds, again = self.fitting(room)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
     def _merge(self) -> None:
-        """The next level: what varies within names no longer tells kinds apart."""
+        """Add the next level, at which numbers within names don't tell kinds apart."""
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
         merged: dict[tuple[Severity, bytes, bool], Kind] = {}
         for kind in self.levels[-1]:
@@ -290,7 +292,7 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, room: int) -> str:
-        """The lines that fit, and the number of others; empty if not even that fits."""
+        """Return the lines that fit, and the number of the others; empty if not even the heading fits."""
         kinds, again = self.fitting(room)
         room -= _OVERHEAD + _AGAIN * bool(again)
         if room < 0:
@@ -313,7 +315,7 @@ class Missing:
 _LEVELS = 4
 _OVERHEAD = len(HEADING) + 1 + 40
 _AGAIN = 34
-"""Bytes for the number of the lines that stand above."""
+"""Bytes of the line that counts the lines that are shown already."""
 
 
 def write(
@@ -326,11 +328,11 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """The form of a text that `body` makes in `room` bytes, with those of its failure lines that this leaves
-    out.
+    """Return the form of a text that `body` makes, with the failure lines that this leaves out, in `room`
+    bytes.
 
-    `least`: the smallest room that `body` takes; `more`: bytes beyond the room that failure lines may have;
-    `share`: how much of the room they may take from the rest.
+    `least`: the fewest bytes that `body` can use; `more`: bytes beyond `room` that failure lines may take;
+    `share`: the part of `room` that they may take from `body`.
     """
     most = max(0, min(int(room * share), room - least))
     given = spare = 0
@@ -348,11 +350,11 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The number of times that a text is written, each time with less space for all but its failure lines."""
+"""The most times that a text is written, each time with fewer bytes for all but its failure lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
-    """The last lines above each verdict that say why."""
+    """Yield the offsets of the last lines above each verdict that tell the reason."""
     for verdict in _VERDICT.finditer(data):
         end = verdict.start() - 1
         for _ in range(_REASONS):
@@ -364,7 +366,7 @@ def _reasons(data: bytes) -> Iterator[Span]:
 
 
 def _units(data: bytes) -> Iterator[Span]:
-    """Where things are said that may be failures: lines, and parts of long lines."""
+    """Yield the offsets of lines, and of parts of long lines, that may be failure lines."""
     position = number = 0
     while (match := next_match(data, position)) is not None:
         unit = _unit(data, position, *match)
@@ -376,7 +378,7 @@ def _units(data: bytes) -> Iterator[Span]:
 
 
 def _unit(data: bytes, position: int, left: int, right: int) -> Span:
-    """The statement around a match: its line, or the part of a long line."""
+    """Return the offsets of the message around a match: its line, or the part of a long line."""
     start = data.rfind(b"\n", position, left) + 1
     is_rest = not start and position > 0
     start = start or position
@@ -387,7 +389,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         return start, end
     begin, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
     if begin > start or is_rest:
-        # Half a word would be read as a name.
+        # Half a word could look like a name.
         begin = data.find(b" ", begin, left) + 1 or begin
     start = begin
     opening = data.rfind(b"{", start, left)
@@ -407,8 +409,8 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _kind(line: bytes) -> bytes:
-    """The common form of lines that differ in times, numbers and ids alone."""
-    # Nothing that varies goes over a blank, and there is a digit in it.
+    """Return the common form of lines that differ in times, numbers and ids alone."""
+    # A varying part holds a digit and no blank.
     return b" ".join(
         [
             word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
@@ -446,7 +448,7 @@ def _noted(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Positions of the lines that report a failure, and not only mention one. `critical`: the
+    """Return the positions of the lines that report a failure, and not only mention one. `critical`: the
     positions of the critical lines, if they are known."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
@@ -454,13 +456,13 @@ def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list
 
 
 def warning(lines: Sequence[str]) -> list[int]:
-    """Positions of the lines that warn of something."""
+    """Return the positions of the warnings."""
     return [position for position, line in enumerate(lines) if is_warning(encode(line[:_LONGEST]))]
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
-    """Lines as they are listed where not all of them fit: by position, the first of each kind, and how many
-    more there are; of a long line, what stands around its failures."""
+    """Return the first line of each kind by its position, with the number of the others; of a long line, the
+    words around its failures."""
     kinds: dict[bytes, tuple[int, Kind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)
@@ -470,7 +472,7 @@ def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
 
 
 def _parts_of(kind: Kind) -> list[Kind]:
-    """A line, or what of a long one stands around its failures."""
+    """Return a line, or the parts of a long one around its failures."""
     if len(kind.line) <= _LONGEST:
         return [kind]
     parts = [part.line for part in FailureLines.of(kind.line, is_escaped=False).kinds.values()]

@@ -1,4 +1,4 @@
-"""The shapes that pass between the pipeline and those who call it."""
+"""The values that pass between the pipeline and its callers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Loss(IntEnum):
     """The loss of a change for the model."""
 
     NONE = 0
-    """Nothing: what a screen would show, or the same data in fewer bytes."""
+    """Nothing is lost: the text is what a screen would show, or the same data in fewer bytes."""
     REVERSIBLE = 1
-    """Nothing: a legend in the text, or text earlier in the request, restores it."""
+    """Nothing is lost: a legend in the text, or text earlier in the request, restores it."""
     LOSSY = 2
     """Something is left out: the text needs a shadow."""
 
@@ -45,22 +45,21 @@ Redact = Callable[[str], Redacted]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The changes that are allowed to results: the part of the settings that the forwarded bytes depend
-    on."""
+    """The part of the settings on which the form of a result depends."""
 
     mode: Mode = Mode.STANDARD
     lossy: bool = False
-    """Lossy stages may run: the model can ask for the original, or the operator said so."""
+    """True if lossy stages may run: the model can ask for the original, or the operator allows it."""
     min_bytes: int = 512
-    """Results up to this size (UTF-8 bytes) get the safe stages only."""
+    """The size in UTF-8 bytes up to which results get the safe stages only."""
     max_output_bytes: int = 65_536
-    """Results above this size (UTF-8 bytes) after all other stages are cut down to it."""
+    """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """Wanted size of a result relative to its original: lossy stages go on until it is met."""
+    """The wanted size of a result as a share of its original's: lossy stages go on until it is met."""
     overhead: str = ""
-    """The text that will precede a lossy form; counted before the form is accepted."""
+    """The text that will precede a lossy form. It counts when the form is judged."""
     for_others: bool = False
-    """Somebody else will shorten the text: it is not cut to an excerpt."""
+    """True if an external compressor will shorten the text, which then gets no excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Told:
     facts: Container[bytes]
     """The facts that earlier results show (see `facts`)."""
     is_line: Callable[[str], bool]
-    """True if a line, without the blanks around it, stands in an earlier result, or was given to a call."""
+    """Returns True if a line, without the blanks around it, stands in an earlier result or in a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +78,22 @@ class ToolOutput:
 
     text: str
     tool: str = ""
-    """Name of the tool as the request spells it; empty if unknown."""
+    """The name of the tool as the request spells it; empty if unknown."""
     arguments: Any = None
-    """Decoded arguments: usually a dict; a str for freeform tools; None if unknown."""
+    """The decoded arguments: usually a dict; a str for freeform tools; None if unknown."""
     call_id: str = ""
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
-    """The names that were used in the conversation before, and how much each weighs."""
+    """Returns the names that were used in the conversation before, with their weights."""
     told: Callable[[], Told | None] = lambda: None
-    """The texts that the conversation has shown before; None if unknown."""
+    """Returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
     """Returns the call, remembered for several readers; None if there is one reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """The form of one text."""
+    """The form of one text, and how it came about."""
 
     text: str
     """The text to forward, without the shadow prefix."""
@@ -102,12 +101,12 @@ class Shortened:
     """The redacted original, for the store."""
     loss: Loss = Loss.NONE
     stages: tuple[str, ...] = ()
-    """Names of the stages that changed the text, in order."""
+    """The names of the stages that changed the text, in order."""
     family: str = ""
-    """Command family or kind that the text was taken for; empty if none."""
+    """The command family whose rules changed the text; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """Names of the stages that were passed over because the time for this text was over."""
+    """The names of the stages that did not run because the time for this text was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +114,6 @@ class Asked:
     """The outcome of asking an external compressor about a text."""
 
     how: str
-    """`hit` (the answer was known), `miss` (it was asked for), or why there is none."""
+    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason why there is none."""
     form: Shortened | None = None
-    """The form of the external compressor; None if the pipeline shortens the text."""
+    """The form that the external compressor returned; None if the pipeline shortens the text."""

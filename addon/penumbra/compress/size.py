@@ -9,32 +9,33 @@ _NEAR = 24
 
 
 def size(text: str) -> int:
-    """UTF-8 bytes of a text; a lone surrogate counts three."""
+    """Return the number of UTF-8 bytes of a text; a lone surrogate counts three."""
     return len(text) if text.isascii() else len(encode(text))
 
 
 def line_count(text: str) -> int:
-    """Lines of a text; a line end at its end begins no further one."""
+    """Return the number of lines of a text; a line end at the end begins no further line."""
     return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 line, 2 lines."""
+    """Return a number with its noun: `1 line`, `2 lines`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """True if a text has more than `limit` UTF-8 bytes; encodes it only if its length leaves that open."""
+    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if its length does not
+    tell."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 
 def encode(text: str) -> bytes:
-    """UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
+    """Return the UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def word_end(text: str, at: int) -> int:
-    """The place at or shortly before a position where a word ends; the position itself if there is none."""
+    """Return the position at or shortly before `at` where a word ends; `at` itself if there is none."""
     places = range(at, max(0, at - _NEAR), -1) if at < len(text) else ()
     blank = next((place for place in places if text[place].isspace()), None)
     if blank is not None:
@@ -59,7 +60,7 @@ def cut(text: str, first: int, last: int = 0) -> str:
 
 
 def head(text: str, limit: int) -> str:
-    """The longest beginning of a text that fits into `limit` bytes and splits no character."""
+    """Return the longest beginning of a text that fits into `limit` bytes and splits no character."""
     if limit <= 0:
         return ""
     cut = text[:limit]

@@ -1,4 +1,4 @@
-"""One step of the pipeline, and what it is told about the text."""
+"""The stages of the pipeline, and the facts that a stage knows about a text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Facts that a stage may know besides the text. Nothing in it changes from run to run."""
+    """The facts that a stage may use besides the text. They are the same in every run over it."""
 
     call: Call
     shape: Shape
@@ -32,34 +32,34 @@ class Source:
     original: str
     """The redacted original."""
     artifact: Callable[[], str]
-    """The shadow ref under which the original can be asked for."""
+    """Returns the reference under which the model can ask for the original."""
     shortened: Callable[[], bool]
-    """True if a stage before this one changed the text."""
+    """Returns True if a stage before this one changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
-    """The names that were used in the conversation before, and how much each weighs."""
+    """Returns the names that were used in the conversation before, with their weights."""
     told: Callable[[], Told | None] = lambda: None
     """Returns the texts that the conversation has shown before."""
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """The text that is shortened, without what stands around it and without markup."""
+    """Returns the output as it was before the stages, without markup and the text around it."""
 
     @property
     def original_bytes(self) -> int:
-        """UTF-8 bytes of the original: what `target_ratio` refers to."""
+        """The UTF-8 bytes of the original, to which `target_ratio` refers."""
         return size(self.original)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A stage's effect on a text, for people who examine a result."""
+    """The effect of a stage on a text, for people who examine a result."""
 
     stage: str
     before: str
     after: str | None
     """The text after the stage; None if the stage changed nothing, or did not run."""
     reason: str
-    """Why it was not kept, or did not run; empty: it was kept."""
+    """The reason why the text was not kept, or the stage did not run; empty if the text was kept."""
 
 
 Trace = Callable[[Trial], None]
@@ -73,9 +73,9 @@ class Stage:
     loss: Loss
     apply: Callable[[str, Source], str | None]
     quoted: bool = False
-    """Also for text that is quoted back later: reads, edits."""
+    """True if the stage runs on text that is quoted later, too: on reads and edits."""
     trusted: bool = False
-    """Keeps the critical lines by its own rules: it is not asked whether it does."""
+    """True if the stage keeps critical lines itself, so that its text is not checked for them."""
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
     bares: bool = False

@@ -30,7 +30,7 @@ Apply = Callable[[str, Source], str | None]
 
 
 def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
-    """Turn a transform of a text into that of a stage which passes over these shapes."""
+    """Return a decorator that makes a stage's transform return None for texts of these shapes."""
 
     def with_shapes(transform: Transform) -> Apply:
         return lambda text, source: None if source.shape in shapes else transform(text)
@@ -39,8 +39,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Every twentieth number where the model can ask for the original, all of them where it can't. The
-    numbers may be data: only the call, or an otherwise unused mark, shows that they count lines."""
+    """Return the text with every twentieth line number if the model can ask for the original, else with all
+    of them without padding. Numbers may be data: the call, or a mark that nothing else uses, tells."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
@@ -51,7 +51,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _own_code(text: str, source: Source) -> str | None:
-    """Acknowledgements of edits need not say again what their call has said."""
+    """Return the acknowledgement of an edit without the code that its call holds."""
     category = source.call.category
     return (
         own_code.without(text, source.arguments, category == "write")
@@ -65,12 +65,12 @@ def _begins_where_asked(text: str, source: Source) -> bool:
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
-    # Some count what they are asked from 0, and some write the first line after a tag.
+    # Some tools count from 0, and some write the first line after a tag.
     return first is not None and any(first - more in (0, *source.call.numbers) for more in range(3))
 
 
 def _blanks(text: str, source: Source) -> str | None:
-    """Blanks and empty lines mean nothing in what a program has logged; in all else they may be content."""
+    """Return the text without needless blanks, if a program has logged it; else they may be content."""
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
@@ -78,7 +78,7 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Only where a page is read: what a command prints of one is looked at for its markup."""
+    """Return a web page as text. A page that a command prints is examined for its markup, and stays."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 
@@ -87,9 +87,8 @@ def _hits(text: str, source: Source) -> str | None:
 
 
 def _logs(text: str, source: Source) -> str | None:
-    """Logs come from commands; lists of paths or hits, and separated values, only look like one.
-
-    A log that stays too long for its excerpt is better told in part as it is.
+    """Return a log with its patterns written once. Lists of paths or hits, and separated values, only look
+    like logs. A log that gets an excerpt even so is better shown in part as it is.
     """
     call = source.call
     is_listed = search_hits.is_search(call) or prints(call.family) == "names"

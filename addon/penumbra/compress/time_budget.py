@@ -1,14 +1,14 @@
 """The time that the stages of one result may take.
 
-All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. The
-stages that come too late are passed over and named in the decision, which the ledger keeps: the form is
-final, although it depends on a clock. Smaller texts always get all stages, on any machine.
+All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. Stages
+that come too late are passed over and named in the decision, which the ledger keeps: the form is final,
+although it depends on a clock. Smaller texts always get all stages, on any machine.
 
-A stage under way gives up by itself: those that walk over lines, rows or nodes in Python call `check` between
-pieces of work, and what they have done is thrown away. Work in C (one search, one decoding, one parse) is
-linear and not interrupted. A stage in a process of its own could be ended anywhere, but would cost a copy of
-every text and a second interpreter; an exception thrown into a running thread may strike where a lock is held
-or a cache half written.
+A running stage gives up by itself: stages that walk over lines, rows or nodes in Python call `check` between
+pieces of work, and the result so far is discarded. Work in C (one search, one decoding, one parse) is linear
+and not interrupted. A process for each stage could be killed at any time, but would cost a copy of every text
+and a second interpreter. An exception raised in a running thread may strike while a lock is taken or a cache
+is half written.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from collections.abc import Callable
 from typing import TypeVar
 
 SMALL = 65_536
-"""Characters of a text below which no clock is asked."""
+"""Characters of a text below which no clock is read."""
 _TURN_SECONDS = 0.005
-"""Time that a thread works before it lets others run."""
+"""The time that a thread works before it lets others run."""
 _PAUSE_SECONDS = 0.0001
-"""Time that is enough for a waiting thread to take Python's lock."""
+"""A time in which a waiting thread takes Python's lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool]
 Clock = Callable[[], float]
-"""Seconds."""
+"""A function that returns seconds."""
 
 
 def never() -> bool:
-    """The budget that is never used up."""
+    """Return False: the budget without a limit."""
     return False
 
 
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """True if `seconds` (0: any time) have gone since now; the default clock is this thread's work.
+    """Return a function that is True once a thread has worked for `seconds` (0: no limit) on a large text.
 
-    `around`: a clock that no thread's work overtakes, and that costs less: a thread's own time is asked of
-    the system, which may take the occasion to give its processor to somebody else.
+    `around`: a clock that is never behind the first one, and cheaper to read: for a thread's own time the
+    system is asked, which may give the processor to another thread.
     """
     return never if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """The budget for all results of one request, however small each is."""
+    """Return such a function for all results of one request, however small each is."""
     if not seconds:
         return never
     end, possible = clock() + seconds, around() + seconds
@@ -56,14 +56,14 @@ def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = 
 
 
 class Overrun(Exception):
-    """A stage has noticed that the time is over."""
+    """The time is over, as a running stage has noticed."""
 
 
 _watch = threading.local()
 
 
 class Watched:
-    """A context in which the stage that runs notices when it is late."""
+    """A context in which `check` raises once a budget is used up."""
 
     __slots__ = ("_before", "_is_late")
 
@@ -80,8 +80,8 @@ class Watched:
 
 
 class Allowance:
-    """Time for several pieces of work, in whatever threads. The first half of the time is wall time, so that
-    the thread's own time is mostly not read."""
+    """Time for several pieces of work, in any threads. The first half of it is wall time, so that a thread's
+    own time is seldom read."""
 
     def __init__(
         self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
@@ -90,7 +90,7 @@ class Allowance:
         self._any = self._own = seconds / 2
 
     def spend(self, work: Callable[[], T]) -> T:
-        """Returns the result of `work`. Raises Overrun where the time is over, or if there was none left."""
+        """Return the result of `work`. Raises Overrun if the time is used up before or meanwhile."""
         begun, own = self._around(), self._own
         possible = begun + self._any
         started: float | None = None
@@ -101,7 +101,7 @@ class Allowance:
                 return False
             spent = self._clock()
             started = spent if started is None else started
-            # The budget can't be spent before so much time has gone by.
+            # The thread's own time is not over before as much wall time has passed.
             possible = now + max(0.0, started + own - spent)
             return spent - started >= own
 
@@ -119,9 +119,9 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
 
-    Python takes the lock from a thread that has not let it go for a while. RE2 lets go of it for some
-    microseconds at each question, too short for another thread to wake up, and each time that while begins
-    anew: without a pause here, an event loop waits for half a second.
+    Python takes its lock from a thread that keeps it for some milliseconds. RE2 releases the lock for some
+    microseconds at each search, which is too short for another thread to wake up, and restarts that interval:
+    without a pause here, the event loop could wait for half a second.
     """
     if getattr(_watch, "is_late", never)():
         raise Overrun
@@ -133,4 +133,4 @@ def check() -> None:
 
 
 PIECE = 4_096
-"""Lines, rows or nodes of one piece of work."""
+"""The number of lines, rows or nodes in one piece of work."""

@@ -15,9 +15,9 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average of a whole request, where counting is not worth it."""
+"""The average of whole requests, for sizes that are not worth an estimate."""
 _CHUNK = 32_768
-"""Characters per step: the masks stay inside the processor's cache."""
+"""Characters of a piece, so that its masks fit into the processor's cache."""
 _SHORT = 200_000
 """Characters of a text that is remembered for a while."""
 _CLASSES = (
@@ -53,7 +53,7 @@ _FOUR_BYTES = 1976
 
 
 def estimate(text: str) -> int:
-    """Estimated tokens of a text: 0 for an empty one, at least 1 for any other."""
+    """Return the estimated tokens of a text: 0 for an empty one, at least 1 for any other."""
     if not text:
         return 0
     return _remembered(text) if len(text) <= _SHORT else _estimate(text)
@@ -69,7 +69,7 @@ _remembered = forgettable(16)(_estimate)
 
 
 def _weigh(text: str) -> int:
-    """Weight of a piece of text, in thousandths of a token."""
+    """Return the weight of a piece of text, in thousandths of a token."""
     data = text.encode("utf-8", "surrogatepass")
     classes = int.from_bytes(data.translate(_TABLE), "little")
     inside = classes & (classes << 8)

@@ -1,4 +1,4 @@
-"""A result that is JSON around outputs: each output is shortened by itself, and the JSON stays JSON."""
+"""Results that are JSON around outputs: each output is shortened by itself, and the JSON stays JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from penumbra.compress.result import Policy, Shortened, ToolOutput
 from penumbra.compress.size import size
 
 _ESCAPES = 2
-"""Divisor of a result's limit for each of its outputs, whose escapes take space."""
-
+"""The divisor of a result's limit for its outputs, since escapes take bytes, too."""
 
 _ASKED = {"bash": "command", "other": "query"}
-"""Argument that says what a call asks for, by category; a path for all other categories."""
+"""The argument that says what a call asks for, by category. For all other categories it is a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A JSON text, and what became of the outputs in it."""
+    """A JSON text whose outputs have been shortened, and the forms of these outputs."""
 
     text: str
     parts: tuple[Shortened, ...]
@@ -34,10 +33,10 @@ def shorten(
     each: Callable[[ToolOutput, Policy], Shortened],
     quoted: bool = False,
 ) -> Wrapped | None:
-    """The text with its outputs shortened by `each`; None if it is no such JSON, or nothing came of it.
+    """Return the text with its outputs shortened by `each`; None if it is no such JSON, or nothing is saved.
 
-    `quoted`: the result is what an agent reads in order to edit it. JSON may be the file itself then, unless
-    it says what it answers.
+    `quoted`: an agent may edit the text that the result shows. JSON is such a file then, unless it names the
+    call of each output.
     """
     asked = [inner for inner in outputs(text) if inner.asked or not quoted]
     if not asked:
@@ -62,7 +61,7 @@ def shorten(
 
 
 def _output(part: Output, output: ToolOutput) -> ToolOutput:
-    """The output as the result of the call that it answers."""
+    """Return the output as the result of its call."""
     arguments = output.arguments
     if part.asked:
         kind = category(output.tool)
@@ -72,5 +71,5 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
 
 
 def _literal(text: str, before: str) -> str:
-    """The text as a JSON string; characters beyond ASCII are escaped if they were."""
+    """Return the text as a JSON string; characters beyond ASCII are escaped if they were in `before`."""
     return json.dumps(text, ensure_ascii=before.isascii())

@@ -1,4 +1,4 @@
-"""The examples in files of command rules: what must become of a command's output."""
+"""The examples in files of command rules: outputs, and the forms that they must get."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
 from penumbra.rule_schemas.schema import convert
 
 _TOOLS = ("grep", "glob", "list")
-"""Categories of tools whose output has a family without a command line."""
+"""The categories of tools whose output has a family without a command line."""
 
 
 def examples() -> Iterator[CommandExample]:
-    """All examples of the files in force."""
+    """Yield all examples of the files in force."""
     for file in rules.load_folder("commands"):
         yield from convert(CommandFile, file.content, file.name).examples
 
 
 def call_of(line: str) -> Call:
-    """The call of an example: a command line, or the name of a search tool."""
+    """Return the call of an example, which is a command line, or the name of a search tool."""
     return classify(line, {}) if category(line) in _TOOLS else classify("Bash", {"command": line})
 
 
 def problems(example: CommandExample) -> Iterator[str]:
-    """One line, which begins with the key, for each thing that does not come out as the example says."""
+    """Yield a line for each key of the example that the result contradicts."""
     call = call_of(example.call)
     if call.family != example.family:
         yield f"family: got {call.family or 'none'}, the example says {example.family}"
@@ -50,7 +50,7 @@ def problems(example: CommandExample) -> Iterator[str]:
 
 
 def _difference(text: str, wanted: str) -> str:
-    """The first line in which two texts differ."""
+    """Return which line of two texts differs first, and how."""
     lines, others = text.split("\n"), wanted.split("\n")
     pairs = zip([*lines, None], [*others, None], strict=False)
     at, (line, other) = next((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])

@@ -89,7 +89,8 @@ def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
 @rules.until_changed
 @cache
 def family(name: str) -> Family | None:
-    """The family of this name; None if there is none, or if its rule can't be used (one line in the log)."""
+    """Return the family of a name; None if there is none, or if its rule can't be used (one line in the
+    log)."""
     named = families().get(name)
     if named is None:
         return None
@@ -101,7 +102,7 @@ def family(name: str) -> Family | None:
 
 
 def _lines_pattern(sources: Sequence[str]) -> Any:
-    """One linear-time pattern that finds any of these lines in a text; None if there are none."""
+    """Return one linear-time pattern that finds any of these lines in a text; None if there are none."""
     if not sources:
         return None
     ended = (source[:-1] + r"\r?$" if source.endswith("$") else source for source in sources)

@@ -1,4 +1,4 @@
-"""Parts of the steps of a family rule: patterns for lines, spans of a text, markers."""
+"""Parts of which the steps of a family rule are made: patterns for lines, spans of a text, templates."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""Characters; longer lines are data and stay as they are."""
+"""Characters of a line that is matched; longer lines are data and stay as they are."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
-"""`{name}`; `{name|line|lines}`: a count, and what is counted, of one and of all other numbers."""
+"""`{name}`, or `{name|line|lines}`: a count with its noun, singular and plural."""
 _ENDING = re.compile(r"(?<!\\)\$$")
 
 
@@ -39,17 +39,15 @@ class Pattern:
         return re.compile(source)
 
     def needs(self, *names: str) -> Pattern:
-        """The pattern, once it has these groups. Raises ValueError if a group of one of these names is
-        missing."""
+        """Return the pattern itself. Raises ValueError if a group of one of these names is missing."""
         for name in names:
             if name not in self._groups:
                 raise ValueError(f"no group {name} in {self.sources[0]}")
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
-        """`template`, in which each `{name}` is a group, one with a prefix, or one of `others`.
-
-        Raises ValueError with the template's `key` and the names that are allowed.
+        """Return `template`. Raises ValueError, which says the template's `key` and the allowed names, if a
+        `{name}` is no group, no group with a prefix, and none of `others`.
         """
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
@@ -64,20 +62,20 @@ class Pattern:
         return number
 
     def match_behind(self, line: str, start: int) -> re.Match[str] | None:
-        """The match at a place in a line of any length, in `LINE_LIMIT` characters after it."""
+        """Return the match at a place in a line of any length, within the next `LINE_LIMIT` characters."""
         match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
         return match
 
     def match(self, line: str) -> re.Match[str] | None:
-        """The match at the start of the line; None if there is none or the line is too long."""
+        """Return the match at the start of the line; None if there is none or the line is too long."""
         return self._match(line) if len(line) <= LINE_LIMIT else None
 
     def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
-        """The match of each line, in order: less work than asking for each by itself."""
+        """Yield the match of each line, in order, with less work than `match` for each."""
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
-        """`template` for `str.format` with the groups of a match; a name without a group stays as it is."""
+        """Return `template` for `str.format` with the groups of a match; a name without a group stays."""
         parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
         for place in range(1, len(parts), 3):
             group = self._groups.get(parts[place])
@@ -85,12 +83,12 @@ class Pattern:
         return "".join(parts)
 
     def places(self, lines: Sequence[str]) -> list[int]:
-        """Positions of the lines that match, in order."""
+        """Return the positions of the lines that match, in order."""
         return list(compress(count(), self.matches(lines)))
 
 
 class LinearPattern(Pattern):
-    """A pattern of RE2, for users' patterns: no pattern can take long."""
+    """A pattern of RE2, which takes linear time whatever a user writes."""
 
     @staticmethod
     def _compiled(source: str) -> Any:
@@ -104,13 +102,14 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a text: after a line that matches `begin`, up to one that matches `until`."""
+    """A kind of part of a text: from after a line that matches `begin` up to one that matches `until`."""
 
     begin: Pattern
     until: Pattern | None
 
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """(first, after the last) of every such part, in order, without the lines that bound it."""
+        """Return (first line, line after the last one) of every such part, in order, without the lines around
+        it."""
         ranges: list[tuple[int, int]] = []
         ends = iter(() if self.until is None else self.until.places(lines))
         end = -1
@@ -123,8 +122,8 @@ class Span:
 
 
 def written(template: str, values: Mapping[str, object]) -> str:
-    """`template` with `{name}` replaced, `{name|one|many}` by a count and its noun; a name without a value is
-    left as it stands."""
+    """Return `template` with each `{name}` replaced by its value, and `{name|one|many}` by a count with its
+    noun. A name without a value stays."""
     parts = list(_parts(template))
     for place in range(1, len(parts), 3):
         value = values.get(parts[place], f"{{{parts[place]}}}")
@@ -136,18 +135,17 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """The parts of a rule's template, in turns: text, a name, and the nouns after it, each with a bar
-    before."""
+    """Return the parts of a template, in turns: text, a name, and its nouns, each with a bar before it."""
     return tuple(_PLACEHOLDER.split(template))
 
 
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """The last lines of tasks that begin or go on, and that no later line ends.
+    """Return the last line of every task that no later line ends.
 
     The group `of` of both patterns names the task; a line without it is a task of its own. A group `at`, if
-    there is one, is a number that says how far it came: where it falls, it has begun anew.
+    there is one, is the task's progress as a number: where it falls, the task has begun again.
     """
     if ended is None or not begun:
         return {}

@@ -1,4 +1,4 @@
-"""Steps of a family rule after which a reader still has everything: said once, said shorter."""
+"""Steps of a family rule that lose nothing: they write once, or shorter, what stands in several lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penumbra.compress.size import counted
 
 @dataclass(slots=True)
 class Group:
-    """Runs of lines with the same beginning: the beginning once, then the rests."""
+    """The step `group`: in a run of lines with the same beginning, the beginning is written once."""
 
     pattern: Pattern
     also: Pattern | None
@@ -28,7 +28,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.line.partition("{rest}")
-        # Then a run of one line is too short, and the next line tells that it is one.
+        # A run of one line is too short then, and the next line shows that it is one.
         is_easy = self.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -53,7 +53,7 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """(key, rest) of every line that has one; context lines take the key of a neighbour."""
+        """Return (key, rest) of every line that has a key; context lines take the key of a neighbour."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")
@@ -94,7 +94,7 @@ class Group:
 
 @dataclass(slots=True)
 class Hoist:
-    """Columns that say the same in all lines of a run are said once before it."""
+    """The step `hoist`: columns that are the same in all lines of a run are written once before it."""
 
     pattern: Pattern
     columns: Sequence[str]
@@ -131,7 +131,8 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """Lines that say the same all over the text are said once, where the first of them stood."""
+    """The step `same`: lines that are the same all over the text are written once, where the first one
+    stood."""
 
     pattern: Pattern
     say: str
@@ -152,7 +153,7 @@ class Same:
 
 
 def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable[[list[str]], list[str]]:
-    """Remove lines that are decoration, or that a later line replaces."""
+    """Return the step `drop`, which removes lines that are decoration, or that a later line replaces."""
 
     def run(lines: list[str]) -> list[str]:
         matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}
@@ -167,8 +168,8 @@ def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
-    """Writes lines that match anew from their named groups; a critical line that would say less stays."""
-
+    """Return the step `rewrite`, which writes matching lines from their named groups. A critical line that
+    would be less severe stays."""
     form = pattern.form(to).format
 
     def run(lines: list[str]) -> list[str]:

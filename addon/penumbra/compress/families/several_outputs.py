@@ -1,7 +1,7 @@
-"""Texts that several commands printed: parted where the text says which command prints next.
+"""Texts that several commands printed, split where the text shows which command prints next.
 
-The outputs are announced by lines (`> vitest run`, as `npm test` writes), or the command line itself echoes
-words between its commands (`a; echo ---; b`).
+Lines announce the outputs (`> vitest run`, as `npm test` writes), or the command line itself echoes words
+between its commands (`a; echo ---; b`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""Announced commands in one text; a text with more is no output of scripts."""
+"""The most announced commands in one text; a text with more is no output of scripts."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""Text, name of its family and whether its lines were filtered -> what the family makes of it."""
+"""A function of a text, the name of its family and whether its lines were filtered, which returns the form
+that the family gives to the text; None if it changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Parts after lines that name the command which prints next, each by that command's family."""
+    """Shorten each part after a line that announces a command, by that command's family."""
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -49,14 +50,15 @@ def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> 
 @rules.until_changed
 @remembered(512)
 def _announced(command: str) -> tuple[str, bool]:
-    """The family of an announced command, empty if it has none or several, and whether it is filtered."""
+    """Return the family of an announced command, empty if it has none or several, and whether its lines are
+    filtered."""
     printing = printing_parts(parse(command))
     names = {family_of(part.argv) for part in printing}
     return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Outputs of several commands between the words that the command line echoes, each by itself."""
+    """Shorten each output between the words that the command line echoes."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):
@@ -70,7 +72,7 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Take the files at both ends of an output off, where echoed words part them from the rest.
+    """Take the files at both ends off an output, if echoed words stand between them and the rest.
 
     Returns (text before, text, text after, the call of the text); None if nothing can be taken off, or a
     file stays.
@@ -91,10 +93,10 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten the output of commands of one family that has files before or after it, with no words between.
+    """Shorten the output of commands of one family, with files before or after it and no words between.
 
-    The part begins with the first line that only the family writes, and ends with the last one, on the sides
-    where a file is shown.
+    Where a file stands before it, the output begins with the first line that only the family writes; where
+    one stands after it, it ends with the last such line.
     """
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]
@@ -118,7 +120,8 @@ def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) 
 
 
 def _between_seams(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[tuple[int, int, list[Part]]]:
-    """(first line, line after the last one, commands) of each part of an output between echoed words."""
+    """Yield (first line, line after the last one, commands) of each part of an output between echoed
+    words."""
     start = 0
     producers: list[Part] = []
     for part, end in [*_seams(lines, parts), (None, len(lines))]:
@@ -138,7 +141,7 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """Every part with the line at which it is echoed (-1 for commands); empty if that is unclear."""
+    """Return every part with the line at which it is echoed (-1 for commands); empty if that is unclear."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}
@@ -162,7 +165,7 @@ def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]
 
 
 def _echoed(part: Part) -> str | None:
-    """The one line that an `echo` prints; None if that can't be told from the command line."""
+    """Return the one line that an `echo` prints; None if the command line does not tell."""
     if not part.echo:
         return None
     words = [word for word in part.argv[1:] if word not in ("-e", "-n", "-E")]

@@ -1,12 +1,12 @@
 """The output of a command, shortened by rules for that command.
 
-The call says which family a text belongs to; the family's shape must not contradict. Then the
-family's steps run over the lines: first those that lose nothing, then, where allowed, those that
-leave lines out and say how many. Knowledge is in rules/commands, its language in docs/rules.md.
+The call tells the family of a text, and the family's shape must not contradict. Then the family's steps run
+over the lines: first those that lose nothing, then, where allowed, those that leave lines out and count them.
+The rules are in rules/commands, and docs/rules.md describes their language.
 
-Lines that a step may leave out are checked against `critical_lines` there, one by one, unless
-the rule knows better (`safe`: a passing test may be called "reports an error"). So the result needs
-no second check of that kind: what is missing from it is either said or was decoration.
+A step asks `critical_lines` about the lines that it leaves out, unless its rule says that they are `safe`: a
+passing test may be called "reports an error". So the result is not checked again: a missing line is counted,
+or was decoration.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from penumbra.compress.text import Text
 
 MIN_LOSSY_LINES = 12
 MIN_LOSSY_BYTES = 2_500
-"""Texts with fewer lines and fewer bytes get no lossy steps."""
+"""The least lines, and the least bytes, of a text that gets lossy steps; either is enough."""
 MIN_LOSSY_GAIN = 300
-"""Bytes that lossy steps must save beyond what the others do, or the others' result is taken."""
+"""Bytes that lossy steps must save beyond the other steps for their result to be taken."""
 SCRIPT_LIMIT = 4
 """The depth to which commands that announce other commands are followed (`npm test` runs `vitest`)."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """The text as the call's family shortens it; None if it has none, or nothing is to be gained.
+    """Return the text as the call's family shortens it; None if it has none, or nothing is saved.
 
-    `lossy`: steps that leave something out may run. The result is never larger than the text, in
-    UTF-8 bytes. A text whose shape contradicts the call is left alone. Never raises.
+    `lossy`: steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A text
+    whose shape contradicts the call is left alone. Never raises.
     """
     head, body, tail = split_envelope(text)
     output = Text(body) if head or tail else Text.of(text)
@@ -80,7 +80,7 @@ def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int
 
 
 def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
-    """The result of the steps: with loss only where that is worth it."""
+    """Return the result of the steps, with loss only if that saves enough."""
     if body.size < of.rule.min_bytes:
         return None
     lines = body.lines
@@ -95,7 +95,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """(lines without loss, the loss, lines with it): the same list as long as nothing was left out."""
+    """Return the lines without loss, their loss, and the lines with loss: the same list if nothing is left
+    out."""
     kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:
@@ -105,7 +106,7 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
             after = entry.apply(fewer) if lossy else fewer
             fewer = fewer if after == fewer else after
             continue
-        # Steps that both forms share run once.
+        # While both forms are the same, a step runs once.
         is_same = fewer is kept
         after = entry.apply(kept)
         if after != kept:

@@ -1,7 +1,7 @@
-"""The steps of a family rule: each takes lines and gives lines back.
+"""The steps of a family rule: each takes lines and returns lines.
 
-A step is made from its rule (docs/rules.md says what may stand there) and tells what is lost by it. All steps
-walk over the lines once; a line above `LINE_LIMIT` characters is never matched.
+A step is made from its rule (docs/rules.md describes the rules) and has the loss that the rule declares. All
+steps walk over the lines once; a line above `LINE_LIMIT` characters is never matched.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Run = Callable[[list[str]], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a family."""
+    """One step of a family: its function, and the lines on which it runs."""
 
     loss: Loss
     run: Run
     """The function of the step, which returns the same list of lines where nothing changes."""
     span: Span | None = None
     unless: Pattern | None = None
-    """A line that keeps the step from running, wherever in the text it stands."""
+    """The pattern of a line that keeps the step from running, wherever in the text it stands."""
 
     def apply(self, lines: list[str]) -> list[str]:
-        """The lines after the step; only those inside the span are shown to it."""
+        """Return the lines after the step, which sees the lines inside its span alone."""
         if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
@@ -70,7 +70,8 @@ _DEFAULT_LOSS: dict[type[StepRule], Loss] = {
 
 
 def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
-    """A step from its rule. Raises re.error, re2.error or ValueError for a pattern that can't be used."""
+    """Return the step of a rule. Raises re.error, re2.error or ValueError for a pattern that can't be
+    used."""
     return Step(
         loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
         run=_run(rule, pattern),
@@ -85,12 +86,13 @@ def _span(within: Within, pattern: MakePattern) -> Span:
 
 
 def _only(key: str, template: str, *names: str) -> str:
-    """`template`, in which only these names stand. Raises ValueError."""
+    """Return `template`. Raises ValueError if it has other names than these."""
     return Pattern("").check(key, template, *names)
 
 
 def _ended(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
-    """Raises ValueError if either pattern does not say what begins and ends."""
+    """Return the pattern of the lines that end a task. Raises ValueError if either pattern has no group
+    `of`."""
     if rule.ended is None:
         return None
     lines.needs("of")
