@@ -23,7 +23,7 @@ from penumbra.conversation import cache_price
 from penumbra.conversation.incoming import Incoming
 from penumbra.metrics import amounts
 from penumbra.projection.figures import Figures, Requests
-from penumbra.projection.projector import Projected, Projector, api_of
+from penumbra.projection.projector import Projected, Projection, Projector, api_of
 from penumbra.session_logs.log_entries import (
     Entry,
     LoggedConversation,
@@ -120,13 +120,12 @@ class Turn:
     """Price of a token that the provider has read from its cache."""
 
 
-class LogProjection:
+class LogProjection(Projection):
     """State: the figures, and the keys of counted responses."""
 
     def __init__(self, projector: Projector, figures: Figures, since: float = 0.0) -> None:
         """`since` is a time in seconds since the epoch; older responses are not counted."""
-        self.projector = projector
-        self.figures = figures
+        super().__init__(projector, figures)
         self.since = since
         self._seen: set[str] = set()
 
@@ -187,17 +186,8 @@ class LogProjection:
         for form in projected.forms:
             first = body.turns[form.message]
             turn = turns[first]
-            if turn.counts:
-                self.figures.secrets.update(form.facts.redactions)
-                self.figures.values |= form.values
-            if not form.is_result:
-                continue
             each = again[first] + turn.counts * turn.new * (turn.price or 0.0)
-            self.figures.add_result(
-                agent, (form.tool, form.kind), form.facts, int(resent[first]), each, is_new=turn.counts
-            )
-            if turn.counts and self.figures.is_large(form.facts.tokens_before):
-                self.figures.add_large(await self.projector.large(form, source))
+            await self.add_form(agent, source, form, int(resent[first]), each, is_new=turn.counts)
 
 
 def _later_sums(values: Sequence[float]) -> list[float]:

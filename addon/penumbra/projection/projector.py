@@ -149,12 +149,32 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
     )
 
 
-class RequestProjection:
-    """State: the figures, and the latest size of each conversation."""
+class Projection:
+    """State: the figures of everything that was added."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         self.projector = projector
         self.figures = figures
+
+    async def add_form(
+        self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
+    ) -> None:
+        """Add a form to the figures. `resent` counts the later requests with it, `each` is the price in
+        dollars of one of its tokens in all of them, and `source` the file that holds it."""
+        if is_new:
+            self.figures.secrets.update(form.facts.redactions)
+            self.figures.values |= form.values
+        if form.is_result:
+            self.figures.add_result(agent, (form.tool, form.kind), form.facts, resent, each, is_new=is_new)
+            if is_new and self.figures.is_large(form.facts.tokens_before):
+                self.figures.add_large(await self.projector.large(form, source))
+
+
+class RequestProjection(Projection):
+    """State: the figures, and the latest size of each conversation."""
+
+    def __init__(self, projector: Projector, figures: Figures) -> None:
+        super().__init__(projector, figures)
         self._sizes: dict[bytes, int] = {}
 
     async def add(self, incoming: Incoming, source: str) -> None:
@@ -174,16 +194,9 @@ class RequestProjection:
         self.figures.add_requests(incoming.api.id, requests)
         self.figures.secrets.update(projected.hidden)
         for form in projected.forms:
-            if form.is_new:
-                self.figures.secrets.update(form.facts.redactions)
-                self.figures.values |= form.values
-            if form.is_result:
-                each = (cache.write if form.is_new else cache.read) * dollars
-                row = (form.tool, form.kind)
-                again = int(not form.is_new)
-                self.figures.add_result(incoming.api.id, row, form.facts, again, each, is_new=form.is_new)
-                if form.is_new and self.figures.is_large(form.facts.tokens_before):
-                    self.figures.add_large(await self.projector.large(form, source))
+            each = (cache.write if form.is_new else cache.read) * dollars
+            again = int(not form.is_new)
+            await self.add_form(incoming.api.id, source, form, again, each, is_new=form.is_new)
 
     def _requests(
         self,

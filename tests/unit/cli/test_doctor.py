@@ -196,13 +196,9 @@ def test_a_clock_that_is_wrong_is_noted():
     [
         ("PENUMBRA_FILTER", "~nonsense (", "BAD   penumbra_filter: got '~nonsense (': "),
         ("PENUMBRA_GITLEAKS_CONFIG", "/nowhere/g.toml", "BAD   penumbra_gitleaks_config: "),
-        (
-            "PENUMBRA_TOOL_COMPACTION",
-            '{"toolonly": true}',
-            "note  tool_compaction.toolonly: it is not read, ",
-        ),
+        ("PENUMBRA_TOOL_COMPACTION", '{"toolonly": true}', "note  tool_compaction.toolonly: it is not read, "),
     ],
-)
+)  # fmt: skip
 def test_what_a_start_would_say_is_said_here_too(variable, value, words, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     told = [str(check) for check in checks({variable: value})]

@@ -71,14 +71,10 @@ def test_the_example_holds(tried: Any) -> None:
         ("git diff; git log", "x", "none: commands of several families printed it (git-diff, git-log)"),
         ("cd x", "x", "none: the call runs no command that prints something"),
         ("git diff", "x", "git-diff (ours), which does nothing here: no line matches any of shape.any"),
-        (
-            "git diff | grep x",
-            "diff --git a/x b/x\n",
-            "git-diff (ours), which does nothing here: its lines passed a filter, and the rule does not say `selected`",
-        ),
+        ("git diff | grep x", "diff --git a/x b/x\n", "git-diff (ours), which does nothing here: its lines passed a filter, and the rule does not say `selected`"),
         ("vite build", "built in 3s", "bundler-js (ours), which does nothing here: it has no steps"),
     ],
-)
+)  # fmt: skip
 def test_why_a_family_does_nothing(line: str, text: str, family: str, tried: Any) -> None:
     out = tried(text, line)
     told = out[out.index("family ") : out.index("text ")]

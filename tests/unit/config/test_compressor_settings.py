@@ -77,58 +77,18 @@ PROVIDERS = "providers: {anthropic: {api_key: k}, mine: {endpoint: 'http://10.0.
     ("options", "text", "message"),
     [
         ({"strategy": "api"}, "", "pipes.tool_output.api.endpoint: missing, needed by the strategy api"),
-        (
-            {"strategy": "pipeline+api"},
-            "pipes: {tool_output: {api: {endpoint: 'ftp://x/'}}}",
-            "pipes.tool_output.api.endpoint: got 'ftp://x/', allowed: an http or https URL",
-        ),
-        (
-            {"strategy": "api"},
-            "pipes: {tool_output: {api: {endpoint: 'https://api.compresr.ai'}}}",
-            "pipes.tool_output.api.api_key: missing, needed by the strategy api",
-        ),
-        (
-            {"strategy": "external_provider"},
-            "",
-            f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {KNOWN}",
-        ),
-        (
-            {"strategy": "external_provider", "provider": "antropic"},
-            PROVIDERS,
-            "pipes.tool_output.provider: got 'antropic', allowed: anthropic, gemini, google, mine, openai",
-        ),
-        (
-            {"strategy": "external_provider", "provider": "openai"},
-            PROVIDERS,
-            "providers.openai: missing, needed by the strategy external_provider",
-        ),
-        (
-            {"strategy": "external_provider", "provider": "mine"},
-            PROVIDERS,
-            "providers.mine.model: missing, needed by the strategy external_provider",
-        ),
-        (
-            {"strategy": "external_provider"},
-            "providers: {openai: {model: m}}",
-            "providers.openai.api_key: missing, needed by the strategy external_provider",
-        ),
-        (
-            {"strategy": "external_provider"},
-            "providers: {other: {model: m}}",
-            f"providers.other.endpoint: missing, needed for a provider other than {KNOWN}",
-        ),
-        (
-            {"strategy": "external_provider"},
-            "providers: {openai: {auth: magic}}",
-            "providers.openai.auth: got 'magic', allowed: api_key or oauth",
-        ),
-        (
-            {"strategy": "simple", "lossy": "off"},
-            "",
-            "lossy: got 'off', allowed: auto or on with the strategy simple, which leaves things out",
-        ),
+        ({"strategy": "pipeline+api"}, "pipes: {tool_output: {api: {endpoint: 'ftp://x/'}}}", "pipes.tool_output.api.endpoint: got 'ftp://x/', allowed: an http or https URL"),
+        ({"strategy": "api"}, "pipes: {tool_output: {api: {endpoint: 'https://api.compresr.ai'}}}", "pipes.tool_output.api.api_key: missing, needed by the strategy api"),
+        ({"strategy": "external_provider"}, "", f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {KNOWN}"),
+        ({"strategy": "external_provider", "provider": "antropic"}, PROVIDERS, "pipes.tool_output.provider: got 'antropic', allowed: anthropic, gemini, google, mine, openai"),
+        ({"strategy": "external_provider", "provider": "openai"}, PROVIDERS, "providers.openai: missing, needed by the strategy external_provider"),
+        ({"strategy": "external_provider", "provider": "mine"}, PROVIDERS, "providers.mine.model: missing, needed by the strategy external_provider"),
+        ({"strategy": "external_provider"}, "providers: {openai: {model: m}}", "providers.openai.api_key: missing, needed by the strategy external_provider"),
+        ({"strategy": "external_provider"}, "providers: {other: {model: m}}", f"providers.other.endpoint: missing, needed for a provider other than {KNOWN}"),
+        ({"strategy": "external_provider"}, "providers: {openai: {auth: magic}}", "providers.openai.auth: got 'magic', allowed: api_key or oauth"),
+        ({"strategy": "simple", "lossy": "off"}, "", "lossy: got 'off', allowed: auto or on with the strategy simple, which leaves things out"),
     ],
-)
+)  # fmt: skip
 def test_a_strategy_that_lacks_something_says_what(config, options, text, message):
     with pytest.raises(SettingsError) as error:
         load(options, {}, config(text))
@@ -172,19 +132,11 @@ def test_every_example_of_the_page_starts(config):
     ("text", "name", "expected"),
     [
         ("pipes: {tool_output: {api: {endpoint: 'http://a/', model: m}}}", "", ("", "m", "", "http://a/")),
-        (
-            "pipes: {tool_output: {api: {endpoint: 'https://api.anthropic.com', api_key: k}}}",
-            "anthropic",
-            ("", "", "k", "https://api.anthropic.com"),
-        ),
+        ("pipes: {tool_output: {api: {endpoint: 'https://api.anthropic.com', api_key: k}}}", "anthropic", ("", "", "k", "https://api.anthropic.com")),
         ("pipes: {tool_output: {provider: gemini, api: {api_key: k}}}", "gemini", ("", "", "k", "")),
-        (
-            "providers: {openai: {model: m}}\npenumbra: {allow_captured_credentials: true}",
-            "openai",
-            ("oauth", "m", "", ""),
-        ),
+        ("providers: {openai: {model: m}}\npenumbra: {allow_captured_credentials: true}", "openai", ("oauth", "m", "", "")),
     ],
-)
+)  # fmt: skip
 def test_whom_external_provider_asks(config, text, name, expected):
     loaded = load({"strategy": "external_provider"}, {}, config(text))
     assert settings.provider(loaded) == (name, settings.Provider(*expected))
