@@ -162,7 +162,8 @@ def call_name(
     """Return the name of a call, `Read src/a.ts`; the tool alone if nothing tells its calls apart.
 
     `arguments` are decoded. `show` returns the part of a tool's name that may be shown; `call` is the
-    classified call, if that is known. A path or command that can't be searched for secrets is not shown."""
+    classified call, if that is known. A path or command that can't be searched for secrets is not shown.
+    """
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown
@@ -187,7 +188,7 @@ class _Asked(NamedTuple):
 def _asked(call: Call, path: str, arguments: Any) -> _Asked:
     if call.shell and call.line:
         if call.first_line and len(path) <= _SEARCHED:
-            # The reference names the lines of its file.
+            # The reference itself names the lines of the file.
             return _Asked(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
         return _Asked(_FOLDER.sub("", call.line[:_SEARCHED]))
     patched = [] if path else _patched(arguments)

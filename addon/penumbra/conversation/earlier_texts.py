@@ -142,7 +142,7 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
     """Return the ids that occur once and can stand in a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
-    # Of most requests, one look at all ids together tells that each is plain.
+    # Looking at all ids together is quicker, and in most requests each is plain.
     if len(unique) == len(listed) and all(listed) and is_plain("".join(listed) or "none"):
         return unique
     return frozenset(one for one, count in Counter(listed).items() if count == 1 and is_plain(one))
@@ -267,7 +267,7 @@ class EarlierTexts:
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # Too little is left of those to refer to; what refers to all of them already keeps doing so.
+        # Such a result shows too little to refer to; references to all of it from earlier turns stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:
@@ -328,7 +328,7 @@ class EarlierTexts:
     def _add_to(self, index: LineIndex, position: int) -> None:
         text = self.so_far.texts[position]
         if text.result is None:
-            # The oldest of the provider's results are forgotten.
+            # Penumbra remembers only the latest of the provider's results.
             index.calls.note(text.key, text.provider_name, lasts=self._is_first(text))
         elif text.is_call:
             name = f"what {self._name(text.result)} was given"

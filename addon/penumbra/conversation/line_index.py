@@ -55,7 +55,7 @@ def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
         there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
-        # The lines that stay need the legend of the numbers: no reference says it.
+        # The lines that stay need the legend of the numbers, so no reference may hide it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
     return TextLines(lines, output, numbers)
 

@@ -3,7 +3,8 @@
 In an output, failures stay with the lines around them and the headings above them, and so do locations,
 endings and acknowledged changes. A heading stays wherever a line below it stays: hits are never read under
 another file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly
-quotes the unit that it changes from its first line or to its last one."""
+quotes the unit that it changes from its first line or to its last one.
+"""
 
 from __future__ import annotations
 

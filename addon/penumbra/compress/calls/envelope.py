@@ -25,7 +25,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for bytes: RE2 looks for what ends a text from its end on."""
+    """A pattern for bytes: RE2 looks for the end of a text from its end on."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
@@ -35,7 +35,7 @@ class _Patterns:
     sign_of_cut: Linear | None
     """`cut` for RE2, which is faster to find nothing; None where RE2 might disagree."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
-    """Needless lines, each with what in the envelope keeps it."""
+    """Needless lines, each with the pattern in its envelope that keeps it."""
     success: re.Pattern[str]
     """The sign that a command ended well."""
     failed: re.Pattern[str]
@@ -75,7 +75,7 @@ def _any(patterns: Sequence[str]) -> str:
 def split_envelope(text: str) -> tuple[str, str, str]:
     """Return (head, body, tail) of a result; the three together are the text. The body is the output.
 
-    Lines at its ends that say that the agent has cut it are none of it: what it is, is told without them.
+    Notices at its ends that the agent has cut it are no part of it, so that they don't hide its kind.
     """
     patterns = _patterns()
     start = 0
@@ -84,7 +84,7 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not match or match.end() == start:
             break
         start = match.end()
-        # After what announces the output stands the output, or that it is cut.
+        # The output follows a line that announces it, unless a notice of a cut does.
         if match[0] in patterns.openings and not patterns.first_notice.match(text, start):
             break
     end = len(text)

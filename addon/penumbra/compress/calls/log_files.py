@@ -83,7 +83,7 @@ def is_log(path: str, text: str) -> bool:
             of_logs += 1
         else:
             others += 1
-        # Later parts change nothing.
+        # The remaining lines can't change the result.
         if of_logs >= wanted or len(lines) - others < wanted:
             break
     return bool(lines) and of_logs >= wanted

@@ -1,4 +1,4 @@
-"""The category of a tool with an unknown name, by its arguments and the words of its name.
+"""Categories of tools with unknown names, by their arguments and the words of the name.
 
 Agents name their tools as they like, but call a path, a range of lines and a pattern much the same.
 """
@@ -59,23 +59,23 @@ class _Rule:
 
 
 def _plain(key: str) -> str:
-    """Return a name as all spell it: `file_path`, `filePath`, `FilePath`."""
+    """Return one spelling for `file_path`, `filePath` and `FilePath`."""
     return key.replace("_", "").replace("-", "").casefold()
 
 
 def _text(value: Any) -> str | None:
-    """Return an argument as text, of several the first; None where nothing is given."""
+    """Return an argument as text, the first item of a list; None for an empty argument."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
         return value[:_LOOKED_AT] or None
-    # Only that they are there matters of all others.
+    # Of any other value, only its presence counts.
     return None if value is None or value is False or value in ([], {}) else ""
 
 
 @lru_cache(maxsize=512)
 def _words(name: str) -> str:
-    """Return the words of a name, in small letters; of an MCP tool's without its server."""
+    """Return the words of a name in small letters, without the server of an MCP tool."""
     return _HUMPS.sub(" ", name.rsplit("__", 1)[-1]).casefold()
 
 

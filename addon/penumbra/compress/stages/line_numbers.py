@@ -84,12 +84,12 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # A bare colon before a few lines would leave open whether a blank after it is theirs.
+    # After a bare colon before a few lines, nobody could tell whose the next blank is.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
-    # A content may look like a line that is numbered in another way.
+    # A line of the file may look like one that is numbered in another way.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
@@ -273,11 +273,11 @@ def _is_indented(lines: list[str]) -> bool:
     """True if the blanks after the colons are all of the code: one less of them would be no indentation."""
     matches = [match for match in map(_BEHIND_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
-        # A line without content, with a blank of the reader's.
+        # The reader wrote a blank after the colon of an empty line.
         return False
     filled = [(len(match[1]), match[2]) for match in matches if match[2]]
     least = min((blanks for blanks, _ in filled), default=0)
-    # The lines of a comment stand one further in than the code.
+    # The inner lines of a block comment have one more blank than the code.
     return (
         least > 0 and least % 2 == 0 and any(found != (least, "*") for found in filled if found[0] == least)
     )
