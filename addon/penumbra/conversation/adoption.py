@@ -1,7 +1,7 @@
-"""Results and reasoning that the provider has seen without Penumbra: what it has seen raw stays raw.
+"""Decides about results and reasoning that the provider has seen without Penumbra.
 
-A change to what the provider has in its prompt cache costs the cache, and newer Anthropic models refuse
-thinking blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response
+A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
+blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response
 which did not pass through Penumbra keeps its form where a cached prefix or thinking depends on that form.
 After a pause that no cache outlives, only thinking does: other results then get the form that Penumbra would
 have given them.

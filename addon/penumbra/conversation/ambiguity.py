@@ -59,7 +59,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def says_twice(request: Request) -> bool:
-    """Return whether a member stands twice on the way to a text of the request that has to be searched."""
+    """Return whether a member occurs twice on the way to a text of the request that has to be searched."""
     document, conversation = request.document, request.conversation.messages
     if not request.settings.must_search:
         return False
@@ -91,7 +91,7 @@ def _within_texts(document: Document, message: Raw) -> bool:
 
 
 def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
-    """Return whether a member of one of these names stands twice within a message."""
+    """Return whether a member with one of these names occurs twice within a message."""
     waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()

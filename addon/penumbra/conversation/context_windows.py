@@ -1,8 +1,8 @@
 """The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
-A `Room` bounds the originals that the model gets after a turn. The turn's usage says how much is taken, and a
-limit that a refusal has named, or the model's window, how much there is. Originals may take half of the
-difference, since the model has to answer, and other results follow.
+A `Bounds` limits the originals that the model gets after a turn. Originals may take half of the difference
+between the limit, which a refusal has named or is the model's window, and the tokens that the turn has used,
+since the model has to answer, and other results follow.
 
 A `UsageScale` changes the usage that a client gets. Clients compact their conversations when their usage
 comes near the window that they believe in. Where a refusal has named a smaller limit, they would compact too
@@ -64,8 +64,8 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """A `Room` is the limit for requests of a conversation; 0: not known."""
+class Bounds:
+    """A `Bounds` is the limit for requests of a conversation; 0: not known."""
 
     tokens: int = 0
     """Tokens of a request and its response, by the provider's own count."""
@@ -80,14 +80,14 @@ class Room:
 
         `usage` is the turn's, `body` its request's; `elsewhere`: the provider keeps the history.
         """
-        bounds = []
+        limits = []
         taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
         # The limit is wrong where the turn has taken more.
         if 0 < taken < self.tokens:
-            bounds.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
+            limits.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
         if len(body) < self.body_bytes:
-            bounds.append(max(0, self.body_bytes - len(body) - _OTHERS_BYTES) // 2)
-        return min(bounds, default=None)
+            limits.append(max(0, self.body_bytes - len(body) - _OTHERS_BYTES) // 2)
+        return min(limits, default=None)
 
     def is_near(self, body: bytes) -> bool:
         """Return whether a request with its whole history may have half of the tokens of its limit."""
@@ -95,7 +95,7 @@ class Room:
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 
 
-NOT_KNOWN = Room()
+NOT_KNOWN = Bounds()
 
 
 def of_request(request: Request) -> Window:
@@ -103,9 +103,9 @@ def of_request(request: Request) -> Window:
     return of(request.conversation.model, request.headers, request.path)
 
 
-def room(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Room:
+def bounds(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn | None = None) -> Bounds:
     tokens = (limits.window, window.tokens or window.believed)
-    return Room(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
+    return Bounds(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,8 @@ class Inputs:
     is_withdrawn: bool = False
     """The provider has just refused the injected tool, so that unread results lose their references."""
     is_ours: Callable[[str], bool] | None = None
-    """The function that tells placeholders that were made for the caller; None: no result gets a note about
-    placeholders."""
+    """The function that recognises placeholders which were made for the caller; None: no result gets a note
+    about placeholders."""
 
     @property
     def stays_bound(self) -> bool:
@@ -124,7 +124,8 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """The function that tells when the request has taken so long that further results are only redacted."""
+    """The function that returns whether the request has taken so long that it is only redacted from now
+    on."""
     _refers: bool = field(init=False)
     """References may replace results: the earlier texts stay in place, or the model can ask for them."""
 

@@ -81,7 +81,8 @@ class StoreAway(Exception):
 
 
 class _Unsettled(Exception):
-    """Another proxy has decided about a text first, or the store did not say whether a decision was kept."""
+    """Another proxy has decided about a text first, or it is unknown whether the store has kept a
+    decision."""
 
 
 class Engine:
@@ -296,7 +297,7 @@ class Engine:
             hidden=inputs.outside.counts,
             betas=betas,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
-            room=context_windows.room(
+            bounds=context_windows.bounds(
                 limits,
                 context_windows.of_request(request),
                 again=request.settings.recover == "auto",

@@ -1,4 +1,4 @@
-"""What an engine is given, an `Incoming`, and what it returns: an `Accepted` or a `Refused` request."""
+"""A request as an engine gets it, an `Incoming`, and as it returns it, `Accepted` or `Refused`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penumbra.apis.identity import Credentials
 from penumbra.apis.recognise import Api
-from penumbra.conversation.context_windows import NOT_KNOWN, Room, UsageScale
+from penumbra.conversation.context_windows import NOT_KNOWN, Bounds, UsageScale
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Find, Prepared
@@ -35,7 +35,7 @@ class Incoming:
     """Names in lower case."""
     query: Mapping[str, str]
     peer: str
-    """Address of the client, by which callers without credentials are told apart."""
+    """Address of the client, by which callers without credentials are distinguished."""
     host: str = ""
     """Name and port of the server."""
     path: str = ""
@@ -72,7 +72,7 @@ class Accepted(Struct, frozen=True):
     """New value of the header `anthropic-beta`; empty: the header stays."""
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
-    room: Room = NOT_KNOWN
+    bounds: Bounds = NOT_KNOWN
     """The limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None: the provider's own figures."""

@@ -119,13 +119,9 @@ class Searched:
         return hint(parts.decoded_arguments(document, self.call)) if self.command is None else self.command
 
     def edit(self, document: Document, decision: Decision) -> None:
-        """Replace the value by the form that was decided."""
-        if decision.text is None:
-            return
-        if self.part is None:
-            document.replace(self.value, decision.text)
-        else:
-            document.replace_part(self.value, *self.part, decision.text)
+        """Replace the text by its decided form."""
+        if decision.text is not None:
+            put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         """Return whether a value without a decision keeps its secrets, since the provider has seen them and
@@ -165,6 +161,14 @@ class Members(Searched):
             # Reasoning of the same message may follow the result.
             return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
         return Searched.keeps_secrets(self, adopt, conversation, format_name)
+
+
+def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str) -> None:
+    """Replace a value, or the part of it between two characters, by a text."""
+    if part is None:
+        document.replace(value, text)
+    else:
+        document.replace_part(value, *part, text)
 
 
 def for_program(item: Item) -> Searched:

@@ -154,6 +154,9 @@ def may_shorten(settings: Settings) -> bool:
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
+_UNPRICED = Change(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A `Candidate` is a smaller form that a result, or the arguments of a call, could get."""
@@ -161,12 +164,12 @@ class Candidate:
     key: bytes
     decision: Decision
     original: str
-    place: tuple[int, int]
-    """Offsets of the text in the original body."""
-    change: Change
+    place: tuple[int, int] = (0, 0)
+    """Offsets of the text in the original body, where the price of the change counts."""
+    change: Change = _UNPRICED
 
 
-def _plan(chosen: Sequence[Candidate], line: str) -> Plan:
+def _plan(chosen: Sequence[Candidate], line: str = "") -> Plan:
     made = ((candidate.decision.facts.ref, candidate.original) for candidate in chosen)
     decisions = {candidate.key: candidate.decision for candidate in chosen}
     return Plan(decisions, {ref: original for ref, original in made if ref}, line)
@@ -370,7 +373,7 @@ class Planner:
         RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
-        # Of a call's results, the first one stands for the call.
+        # Of a call's results, the first one represents the call.
         first = {
             self.request.items[index].result.call_id: index
             for index in sorted(self._newer, reverse=True)
@@ -462,15 +465,13 @@ class Planner:
         texts = self._texts(needed.most)
         forms = fitted(texts, needed)
         chosen = {text.index: (text.original, forms[text.index]) for text in texts if text.index in forms}
-        decisions: dict[bytes, Decision] = {}
-        originals: dict[str, str] = {}
+        candidates: list[Candidate] = []
         for index, (original, form) in {**chosen, **self._followers(chosen)}.items():
-            item, ref = self.request.items[index], self._ref(original) if form != original else ""
-            if ref:
-                originals[ref] = original
-            loss = Loss.NONE if form == original else Loss.LOSSY
-            decisions[item.key] = _decision("recovered", item.text, form, ref, self._facts(item), loss)
-        return Plan(decisions, originals)
+            item = self.request.items[index]
+            ref, loss = ("", Loss.NONE) if form == original else (self._ref(original), Loss.LOSSY)
+            made = _decision("recovered", item.text, form, ref, self._facts(item), loss)
+            candidates.append(Candidate(item.key, made, original))
+        return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
         """Return the results that may be cut, each once; with `most`, only those with more characters."""
@@ -509,11 +510,11 @@ class Planner:
     def _alone(self, item: Item) -> tuple[str, str]:
         """Return the original, and a form without references that is about as large as the sent one."""
         original, sent = self._original(item), self._sent(item)
-        room = max(size(sent), _ALONE)
-        if size(original) <= room:
+        space = max(size(sent), _ALONE)
+        if size(original) <= space:
             return original, original
         prefix = self._prefix(original)
-        form = smaller_texts.shorten(original, room - size(prefix))
+        form = smaller_texts.shorten(original, space - size(prefix))
         return original, prefix + (sent if form is None else form)
 
 

@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """Return the caller with the conversation that the request tells."""
+    """Return the caller with the conversation to which the request belongs."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     return replace(request.caller, session=named, joined=f"session {wanted}" if wanted else "")
@@ -165,7 +165,7 @@ class RequestReader:
         if await self._restored.conceal(request):
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
-        # Callers without a credential can't be told apart. Without records, a decision that depends on
+        # Callers without a credential can't be distinguished. Without records, a decision that depends on
         # earlier secrets might be another one in the next turn.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(

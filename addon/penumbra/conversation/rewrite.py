@@ -22,7 +22,7 @@ from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.conversation import cache_price, context_windows, summary_requests, workers
 from penumbra.conversation.decide import Decider, Inputs
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
-from penumbra.conversation.items import Item, Searched
+from penumbra.conversation.items import Item, Searched, put
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.planner import SLACK, Planner, argument_keys, may_shorten, put_arguments
@@ -145,7 +145,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
     decision, new = decider.decide(item)
     text = item.text if decision.text is None else decision.text
     if text != item.text:
-        _replace(inputs.request, item.result, text)
+        put(inputs.request.document, item.result.value, item.result.part, text)
     decider.earlier.note(item, text, decision.facts, new=new)
     return decision, Shown(item, decision.facts, new, inputs.show)
 
@@ -191,14 +191,6 @@ def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:
             items.append(item)
         decider.earlier.note_form(item, past[item.key].facts if item.key in past else Facts())
     return items
-
-
-def _replace(request: Request, result: ResultText, text: str) -> None:
-    document = request.document
-    if result.part is None:
-        document.replace(result.value, text)
-    else:
-        document.replace_part(result.value, *result.part, text)
 
 
 def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
@@ -317,9 +309,9 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
         return None
     size = summary_requests.size_of(Document(body), request.api.format)
     window = context_windows.of_request(request)
-    room = size
+    space = size
     if not summary.shares_cache:
-        room = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
+        space = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
     # Only savings that are certain count, in estimated tokens.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
@@ -327,7 +319,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
         estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
         if estimated > limit:
             missing = (estimated - int(limit * SLACK)) * len(body) // estimated
-            room = min(room, max(0, size - missing))
-    if room >= size:
+            space = min(space, max(0, size - missing))
+    if space >= size:
         return None
-    return summary_requests.bound(body, request.api.format, room, prompted=summary.prompted)
+    return summary_requests.bound(body, request.api.format, space, prompted=summary.prompted)

@@ -67,10 +67,10 @@ def _plain(text: str, limit: int) -> str | None:
             data, limit, lambda start, end: omitted(len(data[start:end].decode("utf-8", "surrogatepass")))
         )
     marker = omitted(len(text))
-    room = limit - len(marker) - 1
-    if room < 0:
+    space = limit - len(marker) - 1
+    if space < 0:
         return None
-    kept = head(text, room)
+    kept = head(text, space)
     return f"{kept}\n{omitted(len(text) - len(kept))}" if kept else marker
 
 
@@ -90,10 +90,10 @@ def _object(document: Document, text: str, limit: int) -> str | None:
         cut[key] = encode_json(omitted(_length(document, members[key])))
         form = _written({**sources, **cut}, notes)
         if len(form) <= limit:
-            room = limit - len(form) + len(cut[key])
+            space = limit - len(form) + len(cut[key])
             kept = document.string(members[key])
-            if kept is not None and room >= selection.LEAST:
-                cut[key] = _fitting(kept, room) or cut[key]
+            if kept is not None and space >= selection.LEAST:
+                cut[key] = _fitting(kept, space) or cut[key]
             return _written({**sources, **cut}, notes).decode("utf-8")
     return _first_members(sources, notes, limit)
 
@@ -103,14 +103,14 @@ def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], li
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
-    room = limit - len(_written({}, notes)) - len(omitted(sum(costs.values()))) - len('"omitted":"",')
+    space = limit - len(_written({}, notes)) - len(omitted(sum(costs.values()))) - len('"omitted":"",')
     kept: dict[str, bytes] = {}
     for key, source in sources.items():
-        if costs[key] > room:
+        if costs[key] > space:
             break
         kept[key] = source
-        room -= costs[key]
-    if room < 0:
+        space -= costs[key]
+    if space < 0:
         return None
     missing = sum(len(source.decode("utf-8")) for key, source in sources.items() if key not in kept)
     return _written({**kept, "omitted": encode_json(omitted(missing))}, notes).decode("utf-8")
@@ -122,17 +122,17 @@ def _length(document: Document, value: Raw) -> int:
     return len(document.source(value).decode("utf-8")) if string is None else len(string)
 
 
-def _fitting(text: str, room: int) -> bytes | None:
-    """Return a text cut so that its JSON, with escapes, has at most `room` bytes; None if that fails."""
-    limit = room - 2
+def _fitting(text: str, space: int) -> bytes | None:
+    """Return a text cut so that its JSON, with escapes, has at most `space` bytes; None if that fails."""
+    limit = space - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None
         if form is None or form == text:
             return None
         written = encode_json(form)
-        if len(written) <= room:
+        if len(written) <= space:
             return written
-        limit = limit * room // len(written) - 8
+        limit = limit * space // len(written) - 8
     return None
 
 
@@ -145,28 +145,28 @@ def _array(document: Document, text: str, limit: int) -> str | None:
     """Return an array of the first items that fit, a marker, and the last item."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
-    room = limit - len(omitted(len(text))) - 8
-    tail = [last] if size(last) <= room // 3 else []
-    room -= sum(size(item) + 1 for item in tail)
+    space = limit - len(omitted(len(text))) - 8
+    tail = [last] if size(last) <= space // 3 else []
+    space -= sum(size(item) + 1 for item in tail)
     first: list[str] = []
     for item in sources[: len(sources) - len(tail)]:
-        if size(item) + 1 > room:
+        if size(item) + 1 > space:
             break
         first.append(item)
-        room -= size(item) + 1
+        space -= size(item) + 1
     if not first and not tail:
-        cut = _item(document, room)
+        cut = _item(document, space)
         return None if cut is None else _array_of([cut], sources[1:], [])
     return _array_of(first, sources[len(first) : len(sources) - len(tail)], tail)
 
 
-def _item(document: Document, room: int) -> str | None:
-    """Return the first item of an array in at most `room` bytes."""
+def _item(document: Document, space: int) -> str | None:
+    """Return the first item of an array in at most `space` bytes."""
     item = document.items(document.root)[0]
     text = document.string(item)
     if text is None:
-        return shorten(document.source(item).decode("utf-8"), room)
-    written = _fitting(text, room)
+        return shorten(document.source(item).decode("utf-8"), space)
+    written = _fitting(text, space)
     return written.decode("utf-8") if written else None
 
 

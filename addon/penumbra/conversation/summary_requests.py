@@ -160,7 +160,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     """Cut the messages of a compaction request to `budget` bytes of JSON, as far as possible.
 
     Returns None if the request is within the budget, or if the provider stores its history. With `prompted`,
-    the last message and the calls whose results stand in it stay unchanged. Reasoning is left out, since the
+    the last message and the calls whose results are in it stay unchanged. Reasoning is left out, since the
     prefix before it changes. Raises NotJson.
     """
     document, wire = Document(body), REQUESTS[format_name]
@@ -181,14 +181,14 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
         # With thinking, the API wants reasoning before the last message's calls.
         ends[:-1] = [form for source in ends[:-1] if (form := _without_reasoning(wire, source))]
     leads = [messages[n].source for n in range(first)]
-    room = budget - sum(map(len, [*leads, *ends])) - _NOTE
+    space = budget - sum(map(len, [*leads, *ends])) - _NOTE
     kept: list[range] = []
     for group in reversed([group for group in groups if group.start >= first]):
         cost = sum(len(messages[n].form) + 1 for n in group)
-        if cost > room:
+        if cost > space:
             break
         kept.insert(0, group)
-        room -= cost
+        space -= cost
     start = kept[0].start if kept else final.start
     parts = list(leads)
     if start > first:

@@ -299,8 +299,8 @@ class Expansions:
         seconds = expand.SEARCH_SECONDS / calls
         answer = partial(expand.result, original.text, query, prepared.tool, most, seconds=seconds)
         text = await asyncio.to_thread(answer)
-        if not page and size(text) > size(expand.NO_ROOM):
-            return expand.NO_ROOM, original, query.ref
+        if not page and size(text) > size(expand.NO_SPACE):
+            return expand.NO_SPACE, original, query.ref
         provided.add(query.identity())
         return text, original, query.ref
 

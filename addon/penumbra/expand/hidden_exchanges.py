@@ -237,8 +237,8 @@ class Prepared:
 
     @property
     def keeps_originals(self) -> bool:
-        """Return whether the store keeps originals: only for callers that can be told apart, by credentials
-        or by the id of a response."""
+        """Return whether the store keeps originals: only for callers that credentials or the id of a response
+        distinguish."""
         return self.threaded or not self.caller.is_open
 
     @property

@@ -119,7 +119,7 @@ class ToolLoop:
 
     @property
     def holding(self) -> bool:
-        """Return whether bytes are held back, so that a keep-alive is due."""
+        """Return whether the client gets no bytes for now, so that a keep-alive is due."""
         return not self._broken and (self.rounds > 0 or self._response.holding)
 
     def feed(self, data: bytes) -> bytes:

@@ -47,11 +47,11 @@ MOST_CALLS = 32
 """Calls of one turn that are answered."""
 TOO_MANY = f"Not given: {MOST_CALLS} calls are answered at a time. Ask again for this one alone."
 PROVIDED = "This has already been provided: see the earlier result of this same call."
-NO_ROOM = (
+NO_SPACE = (
     "Not given: this does not fit into the conversation any more. Ask for a small part of it with `lines` or "
     "`pattern`, or go on with what you have."
 )
-LITTLE_ROOM = "Little room is left in this conversation: ask for `lines` or `pattern`."
+LITTLE_SPACE = "Little room is left in this conversation: ask for `lines` or `pattern`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: 
     place = f"Lines {_line_at(text, start):,}-{last_line:,} of {total:,}"
     if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
         place += f", characters {start:,}-{stop:,} of {len(text):,}"
-    little = f"{LITTLE_ROOM} " if page_bytes < _SMALLEST_PAGE else ""
+    little = f"{LITTLE_SPACE} " if page_bytes < _SMALLEST_PAGE else ""
     more = f'[{little}To go on: {tool}(id="{query.ref}", {after}). To find something: pattern="…".]'
     gap = "" if text[stop - 1] == "\n" else "\n"
     return f"[{place}]\n{text[start:stop]}{gap}{more}"

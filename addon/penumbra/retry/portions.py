@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from penumbra.apis.usage import held
 from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
-from penumbra.conversation.context_windows import NOT_KNOWN, Room
+from penumbra.conversation.context_windows import NOT_KNOWN, Bounds
 from penumbra.expand.loop import Ask
 from penumbra.expand.query import LEAST_BYTES
-from penumbra.retry.refusals import Kind, Refusal, learned_from, room_after
+from penumbra.retry.refusals import Kind, Refusal, bounds_after, learned_from
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
@@ -28,7 +28,7 @@ _OVER_BYTES_PER_TOKEN = 4
 class Portions:
     """A `Portions` bounds the texts that the model gets within one response."""
 
-    room: Room = NOT_KNOWN
+    bounds: Bounds = NOT_KNOWN
     ask: Ask | None = None
     """The last question."""
     provided: frozenset[str] = frozenset()
@@ -49,10 +49,10 @@ class Portions:
     ) -> int | None:
         """Return the bytes that the texts for a question may have together, or None for any number.
 
-        The arguments after `provided` are those of `Room.left`.
+        The arguments after `provided` are those of `Bounds.left`.
         """
         self.ask, self.provided, self._tries = ask, frozenset(provided), 0
-        left = self.room.left(usage, body, elsewhere=elsewhere)
+        left = self.bounds.left(usage, body, elsewhere=elsewhere)
         if left is not None and self._named and held(usage):
             return left
         return min((limit for limit in (left, self._most) if limit is not None), default=None)
@@ -66,7 +66,7 @@ class Portions:
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
         """Return the bytes for another answer to the last question, after a refusal of `body`; None if no
         answer would help."""
-        if not self.room.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
+        if not self.bounds.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
             return None
         self._tries += 1
         limit = 0
@@ -74,9 +74,9 @@ class Portions:
             share = 2 ** (2 * self._tries - 1)
             limit = min(self._given // share, (self._given - _over(refusal, body)) // 2)
         estimated = 0 if elsewhere else tokens.estimate(body.decode("utf-8", "replace"))
-        left = room_after(self.room, refusal)
-        self._named |= left.tokens != self.room.tokens
-        self.room = left
+        left = bounds_after(self.bounds, refusal)
+        self._named |= left.tokens != self.bounds.tokens
+        self.bounds = left
         self.limits = self.limits.learned(learned_from(refusal, estimated))
         if limit < LEAST_BYTES:
             limit, self._tries = 0, TRIES
@@ -86,8 +86,8 @@ class Portions:
     async def learn(self) -> None:
         """Remember the limits of the last refusals, since a smaller request was taken."""
         limits, self.limits = self.limits, LearnedLimits()
-        if limits != LearnedLimits() and self.room.learn is not None:
-            await self.room.learn(limits)
+        if limits != LearnedLimits() and self.bounds.learn is not None:
+            await self.bounds.learn(limits)
 
 
 def _over(refusal: Refusal, body: bytes) -> int:

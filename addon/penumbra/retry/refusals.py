@@ -1,4 +1,5 @@
-"""Reads why and by how much a provider refused a request, and says how much a retry must save.
+"""Reads why a provider refused a request and by how much it is too large, and computes what a retry must
+save.
 
 The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the one in the
 body to those that gateways have wrapped in it. Only these objects count, and of their messages only the
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from penumbra import rules
-from penumbra.conversation.context_windows import Room
+from penumbra.conversation.context_windows import Bounds
 from penumbra.conversation.planner import SLACK, Need
 from penumbra.linear import LinearText
 from penumbra.store.conversations import LearnedLimits
@@ -337,10 +338,10 @@ def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
     return LearnedLimits(tokens=min(refusal.limit, estimated), window=window)
 
 
-def room_after(room: Room, refusal: Refusal) -> Room:
-    """Return the room of a conversation after one more refusal."""
+def bounds_after(bounds: Bounds, refusal: Refusal) -> Bounds:
+    """Return the bounds of a conversation after one more refusal."""
     if not refusal.limit:
-        return room
+        return bounds
     if refusal.kind is Kind.BYTES:
-        return replace(room, body_bytes=refusal.limit)
-    return replace(room, tokens=refusal.limit) if refusal.kind in (Kind.INPUT, Kind.RESERVE) else room
+        return replace(bounds, body_bytes=refusal.limit)
+    return replace(bounds, tokens=refusal.limit) if refusal.kind in (Kind.INPUT, Kind.RESERVE) else bounds

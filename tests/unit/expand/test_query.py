@@ -170,7 +170,7 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
         head, _, rest = got.partition("\n")
         if not head.startswith("[Lines "):
             return [*pieces, got], count
-        body, mark, tail = rest.rpartition(f"[{expand.LITTLE_ROOM} To go on: ")
+        body, mark, tail = rest.rpartition(f"[{expand.LITTLE_SPACE} To go on: ")
         if not mark:
             return [*pieces, rest], count
         lines = re.search(r'lines="([^"]+)"', tail)
@@ -200,7 +200,7 @@ def test_pages_break_between_lines_if_they_can() -> None:
     got = ask(TEXT, page_bytes=100)
     assert got.startswith("[Lines 1-13 of 100]\nline 1\n")
     assert got.endswith(
-        f'line 13\n[{expand.LITTLE_ROOM} To go on: {TOOL}(id="{REF}", lines="14-100"). To find something: pattern="…".]'
+        f'line 13\n[{expand.LITTLE_SPACE} To go on: {TOOL}(id="{REF}", lines="14-100"). To find something: pattern="…".]'
     )
     inside = ask("x" * 300, page_bytes=100)
     assert inside.startswith("[Lines 1-1 of 1, characters 0-100 of 300]\n")
@@ -214,8 +214,8 @@ def test_pages_are_smaller_than_what_is_cut() -> None:
 
 
 def test_a_page_of_the_usual_size_says_nothing_of_room() -> None:
-    assert expand.LITTLE_ROOM not in ask("x\n" * 20_000, page_bytes=16_000)
-    assert expand.LITTLE_ROOM in ask("x\n" * 20_000, page_bytes=15_999)
+    assert expand.LITTLE_SPACE not in ask("x\n" * 20_000, page_bytes=16_000)
+    assert expand.LITTLE_SPACE in ask("x\n" * 20_000, page_bytes=15_999)
 
 
 @pytest.mark.parametrize("context", [0, 2, 50])

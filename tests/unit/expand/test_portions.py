@@ -10,7 +10,7 @@ import pytest
 from penumbra.apis.base import InjectedCall
 from penumbra.apis.usage import flat, held
 from penumbra.conversation import context_windows
-from penumbra.conversation.context_windows import Room, Window
+from penumbra.conversation.context_windows import Bounds, Window
 from penumbra.expand.loop import Ask
 from penumbra.retry.portions import TRIES, Portions
 from penumbra.retry.refusals import Kind, Refusal
@@ -67,28 +67,28 @@ def test_what_a_turn_has_taken_is_known_for_every_api(usage: dict[str, Any]) -> 
 
 
 def test_half_of_what_is_left_may_be_given() -> None:
-    known = Room(tokens=200_000)
+    known = Bounds(tokens=200_000)
     assert known.left({"input_tokens": 190_000}, BODY, elsewhere=False) == 10_000 * 3 // 2
     # Without figures the body tells, if all of the history is in it.
     assert known.left({}, BODY, elsewhere=False) == 190_000 * 3 // 2
     assert known.left({}, BODY, elsewhere=True) is None
     # What took more than should fit has another limit.
     assert known.left({"input_tokens": 200_001}, BODY, elsewhere=False) is None
-    assert Room().left({"input_tokens": 5}, BODY, elsewhere=False) is None
-    assert Room(body_bytes=41_000).left({}, BODY, elsewhere=False) == 5_000
-    assert Room(body_bytes=30_500).left({}, BODY, elsewhere=False) == 0
+    assert Bounds().left({"input_tokens": 5}, BODY, elsewhere=False) is None
+    assert Bounds(body_bytes=41_000).left({}, BODY, elsewhere=False) == 5_000
+    assert Bounds(body_bytes=30_500).left({}, BODY, elsewhere=False) == 0
 
 
 def test_what_was_learned_counts_before_what_is_believed() -> None:
-    assert context_windows.room(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
-    assert context_windows.room(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
-    assert context_windows.room(
+    assert context_windows.bounds(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
+    assert context_windows.bounds(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
+    assert context_windows.bounds(
         LearnedLimits(window=64_000, bytes=5), Window(0, 200_000), again=True
-    ) == Room(64_000, 5)
-    assert context_windows.room(LearnedLimits(), Window(), again=True) == Room()
+    ) == Bounds(64_000, 5)
+    assert context_windows.bounds(LearnedLimits(), Window(), again=True) == Bounds()
 
 
-def made(known: Room, *texts: str) -> Portions:
+def made(known: Bounds, *texts: str) -> Portions:
     one = Portions(known)
     assert one.limit(ASK, {"before"}, {}, BODY, elsewhere=False) is None
     one.gave(list(texts))
@@ -96,7 +96,7 @@ def made(known: Room, *texts: str) -> Portions:
 
 
 def test_less_and_less_and_then_nothing() -> None:
-    one = made(Room(), "y" * 40_000)
+    one = made(Bounds(), "y" * 40_000)
     limits = []
     unknown = Refusal(Kind.INPUT, "openrouter-names")
     while (limit := one.less(unknown, BODY, elsewhere=False)) is not None:
@@ -109,18 +109,18 @@ def test_less_and_less_and_then_nothing() -> None:
 
 
 def test_a_refusal_with_numbers_says_how_much_less() -> None:
-    one = made(Room(), "y" * 40_000)
+    one = made(Bounds(), "y" * 40_000)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == (40_000 - 4_000) // 2
-    assert one.room.tokens == 200_000
+    assert one.bounds.tokens == 200_000
     assert one.limits.window == 200_000
-    one = made(Room(), "y" * 40_000)
+    one = made(Bounds(), "y" * 40_000)
     too_many = Refusal(Kind.BYTES, "bytes", limit=29_000)
     assert one.less(too_many, BODY, elsewhere=False) == (40_000 - 1_000) // 2
-    assert one.room.body_bytes == 29_000
+    assert one.bounds.body_bytes == 29_000
 
 
 def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> None:
-    one = made(Room(), "y" * 40_000)
+    one = made(Bounds(), "y" * 40_000)
     limit = one.less(TOO_LONG, BODY, elsewhere=False) or 0
     one.gave(["z" * limit])
     assert one.limit(ASK, set(), {"input_tokens": 190_000}, BODY, elsewhere=False) == 15_000
@@ -129,20 +129,20 @@ def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> No
 
 
 def test_small_texts_are_given_up_at_once() -> None:
-    one = made(Room(), "y" * 500)
+    one = made(Bounds(), "y" * 500)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == 0
     assert one.less(TOO_LONG, BODY, elsewhere=False) is None
 
 
 def test_what_is_none_of_ours_is_left_alone() -> None:
     binding = Refusal(Kind.BINDING, "anthropic-binding")
-    assert made(Room(), "y" * 40_000).less(binding, BODY, elsewhere=False) is None
-    assert made(Room(again=False), "y" * 40_000).less(TOO_LONG, BODY, elsewhere=False) is None
+    assert made(Bounds(), "y" * 40_000).less(binding, BODY, elsewhere=False) is None
+    assert made(Bounds(again=False), "y" * 40_000).less(TOO_LONG, BODY, elsewhere=False) is None
     assert Portions().less(TOO_LONG, BODY, elsewhere=False) is None
 
 
 def test_of_a_history_elsewhere_only_the_window_is_learned() -> None:
-    one = made(Room(), "y" * 40_000)
+    one = made(Bounds(), "y" * 40_000)
     one.less(TOO_LONG, BODY, elsewhere=True)
     assert one.limits == LearnedLimits(window=200_000)
 
@@ -153,7 +153,7 @@ def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
     async def learn(limits: LearnedLimits) -> None:
         remembered.append(limits)
 
-    one = made(Room(learn=learn), "y" * 40_000)
+    one = made(Bounds(learn=learn), "y" * 40_000)
 
     async def go() -> None:
         await one.learn()
