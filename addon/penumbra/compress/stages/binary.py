@@ -9,25 +9,25 @@ from penumbra.compress.critical_lines import is_critical
 from penumbra.compress.size import encode
 
 _SHORTEST = 64
-"""Bytes below which nothing is taken for binary."""
+"""The fewest bytes of a binary region."""
 _SHARE = 15
-"""Per cent of the characters (NULs aside) that must be unreadable."""
+"""The least per cent of unreadable characters in a binary region, NULs aside."""
 _SOME = 2
-"""The limit for lines within a binary, NULs included."""
+"""The least per cent of unreadable characters, NULs included, in a line within a binary region."""
 _WORD = 3
-"""Characters of a line that can be read as a whole."""
+"""The fewest characters of a line without unreadable characters that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-"""The first UTF-8 bytes of the unreadable characters: a fast no for most texts."""
+"""The control characters that no text holds."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 
 
 def suppress(text: str) -> str | None:
-    """The text with a marker for each of its binary regions; None for text.
+    """Return the text with a marker for each of its binary regions; None if it has none.
 
     A NUL alone is no sign: `find -print0` writes them, and a log may hold one. Form feeds, bells
     and escapes are no sign either. Control characters, decoding failures (U+FFFD, lone
     surrogates) and 8-bit controls are, when there are many; so is a text of almost only NULs.
-    Lines that can be read stay, and garbled ones that tell of a failure.
+    Readable lines stay, and garbled ones that report a failure.
     """
     if len(text) < _SHORTEST or not _is_binary(text):
         return None
@@ -43,7 +43,7 @@ def suppress(text: str) -> str | None:
 
 
 def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """(first, after the last) of the lines that can't be read, with what stands between them."""
+    """Yield (first line, line after the last one) of each run of unreadable lines, with the lines between."""
     start = end = -1
     for position, line in enumerate(lines):
         binary, some = _judged(line)
@@ -53,12 +53,12 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
             yield start, end
             start = -1
     if start >= 0:
-        # A line end after the last one is its own.
+        # The line end at the end of the text belongs to the last region.
         yield start, len(lines) if not "".join(lines[end:]) else end
 
 
 def _judged(line: str) -> tuple[bool, bool]:
-    """True if a line is binary; and true if it may lie within a binary."""
+    """Return whether a line is binary, and whether it may lie within a binary region."""
     unreadable, nuls = _unreadable(line, encode(line))
     if not unreadable and not nuls:
         return False, len(line.strip()) < _WORD
@@ -74,7 +74,7 @@ def _is_binary(text: str) -> bool:
 
 
 def _unreadable(text: str, data: bytes) -> tuple[int, int]:
-    """The number of unreadable characters without NULs, and the number of NULs."""
+    """Return the number of unreadable characters without NULs, and the number of NULs."""
     unreadable = len(data) - len(data.translate(None, _CONTROLS_AND_NUL))
     nuls = text.count("\x00") if unreadable else 0
     unreadable -= nuls

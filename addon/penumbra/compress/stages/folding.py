@@ -3,9 +3,9 @@
     waiting for the server
     [the line above 41 more times]
 
-Reversible: writing the lines out again gives the text back. A text that already holds such a
-marker is left alone, so that a marker always means what it says. Where only parts of the text are shown, a
-marker is shown with the lines that it counts, or not at all.
+Reversible: the lines, written as often as counted, are the text. A text that already holds such a marker is
+left alone, so that every marker is true. Where only parts of the text are shown, a marker is shown with the
+lines that it counts, or not at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST_CYCLE = 8
 
 
 def fold(text: str) -> str | None:
-    """The text with repetitions counted; None if there is none worth it, or a marker stands in it."""
+    """Return the text with its repetitions counted; None if none is worth it, or the text holds a marker."""
     lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or _has_marker(text):
@@ -42,10 +42,10 @@ def fold(text: str) -> str | None:
 
 
 def _starts(lines: list[str]) -> list[int]:
-    """Where cycles may begin, in order.
+    """Return the positions at which cycles may begin, in order.
 
-    All lines of a cycle's second round stand among the few lines before them, too. So as many such
-    lines must follow each other as the cycle is long.
+    Each line of a cycle's second round also stands a few lines earlier. So as many such lines must follow
+    each other as the cycle has lines.
     """
     last: dict[str, int] = {}
     again: list[int] = []
@@ -66,7 +66,8 @@ def _starts(lines: list[str]) -> list[int]:
 
 
 def _cycle(lines: list[str], start: int) -> tuple[int, int]:
-    """(period, further repeats) of the shortest worthwhile cycle that begins here; (1, 0) if none."""
+    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker; (1, 0) if
+    none is."""
     first = lines[start]
     for period in range(1, _LONGEST_CYCLE + 1):
         following = start + period
@@ -82,7 +83,7 @@ def _cycle(lines: list[str], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[str], start: int, period: int) -> int:
-    """The number of times that the cycle at `start` follows itself, at least once."""
+    """Return how many times the cycle at `start` follows itself, at least once."""
     position = start + period
     while position < len(lines) and lines[position] == lines[position - period]:
         position += 1
@@ -95,7 +96,7 @@ def _marker(period: int, repeats: int) -> str:
 
 
 def _counts(line: str) -> tuple[int, int] | None:
-    """(period, repeats) of a marker line; None for any other line."""
+    """Return (period, repeats) of a marker; None for any other line."""
     words = line.split(" ")
     if not (line.startswith("[the ") and line.endswith((" more times]", " more time]"))):
         return None

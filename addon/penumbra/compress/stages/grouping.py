@@ -25,11 +25,12 @@ _NEAR = re.compile(r"-([0-9]{1,8})-")
 _NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
-"""Hits below which nothing is done."""
+"""The fewest hits that are grouped."""
 
 
 def group(text: str) -> str | None:
-    """The hits grouped by file; None if the text has none, or they could not be told back."""
+    """Return the text with its hits grouped by file; None if it has none, or `ungroup` would not restore
+    it."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -51,14 +52,14 @@ def group(text: str) -> str | None:
             current = name
         grouped.append(line[len(path) + 1 :])
     whole = "\n".join(grouped)
-    # Only a line of no file that looks like a name or a hit could be told back wrongly.
+    # Only other lines that look like a name or a hit could be restored wrongly.
     if not is_plain and ungroup(whole) != "\n".join(_spelled(lines, paths, names)):
         return None
     return whole
 
 
 def ungroup(text: str) -> str:
-    """Every hit with its file in front again."""
+    """Return the text of `group` with the file before every hit again."""
     lines = text.split("\n")
     full: list[str] = []
     name = ""
@@ -77,7 +78,7 @@ def ungroup(text: str) -> str:
 
 
 def _paths(lines: list[str]) -> list[str]:
-    """The file's name before each line, as it is spelled there; empty if there is none.
+    """Return the name of the file before each line, as it is spelled there; empty if there is none.
 
     Hits come first, so that the lines around them are known by their file's name.
     """
@@ -102,7 +103,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """The name before a line around a hit (`path-12-text`): that of the hit before it or of the next."""
+    """Return the name before a line around a hit (`path-12-text`), which is that of the last or next hit."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1
@@ -114,7 +115,7 @@ def _near(line: str, last: str, coming: str) -> str:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """The name of a file for each of its spellings: an absolute one that ends in the relative one."""
+    """Return the name of a file by its spellings: the absolute path that ends in the relative one."""
     names = {path: path for path in paths if path}
     absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:
@@ -131,7 +132,8 @@ def _spelled(lines: list[str], paths: list[str], names: dict[str, str]) -> Itera
 
 
 def _tighten(lines: list[str]) -> str | None:
-    """Hits that are grouped already, as `  Line 12: text` with empty lines between: shorter."""
+    """Return hits that are grouped already (`  Line 12: text`, with empty lines between) in a shorter
+    form."""
     if sum(bool(_LISTED.match(line)) for line in lines) < _LEAST:
         return None
     tight: list[str] = []

@@ -16,18 +16,18 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""Characters, without blanks, of a value that is looked for among lines."""
+"""The fewest characters, without blanks, of a value that is searched for among lines."""
 _MOST_AROUND = 2_000
-"""Characters of the lines around it: they stay as they are."""
+"""The most characters of the lines around such a value, which stay as they are."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""Characters of several values after each other: their ends are looked for one by one."""
+"""The most characters of several values after each other, whose ends are found one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """Equal JSON or JSON Lines in fewer bytes; None if the text is neither, or already minimal."""
+    """Return equal JSON or JSON Lines in fewer bytes; None if the text is neither, or minimal already."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")
@@ -42,12 +42,13 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """True if the text is several values that are no lines of JSON."""
+    """True if the text is several JSON values after each other, not one a line."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
 def _values(body: str) -> list[str]:
-    """Several values after each other, as `jq` prints them and as pages come; empty if there are none."""
+    """Return the values of a text that is several of them after each other, as `jq` prints them; else
+    empty."""
     is_long = len(body) > _MOST_VALUES
     if is_long or not (body[:2] in ("{\n", "[\n", "{\r", "[\r") or "}{" in body or "][" in body):
         return []
@@ -64,9 +65,9 @@ def _values(body: str) -> list[str]:
 
 
 def among_lines(text: str) -> tuple[str, str, str]:
-    """(before, JSON, behind), which together are the text: JSON or JSON Lines with a few lines around.
+    """Return (lines before, JSON, lines after), which together are the text.
 
-    A text without, or with more than a few lines beside, stands in the middle as it is.
+    A text without JSON or JSON Lines, or with more than a few lines around it, is the middle part.
     """
     whole = ("", text, "")
     position = attempts = 0
@@ -76,7 +77,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # The length that the value has when it is read again, without its blanks.
+                # A form of the value that was sent once is measured without its blanks as well.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1
@@ -86,10 +87,10 @@ def among_lines(text: str) -> tuple[str, str, str]:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Where JSON ends that begins at a line's start, without the end of its line; `start` if none begins."""
+    """Return the offset of the end of the JSON at `start`, before the line end; `start` if there is none."""
     closing = "}" if text[start] == "{" else "]"
-    # The string ends with the text, with the last line whose beginning matches its end or another value, or
-    # with its line.
+    # JSON ends with the text, or with the last line that begins with a closing bracket or another value, or
+    # with its first line.
     lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
     for at in dict.fromkeys((len(text), *lasts, start)):
         line = text.find("\n", at + 1) if at >= start else start
@@ -126,7 +127,8 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """The value without blanks; blank lines, and what is nested too deep for the decoder, by a pattern."""
+    """Return the value without blanks. A pattern removes them from values that nest too deep for the
+    decoder."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
@@ -134,7 +136,7 @@ def _compact(value: str) -> str:
 
 
 def _surround(text: str, body: str, compact: str) -> str | None:
-    """The compact body with one line end after it where there was one."""
+    """Return the compact body, with a line end if the text has one; None if it is no shorter."""
     if len(compact) == len(body):
         return None
     return compact + "\n" if text.endswith("\n") else compact

@@ -26,15 +26,15 @@ from penumbra.compress.stages import json_minify
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
-"""Objects in a text: each of them becomes a row in memory, some forty times as large as the shortest is."""
+"""The most objects of a text: a row in memory may be forty times as large as its object."""
 _SPARSEST = 8
-"""A table with fewer than one value for so many cells is given up before its columns are built."""
+"""A table with less than one value for this many cells is given up before its columns are built."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""Characters that lines of JSON have, on average, if they are no rows: pages of an answer."""
+"""The average characters of lines that are pages of an answer, and no rows."""
 _SHARED_PREFIX = 20
-"""Characters that all strings of a column must begin with to have them written once."""
+"""The fewest characters of a common beginning of a column's strings that is written once."""
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
@@ -44,11 +44,11 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 Row = dict[str, str]
-"""Values of one object as JSON text, by key."""
+"""The values of one object as JSON text, by key."""
 
 
 def to_tables(text: str) -> str | None:
-    """The JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
+    """Return JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
     if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
         return None
     try:
@@ -77,7 +77,7 @@ def _tables(text: str) -> str | None:
 
 
 def _pages(lines: Sequence[str]) -> str | None:
-    """Long values, a line each: with their own tables."""
+    """Return long values, one a line, each with its own tables; None if none has any."""
     writer = _Writer()
     shells = [writer.value(line, 0) for line in lines]
     is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
@@ -86,13 +86,13 @@ def _pages(lines: Sequence[str]) -> str | None:
 
 @dataclass(slots=True)
 class _Writer:
-    """Replaces arrays of objects by names of tables, and collects the tables."""
+    """A `_Writer` replaces arrays of objects by names of tables, and collects the tables."""
 
     tables: list[str] = field(default_factory=list)
     count: int = 0
 
     def value(self, source: str, depth: int) -> str:
-        """The JSON value, with its tables taken out."""
+        """Return the JSON value with names in place of its tables."""
         if depth > _DEPTH or len(source) < 80:
             return source
         if source[0] == "[":
@@ -119,7 +119,7 @@ class _Writer:
 
 
 def _rows(sources: Sequence[str]) -> list[Row | None]:
-    """The rows, up to the first that is none."""
+    """Return the rows, up to the first text that is no row, which is None."""
     rows: list[Row | None] = []
     for number, source in enumerate(sources):
         if not (number + 1) % time_budget.PIECE:
@@ -131,7 +131,7 @@ def _rows(sources: Sequence[str]) -> list[Row | None]:
 
 
 def _row(source: str) -> Row | None:
-    """The members of a compact object; None if it is none, has a key twice, or spells one with escapes."""
+    """Return the members of a compact object; None if it is none, has a key twice, or escapes in a key."""
     if source[:1] != "{":
         return None
     members = _MEMBERS.decode(source)
@@ -149,7 +149,7 @@ def _quote(text: str) -> str:
 
 
 def _write(rows: Sequence[Row], title: str) -> list[str] | None:
-    """Header and rows of a table; None if the objects have too little in common."""
+    """Return the header and the rows of a table; None if the objects have too little in common."""
     columns = _columns(rows, "")
     if columns is None:
         return None
@@ -179,9 +179,10 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
-    """The values of each key over all rows, None where it is missing; inner objects as dotted keys.
+    """Return the values of each key over all rows, None where it is missing; keys of inner objects are
+    dotted.
 
-    Returns None if there are too many keys, or most of the cells would be empty: both are counted first.
+    Returns None if there are too many keys, or if most of the cells would be empty. Both are counted first.
     """
     keys: dict[str, None] = {}
     for row in rows:
@@ -196,7 +197,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
             time_budget.check()
         values = [row.get(key) for row in rows]
         is_open = "." not in key and prefix.count(".") < _DEPTH
-        # A key that another one spells with a dot already names something else.
+        # A dotted name must not be a key already.
         is_open = is_open and not any(other.startswith(f"{key}.") for other in keys)
         inner = _inner(values) if is_open else None
         if inner is None:
@@ -210,7 +211,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
-    """The objects of a column that holds nothing else, alike enough to be columns themselves."""
+    """Return the objects of a column that holds nothing else and whose objects are alike; else None."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     rows = [_row(value) for value in values if value is not None]
@@ -226,8 +227,8 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """The common beginning of all strings of a column; empty if it holds something else, or they share
-    little."""
+    """Return the common beginning of all strings of a column; empty if it is short, or not all are
+    strings."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""

@@ -6,9 +6,9 @@
     ~A 05.123 3 1234
     ~A 05.200 1 1235
 
-Reversible. Values (numbers, times, ids, hashes) are cut out of every line; lines that are then equal share a
-pattern. Values that are the same in all lines, or begin the same, stay in the pattern. Critical lines stay as
-they are. Linear in the text.
+Reversible. Values (numbers, times, ids, hashes) are cut out of every line; lines that are equal without them
+share a pattern. Values, or beginnings of values, that are the same in all lines stay in the pattern. Critical
+lines stay as they are. The time is linear in the text.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""Lines that count others, as stages before this one write them: they are read as they stand."""
+"""Lines of earlier stages that count other lines. They stay as they are."""
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 _LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
 _LEAST_CHARACTERS = 2_000
-"""The least size of a text: a shorter one is read, and quoted from, as it is."""
+"""The fewest characters of a text whose patterns are written once."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
-"""Characters of a pattern outside its gaps."""
+"""The fewest characters of a pattern outside its gaps."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
 _SAMPLE = 20
 _RUN = 5
-"""Runs, and lines of a run, that tell whether a text may be a log."""
+"""The runs, and the lines of a run, of the sample that shows whether a text may be a log."""
 _LONGEST = 1_000
-"""Characters of a line above which it is no log line."""
+"""The most characters of a log line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """Numbers of characters at each value's beginning and end that are in the pattern; None for all."""
+    """How many characters at the beginning and end of each value are in the pattern; None if all are."""
 
 
 def factor(text: str) -> str | None:
-    """The text with the patterns of its log lines written once; None if that is not worth it."""
+    """Return the text with the patterns of its log lines written once; None if that is not worth it."""
     lines = Text.of(text).lines
     if (
         len(lines) < _LEAST_LINES
@@ -87,7 +87,7 @@ def factor(text: str) -> str | None:
             cut[positions[at]] = None
         values = [match[1] for position in positions if (match := cut[position]) is not None]
         covered += len(positions)
-        # A pattern that no line is written by would only be read.
+        # A pattern with too few lines saves nothing.
         if len(values) >= _LEAST_USES:
             patterns[constant] = _pattern(_name(len(patterns)), constant, values)
     if 2 * covered < len(lines) or not any(_HOLE in pattern.shown for pattern in patterns.values()):
@@ -98,7 +98,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """True if enough lines are alike without all characters that values are made of: a fast no."""
+    """True if enough lines are alike without the characters of values: a cheap test that most texts fail."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -112,7 +112,7 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:
-    """True if a sample of runs of lines has lines that differ in their values alone: a fast no."""
+    """True if lines in a sample of runs differ in their values alone: a cheap test that most texts fail."""
     if len(lines) < 4 * _SAMPLE * _RUN:
         return True
     step = len(lines) // (_SAMPLE * _RUN)
@@ -122,7 +122,7 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
 
 
 def restore(text: str) -> str:
-    """The original of a text from `factor`; any other text as it is."""
+    """Return the original of a text from `factor`; any other text as it is."""
     if not text.startswith(_FIRST + "\n"):
         return text
     legend, _, body = text[len(_FIRST) + 1 :].partition("\n" + _LAST + "\n")
@@ -139,7 +139,7 @@ def _restored(line: str, shown: dict[str, str]) -> str:
 
 
 def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
-    """(line with gaps, values); None for a line that stays as it is."""
+    """Return (line with gaps, values); None for a line that stays as it is."""
     if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
         return None
     if line[0] == "[" and line[-1] == "]" and _COUNTS.search(line):
@@ -151,7 +151,7 @@ def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _name(number: int) -> str:
-    """A, B, ... Z, AA, AB, ..."""
+    """Return the name of a pattern: A, B, ... Z, AA, AB, ..."""
     last = chr(ord("A") + number % 26)
     return last if number < 26 else chr(ord("A") + number // 26 - 1) + last
 
@@ -173,8 +173,8 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """The number of characters that all values of a column begin and end with, cut at a mark between
-    numbers."""
+    """Return how many characters all values of a column have in common at the beginning and the end. The
+    beginning is cut at a mark between numbers."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     ahead = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1

@@ -28,50 +28,50 @@ _BLOCKS = _tags(
     " h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table tbody thead tr ul"
 )
 _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
-"""Blocks with an empty line in front."""
+"""Blocks before which an empty line is written."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
 """Blocks whose text goes on after the mark of an item or a heading that they begin."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
-"""Elements that leave something in the text; of all others only what is in them does."""
+"""Elements that add something to the text. Of all others, only the content is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(
     "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
     " wbr"
 )
 _DEEPEST = 500
-"""Elements within elements: the parser's time grows with the square of this."""
+"""The most elements within each other: the parser's time grows with the square of this number."""
 _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
-"""Blanks that are not one space already."""
+"""Runs of blanks other than one space."""
 _LONGEST_LINK = 300
-"""Characters of an address that is worth writing; longer ones carry data for the site."""
+"""The most characters of an address that is written; longer ones hold data for the site."""
 
 
 _LONGEST_LABEL = 240
-"""Characters of a cell that is written in its row's line, whatever blocks are in it."""
+"""The most characters of a cell that is written in the line of its row, whatever blocks are in it."""
 _MOST_SPANNED = 1_000
-"""Rows or columns of a cell, as browsers bound them for columns."""
+"""The most rows or columns of a cell, as in browsers."""
 _NESTED = 4
-"""Tables within tables whose cells are looked at as a whole."""
+"""The most tables within each other whose cells are examined as a whole."""
 
 
 @dataclass(slots=True)
 class _Table:
-    """Where in a table its cells stand."""
+    """A `_Table` is the state of one table while its cells are written."""
 
     column: int = 0
     bars: int = 0
     """The number of bars that the row has so far."""
     start: int = 0
-    """The part that the cell begins with."""
+    """The index of the first part of the cell."""
     rows: int = 1
     columns: int = 1
     has_heads: bool = False
     spans: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Cells that span the next rows, by column: the text, and the number of these rows."""
+    """Cells that span the next rows, by column: the text, and the number of rows left."""
 
     def spanning(self) -> str | None:
-        """The cell in this column that a row above spans."""
+        """Return the cell of an earlier row that spans this column; None if there is none."""
         if (spanned := self.spans.pop(self.column, None)) is None:
             return None
         text, left = spanned
@@ -86,7 +86,7 @@ def _count(node: LexborNode, name: str) -> int:
 
 
 def to_text(text: str) -> str | None:
-    """The page's title and text; None if the text is no HTML page."""
+    """Return the page's title and text; None if the text is no HTML page."""
     if not _PAGE.match(text) or _is_deep(text):
         return None
     tree = LexborHTMLParser(text)
@@ -103,7 +103,7 @@ def to_text(text: str) -> str | None:
 
 
 def _is_deep(text: str) -> bool:
-    """True if elements are nested too deep, by their tags alone; those that end by themselves don't count."""
+    """True if elements nest too deep, by their tags alone, without those that need no end tag."""
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -117,13 +117,13 @@ def _is_deep(text: str) -> bool:
 
 
 class _Writer:
-    """Collects lines while the tree is walked."""
+    """A `_Writer` collects lines while the tree is walked."""
 
     def __init__(self, hides: bool, spans: bool, room: int) -> None:
         self.hides, self.spans = hides, spans
-        """True if some element may be hidden, or a cell span others: attributes are asked for only then."""
+        """True if some element may be hidden, or a cell may span others. Attributes are read only then."""
         self.room = room
-        """Characters that cells which span others may still add: few tags can ask for very many."""
+        """The characters that spanning cells may still add: a few tags can ask for very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -131,11 +131,11 @@ class _Writer:
         self.links: list[tuple[int, str]] = []
         self.tables: list[_Table] = []
         self.is_inline = False
-        """Within a cell of one line."""
+        """True within a cell of one line."""
 
     def walk(self, root: LexborNode) -> None:
-        """Write everything below a node, without recursion: pages nest as deep as they like."""
-        # A name is that of an element whose end is reached.
+        """Write everything below a node, without recursion, since pages may nest deep."""
+        # A string on the stack is the name of an element that ends here.
         stack: list[LexborNode | str] = [root]
         nodes = 0
         while stack:
@@ -165,7 +165,7 @@ class _Writer:
             stack[first:] = reversed(stack[first:])
 
     def finish(self) -> list[str]:
-        """The lines, no two empty ones in a row."""
+        """Return the lines, without two empty ones in a row."""
         self._end_line()
         kept: list[str] = []
         for line in self.lines:
@@ -260,7 +260,7 @@ class _Writer:
         table.column += table.columns
 
     def _write_spanning(self, table: _Table) -> None:
-        """The cells of rows above that reach into this one."""
+        """Write the cells of earlier rows that span this row."""
         while self.room >= 0 and (text := table.spanning()) is not None:
             self._write_bars(table)
             self._add(text)

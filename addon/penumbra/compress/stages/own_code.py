@@ -6,10 +6,10 @@
     [112 lines: as the call has written them]
     ...
 
-The first and the last lines of each run stay, so that what an edit quotes where old code meets new is whole.
-A call that has written the whole file has no old code: one line at each end shows where a run stands.
+The first and the last lines of each run stay, so that a later edit can quote the lines where old code meets
+new. A call that has written the whole file has no old code: one line at each end shows where a run stands.
 
-Where the file lies, its call has said as well: its name alone says which one was edited.
+The call holds the path of the file, too, so that its name is enough.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from penumbra.compress.size import counted
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
-"""Lines of a run that stay at each end: of an edit, and of a file that was written as a whole."""
+"""Lines at each end of a run that stay: of an edit, and of a file that was written as a whole."""
 _MORE = 8
-"""Lines of a run besides them that are worth it."""
+"""The fewest other lines of a run that is left out."""
 _SHORTEST = 200
-"""Characters of an argument that may be code."""
+"""The fewest characters of an argument that is compared."""
 _LONGEST = 800
-"""Characters of the line that says which file was edited."""
+"""The most characters of the line that names the edited file."""
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
-"""Characters that may stand beside a whole path."""
+"""The characters that may stand before and after a whole path."""
 _PLACES = 4
-"""Places of an argument where a line is looked for: blank lines and brackets are everywhere."""
+"""The most places of one line in an argument that are tried: blank lines and brackets are frequent."""
 _MOST = 20_000
-"""Lines of an argument above which it is not compared."""
+"""The most lines of an argument that is compared."""
 
 
 def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
-    """The text without what stands in the call's arguments in the same order; None if there is too little.
+    """Return the text without the lines that stand in the call's arguments in the same order; None if they
+    are too few.
 
     `is_whole`: the call has written the whole file.
     """
@@ -70,8 +71,8 @@ def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
 
 
 def with_name(text: str, path: str) -> str | None:
-    """The acknowledgement of an edit with the file's name instead of the path that its call has given; None
-    if it does not begin with a line that names that once, or tells of a failure."""
+    """Return the acknowledgement of an edit with the name of the file in place of its path; None if the first
+    line does not hold the path once, or reports a failure."""
     end = text.find("\n") + 1 or len(text)
     start = text.find(path, 0, end) if path else -1
     if start < 0 or end > _LONGEST or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
@@ -83,7 +84,7 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def _written(arguments: Any) -> Iterator[str]:
-    """The text that decoded arguments put into a file, without old text that they name."""
+    """Yield the texts that a call with these arguments writes into a file, without old text that it names."""
     if isinstance(arguments, str):
         yield "\n".join(line[1:] for line in arguments.split("\n") if line.startswith("+"))
     elif isinstance(arguments, Mapping):
@@ -96,7 +97,7 @@ def _written(arguments: Any) -> Iterator[str]:
 
 
 def _places(code: Sequence[str]) -> dict[str, list[int]]:
-    """Where each line stands, the first few places."""
+    """Return the first few positions of each line."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(code):
         positions = places.setdefault(line, [])
@@ -112,11 +113,10 @@ def _run(
     places: Mapping[str, Sequence[int]],
     least: int,
 ) -> int:
-    """The number of lines from `start` on that stand in the code one after the other; 0 if they are too
-    few."""
+    """Return how many lines from `start` on stand in the code one after the other; 0 if they are too few."""
     longest = 0
     for place in places.get(contents[start], ()):
-        # Most places are told apart by the line that would be the last one needed.
+        # The last line that is needed rules out most places.
         last = start + least - 1
         if last >= len(contents) or place + least > len(code) or contents[last] != code[place + least - 1]:
             continue

@@ -1,16 +1,16 @@
-"""The text that a screen would show: without colours and titles, overwritten text overwritten.
+"""The text that a screen would show: without colours and titles, and with overwritten text overwritten.
 
-A carriage return that begins a shorter text over a longer one ends the longer line: what a screen would show
-of both is no text that anybody wrote. Where colours tell what nothing else does, as two texts of a difference
-that are the same without them, they stay.
+After a carriage return, a shorter text does not overwrite a longer one but begins a line: a mixture of both
+is nothing that a program has written. Colours stay where nothing else shows a difference between two texts
+that are compared.
 
-Three steps, each only when the text has something for it. Sequences that move nothing (colours,
-modes, titles, hyperlinks, character sets) are deleted by one pattern. Lines with carriage
-returns, backspaces or moves within the line are drawn on a row of cells. Only text that moves
-between lines (progress of several downloads) is drawn on a screen of rows.
+There are three steps, which run if the text needs them. One pattern deletes the sequences that move nothing
+(colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or moves within
+the line are drawn on a row of cells. Text that moves between lines (progress of several downloads) is drawn
+on a screen of rows.
 
 Clearing the screen or going home starts a new page below, as scrollback would show it, so that
-nothing readable is lost. An overwritten text that tells of an error is kept as a line.
+nothing readable is lost. An overwritten text that reports an error is kept as a line.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""A deletion may leave a new sequence; text of real programs needs one pass."""
+"""The most passes. A deletion may leave a new sequence, but text of real programs needs one pass."""
 _WIDEST = 400
-"""Cells that one move to the right may open: real screens are narrower."""
+"""The most cells that one move to the right may add: real screens are narrower."""
 _PAGE = 60
-"""Rows that a move to a position may open."""
+"""The most rows that a move to a position may add."""
 
 
 def render(text: str, *, moves: bool = True) -> str:
-    """The text as a screen would show it; the same object if there is nothing to do.
+    """Return the text as a screen would show it; the same object if nothing changes.
 
     With `moves=False` (text of a file) only colours, modes and titles go: a carriage return or
     a backspace in a file is content.
     """
     if not may_act(text):
         return text
-    # Most texts have colours and nothing else: then that is all there is to do.
+    # Most texts have colours and nothing else.
     shown = _COLOUR.sub("", text)
     if shown != text and _differs_in_colours(shown):
         return text
@@ -74,12 +74,12 @@ def render(text: str, *, moves: bool = True) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """True if two texts that are compared would be the same without their colours, to the last blank."""
+    """True if two texts that are compared are the same, to the last blank, without their colours."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
 def may_act(text: str) -> bool:
-    """True if the text holds a control character that a screen acts on: a fast no for most texts."""
+    """True if the text holds a control character on which a screen acts."""
     return any(map(text.__contains__, _CONTROLS)) or _returns(text)
 
 
@@ -102,12 +102,12 @@ def _draw(text: str) -> str:
 
 
 def _strip(text: str) -> str:
-    """The text without sequences, overwritten text kept: for input that asks for too much room."""
+    """Return the text without sequences, overwritten text included: for input that needs too many cells."""
     return _TOKEN.sub(lambda match: "" if match[0][0] == "\x1b" else match[0], text)
 
 
 def _line(line: str) -> str:
-    """One line, drawn."""
+    """Return one line as a screen would show it."""
     ending = "\r" if line.endswith("\r") else ""
     body = line[:-1] if ending else line
     if not _moves(body):
@@ -119,8 +119,8 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """The remainder of texts that were written over each other: the last one, those before it whose end a
-    screen would still show, and failures."""
+    """Return what is kept of texts that were written over each other: the last one, earlier ones that are
+    longer, and failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0
@@ -139,7 +139,7 @@ def _overwritten(texts: list[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _Screen:
-    """Rows of cells and a cursor. Rows above the page can't be reached any more."""
+    """A `_Screen` is rows of cells with a cursor. The cursor can't reach the rows above the page."""
 
     budget: int
     rows: list[list[str]] = field(default_factory=lambda: [[]])
@@ -150,7 +150,7 @@ class _Screen:
     saved: tuple[int, int] = (0, 0)
 
     def draw(self, text: str) -> str | None:
-        """The lines that the text leaves on the screen; None if they take too much room."""
+        """Return the lines that the text leaves on the screen; None if they take too many cells."""
         for token in _TOKEN.finditer(text):
             piece = token[0]
             if piece[0] != "\x1b":
@@ -191,7 +191,7 @@ class _Screen:
         self.column = end
 
     def _keep_failure(self, cells: list[str], new: str) -> None:
-        """Keep an error that is about to be written over, once."""
+        """Keep an error that is about to be overwritten, once."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()
@@ -247,7 +247,7 @@ class _Screen:
             self.column = 0
 
     def _go(self, row: int, column: int) -> None:
-        """To a position of the page. Home, after something was written, is a new page."""
+        """Move to a position of the page. Home begins a new page if something was written."""
         if row == 1 and column <= 1:
             self._new_page()
             return

@@ -22,9 +22,9 @@ _FRAME = re.compile(
     r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\r?\Z"
 )
 _GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
-"""The second line of a frame of Go; the first one names the function."""
+"""The second line of a frame in Go; the first line names the function."""
 _BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ |\t[^\s:]{1,300}\.go:)')
-"""Beginnings of frames: a fast no for texts with few such lines."""
+"""The beginnings of frames. Most texts have too few of them to go on."""
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
     r"|[/\\]lib(?:64)?[/\\](?:python|ruby|node)[0-9.]*[/\\]"
@@ -36,11 +36,11 @@ _LIBRARY = re.compile(
     r"|[/\\]usr[/\\](?:local[/\\]go|lib)[/\\]|[/\\]pkg[/\\]mod[/\\]|[/\\]go[0-9.]*[/\\]src[/\\]"
 )
 _LEAST = 3
-"""Library frames in a row that are worth a line which counts them."""
+"""The fewest library frames in a row that are counted instead of shown."""
 
 
 def fold(text: str) -> str | None:
-    """The text with runs of library frames as a count; None if it has none."""
+    """Return the text with a count in place of each run of library frames; None if it has none."""
     if (
         "at " not in text
         and "File " not in text
@@ -72,11 +72,11 @@ def fold(text: str) -> str | None:
 
 
 Frame = tuple[int, int, bool]
-"""(first line, line after the last one, whether it is of a library)."""
+"""The first line of a frame, the line after its last one, and True if it is of a library."""
 
 
 def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
-    """Frames by their first line. `is_announced`: the text says that a backtrace is in it."""
+    """Return the frames by their first line. `is_announced`: the text says that it holds a backtrace."""
     frames: dict[int, Frame] = {}
     for position, line in enumerate(lines):
         if not (position + 1) % time_budget.PIECE:
@@ -104,12 +104,12 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
 
 
 def _is_placed(below: Sequence[str]) -> bool:
-    """True if the line below a numbered one tells a frame's place."""
+    """True if the line below a numbered line is the location of a frame."""
     return any(line.lstrip().startswith("at ") for line in below)
 
 
 def _is_symbol(name: str) -> bool:
-    """True if a name is a function's, and no item of a list: of several words within brackets only."""
+    """True if a name is a function's and no item of a list: it has blanks within brackets only."""
     depth = 0
     for character in name:
         depth += (character == "<") - (character == ">")
@@ -125,7 +125,7 @@ def _is_below(frame: str, line: str) -> bool:
 
 
 def _trace(frames: dict[int, Frame], position: int) -> list[Frame]:
-    """The frames that follow directly on each other from this line on."""
+    """Return the frames that follow directly on each other from a line on."""
     trace: list[Frame] = []
     while position in frames:
         trace.append(frames[position])
@@ -150,6 +150,6 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     if len(run) < _LEAST:
         return [line for frame in run for line in lines[frame[0] : frame[1]]]
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
-    # Of lines, since what is one frame to a reader may be several here.
+    # Lines are counted, since the frames of this module may be more than those that a reader sees.
     count = sum(end - start for start, end, _ in run)
     return [f"{indent}[{counted(count, 'line')} of library frames left out]"]

@@ -1,8 +1,8 @@
 """The hard limit on a result's size.
 
-The failure lines among what is missing stand below. Every gap holds a marker with the exact number of
-bytes that are missing there, and markers count towards the limit. Text within the limit is not touched,
-so a capped text is never capped again.
+The failure lines that are cut stand below the text. Every gap holds a marker with the exact number of missing
+bytes, and markers count towards the limit. A text within the limit is left alone, so that a capped text is
+never capped again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penumbra.compress.text import Text
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
-    """The text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
+    """Return the text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
 
-    `reserve` is what the caller will put in front. Where there is no room for markers only the head
-    is kept.
+    `reserve`: the bytes that the caller will put before the text. If markers don't fit, only the head is
+    kept.
     """
     if not exceeds(text, limit):
         return None

@@ -9,12 +9,13 @@ _EMPTY_LINES = re.compile(r"\n(?:\r?\n){2,}")
 
 
 def trim(text: str) -> str | None:
-    """No blanks at line ends, at most one empty line in a row; None if there is nothing to do.
+    """Return the text without blanks at line ends and with one empty line at most in a row; None if nothing
+    changes.
 
     Line ends keep their kind (LF or CRLF).
     """
     trimmed = text
-    # One character is found faster than two are.
+    # One character is found faster than two.
     has_returns = "\r" in text
     if (
         " \n" in text
