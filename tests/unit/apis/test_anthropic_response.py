@@ -16,7 +16,6 @@ from penumbra.apis.responses import Response
 from support.cuts import places
 from support.streams.anthropic_streams import (
     FIRST,
-    MIXED,
     PHANTOM,
     SECOND,
     block,
@@ -58,15 +57,6 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
         assert turns[0].injected == ()
         assert turns[0].real_calls == ("toolu_r1",)
         assert turns[0].finished
-
-
-def test_words_about_the_phantom_are_words() -> None:
-    """Only a call is a call: not a tool's name in a text, not a marker, not an argument."""
-    words = f"I could call {PHANTOM}, or write <<<EXPAND:shadow_0>>>."
-    data = start() + text(0, words) + call(1, "Bash", "toolu_r", json.dumps({"command": PHANTOM}))
-    out, (turn,) = every_cut(stream, [data + end("tool_use", 3)])
-    assert out == data + end("tool_use", 3)
-    assert turn.injected == ()
 
 
 def test_two_turns_are_one_message() -> None:
@@ -164,26 +154,6 @@ def test_every_kind_of_block_is_rebuilt() -> None:
     assert events(out)[-2]["delta"]["stop_reason"] == "end_turn"
 
 
-def test_real_calls_beside_the_phantom_go_out() -> None:
-    out, (turn,) = every_cut(stream, [MIXED])
-    message = sdk_message(out)
-    assert [part.get("id") for part in message["content"]] == [None, "toolu_r0"]
-    assert message["stop_reason"] == "tool_use"
-    assert message["usage"]["output_tokens"] == 9
-    assert turn.real_calls == ("toolu_r0",)
-    assert turn.message is not None
-    assert [part.get("id") for part in json.loads(turn.message)["content"]] == [None, "toolu_p0", "toolu_r0"]
-
-
-def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
-    answer = stream()
-    cut = FIRST.index(b'event: content_block_start\ndata: {"type": "content_block_start", "index": 2')
-    assert answer.feed(FIRST[:cut]) == FIRST[:cut]
-    assert not answer.holding
-    assert answer.feed(FIRST[cut:]) == b""
-    assert answer.holding
-
-
 def test_pings_pass_while_something_is_held() -> None:
     data = FIRST.replace(b"event: message_delta", event("ping") + b"event: message_delta")
     out, _ = drive(stream(), [data], lambda data: chunks(data, 9))
@@ -233,14 +203,6 @@ def test_an_error_event_of_the_first_turn_is_passed_on_and_not_doubled() -> None
     assert answer.end_turn().failed
     assert answer.fail(Failure(None, b"", "x", reported=True)) == b""
     assert answer.finish() == b""
-
-
-def test_a_stream_that_just_ends_is_not_finished() -> None:
-    _, (turn,) = drive(
-        stream(), [FIRST[: FIRST.index(b"event: message_delta")]], lambda data: chunks(data, 50)
-    )
-    assert turn.injected
-    assert not turn.finished
 
 
 def test_a_refusal_is_not_continued() -> None:
@@ -297,11 +259,6 @@ def body() -> Response:
     return FORMATS["anthropic"].body(PHANTOM)
 
 
-def test_json_without_the_phantom_is_not_touched() -> None:
-    for data in (LAST, b"no json", b"[]", b'{"type":"error","error":{}}', b""):
-        assert drive(body(), [data], lambda data: chunks(data, 10))[0] == data
-
-
 def test_json_turns_are_one_message() -> None:
     out, (first, second) = every_cut(body, [HIDDEN, LAST])
     answer = json.loads(out)
@@ -317,17 +274,6 @@ def test_json_turns_are_one_message() -> None:
     assert first.message is not None
     assert len(json.loads(first.message)["content"]) == 3
     assert second.text == "two"
-
-
-def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
-    out, _ = drive(body(), [HIDDEN], lambda data: chunks(data, 10))
-    answer = json.loads(out)
-    assert [part["type"] for part in answer["content"]] == ["thinking", "text"]
-    assert answer["stop_reason"] == "end_turn"
-
-
-def test_thinking_helper_is_sound() -> None:
-    assert events(thinking(0, "a", "b"))[2]["delta"] == {"type": "signature_delta", "signature": "b"}
 
 
 NEWER: dict[str, Any] = {

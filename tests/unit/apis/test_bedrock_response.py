@@ -20,7 +20,6 @@ from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import make
 from support.streams.bedrock_streams import (
     FIRST,
-    MIXED,
     PHANTOM,
     SECOND,
     call,
@@ -30,7 +29,7 @@ from support.streams.bedrock_streams import (
     stop,
     text,
 )
-from support.streams.drive import byte_by_byte, chunks, drive, every_cut
+from support.streams.drive import byte_by_byte, every_cut
 from support.upstream.amazon import event
 
 _MODEL = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
@@ -81,13 +80,6 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
     assert (turn.signatures, turn.usage["outputTokens"]) == (("sig-1",), 5)
 
 
-def test_words_about_the_phantom_are_words() -> None:
-    data = start() + text(0, f"I could call {PHANTOM}.") + call(1, "Bash", "t", json.dumps({"x": PHANTOM}))
-    out, (turn,) = byte_by_byte(stream, [data + end("tool_use", 3)])
-    assert out == data + end("tool_use", 3)
-    assert turn.injected == ()
-
-
 def test_two_turns_are_one_message() -> None:
     out, (first, second) = every_cut(stream, [FIRST, SECOND])
     assert PHANTOM.encode() not in out
@@ -114,35 +106,6 @@ def test_padding_and_everything_else_in_an_event_stay() -> None:
     out, _ = byte_by_byte(stream, [FIRST, SECOND])
     assert delta(3, text="It fails ") in out
     assert stop(4) in out
-
-
-def test_the_end_is_held_back_and_the_rest_is_not() -> None:
-    answer = stream()
-    shown = b"".join(answer.feed(chunk) for chunk in chunks(FIRST, 7))
-    assert kinds(shown)[-1] == "contentBlockStop"
-    assert answer.holding
-    assert not kinds(shown).count("messageStop")
-    answer.end_turn()
-    assert answer.go_on() == b""
-    assert answer.keep_alive == b""
-    assert not answer.holding
-
-
-def test_a_phantom_beside_real_calls() -> None:
-    out, (turn,) = every_cut(stream, [MIXED])
-    assert [block for _, block in blocks(out)] == [
-        {"text": "Both."},
-        {"toolUse": {"toolUseId": "tooluse_r0", "name": "Bash"}},
-    ]
-    assert [number for number, _ in blocks(out)] == [0, 1]
-    assert events(out)[-2]["messageStop"]["stopReason"] == "tool_use"
-    assert (turn.real_calls, len(turn.injected)) == (("tooluse_r0",), 1)
-
-
-def test_only_a_phantom_ends_the_turn() -> None:
-    out, _ = byte_by_byte(stream, [start() + call(0, PHANTOM, "p", "{") + end("tool_use", 3, trace={})])
-    assert kinds(out) == ["messageStart", "messageStop", "metadata"]
-    assert events(out)[1]["messageStop"]["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize(
@@ -229,18 +192,6 @@ def test_errors_within_a_stream() -> None:
         assert parsed["Error"] == {"Code": kind, "Message": "lost"}
 
 
-def test_a_continuation_may_be_had_again() -> None:
-    answer = stream()
-    out = answer.feed(FIRST)
-    answer.end_turn()
-    out += answer.go_on()
-    answer.feed(b"\0\0")
-    answer.restart()
-    out += answer.feed(SECOND)
-    answer.end_turn()
-    assert out + answer.finish() == drive(stream(), [FIRST, SECOND], lambda data: iter([data]))[0]
-
-
 def document(*content: Any, stop: str = "tool_use", output: int = 3) -> bytes:
     value = {
         "metrics": {"latencyMs": 10},
@@ -253,11 +204,6 @@ def document(*content: Any, stop: str = "tool_use", output: int = 3) -> bytes:
 
 ASKS = {"toolUse": {"input": {"id": "x"}, "name": PHANTOM, "toolUseId": "p"}}
 REAL = {"toolUse": {"input": {"n": 1}, "name": "run", "toolUseId": "r"}}
-
-
-@pytest.mark.parametrize("plain", [document({"text": "é"}, REAL), b'{"message":"no"}', b"no json", b""])
-def test_plain_documents_are_not_touched(plain: bytes) -> None:
-    assert byte_by_byte(body, [plain])[0] == plain
 
 
 def test_documents_become_one() -> None:

@@ -128,33 +128,11 @@ def test_the_turn_is_kept_as_a_request_carries_it(frame: str) -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_real_calls_beside_the_phantom(frame: str) -> None:
-    data = framed(
-        frame, chunk(0, call(PHANTOM, id="x"), call("run", "c1"), {"text": "."}, reason="STOP", tokens=3)
-    )
-    out, (turn,) = byte_by_byte(made, [data])
-    assert list(all_parts(values(frame, out))) == [call("run", "c1"), {"text": "."}]
-    assert len(turn.real_calls) == 1
-    assert values(frame, out)[-1]["candidates"][0]["finishReason"] == "STOP"
-
-
-@pytest.mark.parametrize("frame", FRAMES)
 def test_a_turn_of_nothing_but_the_phantom(frame: str) -> None:
     out, _ = byte_by_byte(made, [framed(frame, chunk(0, call(PHANTOM), reason="STOP"))])
     assert list(all_parts(values(frame, out))) == [{"text": ""}]
     out, _ = byte_by_byte(made, [framed(frame, chunk(0, call(PHANTOM), reason="STOP")), answering(frame)])
     assert len(values(frame, out)) == 2
-
-
-def test_nothing_is_sent_while_the_end_is_held() -> None:
-    answer = made()
-    data = asking("sse")
-    answer.feed(data)
-    assert answer.holding
-    assert answer.keep_alive == b""
-    answer.end_turn()
-    answer.go_on()
-    assert not answer.holding
 
 
 def test_calls_are_known_by_what_they_say_with_and_without_ids() -> None:

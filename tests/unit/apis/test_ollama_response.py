@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from ollama import ChatResponse
 
 from penumbra.apis.base import Failure
@@ -114,11 +113,6 @@ def test_errors_and_what_cannot_be_continued() -> None:
     assert not turn.continuable
     _, (turn,) = byte_by_byte(made, [lines(piece("x"))])
     assert not turn.finished
-
-
-@pytest.mark.parametrize("plain", [json.dumps(piece("é", done=2)).encode(), b'{"error":"x"}', b"no json"])
-def test_plain_documents_are_not_touched(plain: bytes) -> None:
-    assert byte_by_byte(lambda: FORMATS["ollama"].body(PHANTOM), [plain])[0] == plain
 
 
 def test_documents_become_one() -> None:

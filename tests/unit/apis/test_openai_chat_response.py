@@ -249,16 +249,6 @@ def test_everything_in_one_chunk() -> None:
     assert [value["choices"][0]["finish_reason"] for value in values(out)] == [None, "stop"]
 
 
-def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
-    answer = stream()
-    cut = FIRST.index(b"call_p0")
-    cut = FIRST.rindex(b"data: ", 0, cut)
-    assert answer.feed(FIRST[:cut]) == FIRST[:cut]
-    assert not answer.holding
-    assert answer.feed(FIRST[cut:]) == b""
-    assert answer.holding
-
-
 def test_several_choices_are_not_continued() -> None:
     other = chunk(0, content="x").replace(b'"index": 0', b'"index": 1')
     _, (turn,) = drive(stream(), [other + FIRST], lambda data: chunks(data, 50))
@@ -333,11 +323,6 @@ def body() -> Response:
     return FORMATS["openai_chat"].body(PHANTOM)
 
 
-def test_json_without_the_phantom_is_not_touched() -> None:
-    for data in (LAST, b"no json", b"[]", b'{"error":{}}', b""):
-        assert drive(body(), [data], lambda data: chunks(data, 10))[0] == data
-
-
 def test_json_turns_are_one_message() -> None:
     out, (first, _) = every_cut(body, [HIDDEN, LAST])
     answer = json.loads(out)
@@ -346,16 +331,6 @@ def test_json_turns_are_one_message() -> None:
     assert first.message is not None
     assert json.loads(first.message) == {"role": "assistant", "content": "one", "tool_calls": [ASK]}
     assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
-
-
-def test_json_with_real_calls_beside_the_phantom() -> None:
-    real = function("r", "bash", "{}")
-    data = completion({"content": None, "tool_calls": [ASK, real]}, "tool_calls")
-    out, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))
-    choice = json.loads(out)["choices"][0]
-    assert choice["message"]["tool_calls"] == [real]
-    assert choice["finish_reason"] == "tool_calls"
-    assert turn.real_calls == ("r",)
 
 
 def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:

@@ -51,7 +51,6 @@ def without_tools(data: bytes) -> bytes:
 
 ASKING = stream(0, reasoning(0), message(1, "Let me see."), injected_tool(2))
 ANSWERING = stream(1, reasoning(10), message(11, "It fails."), call(12), custom(13))
-MIXED = stream(0, call(0), injected_tool(1), custom(2), message(3, "."))
 
 
 def test_only_the_echoed_tools_of_a_plain_stream_change() -> None:
@@ -126,21 +125,6 @@ def test_the_turn_is_kept_as_the_model_wrote_it() -> None:
     assert written_as in turn.message
 
 
-def test_real_calls_beside_the_phantom_keep_their_order() -> None:
-    out, (turn,) = byte_by_byte(made, [MIXED])
-    answer = sdk_response(out)
-    assert [item["id"] for item in answer["output"]] == ["fc_0", "ctc_2", "msg_3"]
-    assert turn.real_calls == ("call_0", "call_2")
-    assert [found.id for found in turn.injected] == ["call_1"]
-    assert PHANTOM.encode() not in out
-
-
-def test_a_turn_of_nothing_but_the_phantom() -> None:
-    out, (turn,) = byte_by_byte(made, [stream(0, injected_tool(0))])
-    assert values(out)[-1]["response"]["output"] == []
-    assert (turn.real_calls, turn.text) == ((), "")
-
-
 def test_servers_that_leave_the_items_out_of_the_last_event() -> None:
     asking = stream(0, message(1, "See."), injected_tool(2), output=False)
     out, (turn, _) = byte_by_byte(made, [asking, stream(1, message(3, "Done."), output=False)])
@@ -149,32 +133,11 @@ def test_servers_that_leave_the_items_out_of_the_last_event() -> None:
     assert [item["id"] for item in json.loads(b"[" + turn.message + b"]")] == ["msg_1", "fc_2"]
 
 
-def test_events_go_out_at_once_and_the_end_is_held() -> None:
-    answer = made()
-    cut = ASKING.index(b"call_2")
-    cut = ASKING.rindex(b"event: ", 0, cut)
-    assert answer.feed(ASKING[:cut]) == without_tools(ASKING[:cut])
-    assert not answer.holding
-    assert answer.feed(ASKING[cut:]) == b""
-    assert answer.holding
-    assert answer.keep_alive == b": keep-alive\n\n"
-    answer.end_turn()
-    assert answer.go_on() == b""
-    assert not answer.holding
-
-
 def test_an_incomplete_turn_is_not_continued() -> None:
     out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), injected_tool(1), status="incomplete")])
     assert turn.finished
     assert not turn.continuable
     assert [item["id"] for item in values(out)[-1]["response"]["output"]] == ["msg_0"]
-
-
-def test_a_stream_that_just_ends() -> None:
-    data = ASKING[: ASKING.index(b"event: response.completed")]
-    _, (turn,) = byte_by_byte(made, [data])
-    assert not turn.finished
-    assert turn.real_calls == ()
 
 
 @pytest.mark.parametrize(
@@ -228,19 +191,6 @@ def test_a_continuation_that_fails() -> None:
         sdk_accepts(last["response"])
 
 
-def test_a_turn_that_is_had_again() -> None:
-    answer = made()
-    out = answer.feed(ASKING)
-    answer.end_turn()
-    out += answer.go_on()
-    answer.feed(stream(1, injected_tool(10)))
-    answer.restart()
-    out += answer.feed(ANSWERING)
-    answer.end_turn()
-    out += answer.finish()
-    assert out == byte_by_byte(made, [ASKING, ANSWERING])[0]
-
-
 # JSON
 
 
@@ -275,12 +225,6 @@ def test_documents_become_one() -> None:
     assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
     assert (answer["id"], last.response_id) == ("resp_1", "resp_1")
     sdk_accepts(answer)
-
-
-def test_a_mixed_document() -> None:
-    answer, (turn,) = body(document(0, call(0), injected_tool(1)))
-    assert [item["id"] for item in answer["output"]] == ["fc_0"]
-    assert turn.real_calls == ("call_0",)
 
 
 def test_as_many_shown_before_as_hidden_now() -> None:
