@@ -1,4 +1,4 @@
-"""The command `penumbra` without a process: groups of options, help, and what is logged."""
+"""The command `penumbra` without a process of its own: help, links, units, and log lines."""
 
 from __future__ import annotations
 

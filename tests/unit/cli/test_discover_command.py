@@ -1,4 +1,4 @@
-"""`penumbra discover`: finds logs, says what would have been saved, and shows nothing that must not be shown."""
+"""`penumbra discover` finds logs, projects the savings, and shows no secret."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TAGS = (
 
 
 class Tags(HTMLParser):
-    """What a browser would see of a page."""
+    """Collects the tags, attributes and text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_as_a_process_in_a_home_of_its_own(home: Path) -> None:
         "codex": 1,
     }
     assert said["secrets"] == {"by_rule": {"github-token": 1}, "different_values": 1}
-    # Nothing is written but what was asked for.
+    # Only the page that was asked for is written.
     assert sorted(set(home.rglob("*")) - set(before)) == [page]
     assert TOKEN not in done.stdout + done.stderr
 

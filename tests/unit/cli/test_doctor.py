@@ -134,7 +134,7 @@ def test_the_store_is_looked_at_and_not_changed(tmp_path):
 
 
 def test_clients_trust_what_they_are_told_to_trust(tmp_path):
-    """A handshake with each kind that is there; none trusts the CA by itself."""
+    """No installed kind of client trusts the CA by itself."""
     folder = tmp_path / "ca"
     ca.make(folder)
     bundle = certificates.with_bundle(certificate_file(folder)).bundle
@@ -159,7 +159,7 @@ def test_clients_trust_what_they_are_told_to_trust(tmp_path):
 def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
     led_to, proxy, where, tmp_path, monkeypatch
 ):
-    """One in reverse mode has no place that `HTTPS_PROXY` could name: its entry says so by an empty one."""
+    """A proxy in reverse mode has no address for `HTTPS_PROXY`: its entry has an empty one."""
     monkeypatch.setenv("HOME", str(tmp_path))
     environment = {"HOME": str(tmp_path)} | ({"HTTPS_PROXY": led_to} if led_to else {})
     ca.make(folder := certificates.folder_in_use(environment=environment))

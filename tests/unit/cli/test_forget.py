@@ -1,4 +1,4 @@
-"""`penumbra forget`: what it names, deletes, and leaves alone."""
+"""`penumbra forget` lists and deletes Penumbra's files, and no others."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ from penumbra.store.key_file import installation_key
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """A folder in which something is kept."""
+    """Return a state folder with files of each kind."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for name in ("PENUMBRA_DATABASE", "PENUMBRA_CONFIG"):
         monkeypatch.delenv(name, raising=False)

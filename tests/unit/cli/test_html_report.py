@@ -1,4 +1,4 @@
-"""The report: sums of the history with intervals, and nothing that names anything."""
+"""The report has sums of the history with intervals, and no names."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_it_signs_for_llm_hosts_and_nothing_else(folder):
 
 
 def test_certificates_name_only_what_it_may_sign_for(folder, monkeypatch):
-    """One name too many, and a client refuses the certificate; of addresses, one at all."""
+    """A client refuses a certificate with a name that the CA may not sign for."""
     store = CertStore.from_store(folder, "mitmproxy", 2048)
     addons = SimpleNamespace(get=lambda name: SimpleNamespace(certstore=store))
     monkeypatch.setattr(ctx, "master", SimpleNamespace(addons=addons), raising=False)
@@ -99,7 +99,7 @@ def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
 
 
 def test_mitmproxy_has_nothing_to_write_beside_it(tmp_path):
-    """The folder may be one that a proxy can't write to."""
+    """A proxy may not be able to write to the folder."""
     ca.make(tmp_path)
     made = sorted(tmp_path.iterdir())
     CertStore.from_store(tmp_path, "mitmproxy", 2048)

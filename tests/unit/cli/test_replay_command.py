@@ -1,4 +1,4 @@
-"""`penumbra replay`: flows and HAR, of which only calls of LLMs count."""
+"""`penumbra replay` reads calls of LLMs in flows and HAR."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_flows_of_a_conversation(tmp_path: Path, capsys: pytest.CaptureFixture[s
     read = said["read"]
     assert (read["requests"], read["others"], read["already"], read["cut"]) == (3, 1, 1, 1)
     assert (read["conversations"], said["requests"]["count"], said["results"]["count"]) == (1, 3, 2)
-    # The first result stands in two requests, the second in one.
+    # The first result is in two requests, the second in one.
     before, after = said["results"]["tokens"]
     assert after < before / 2
     assert before / 3 < said["results"]["resent_tokens"][0] < before
@@ -95,7 +95,7 @@ def test_a_har_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_request_has_no_fewer_tokens_than_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of digits there are more tokens than of as many bytes of words."""
+    """Digits have more tokens than as many bytes of words."""
     body = _body(1)
     body["messages"][-1]["content"][0]["content"] = "2026-01-01 00:00:00.123456 0.98\n" * 400
     with (tmp_path / "flows").open("wb") as file:

@@ -1,4 +1,4 @@
-"""`penumbra rules`: what it says of an output, and of rules."""
+"""`penumbra rules` explains the treatment of an output, and checks rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ours_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """What `penumbra rules try` prints of a text."""
+    """Return a function that returns the output of `penumbra rules try` for a text."""
 
     def run(text: str | bytes, *arguments: str) -> str:
         data = text if isinstance(text, bytes) else text.encode()
@@ -138,7 +138,7 @@ def test_check_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_check_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the files those of the part that runs, since each file's examples have tests of their own."""
+    """Only a part of the files is checked, since each file's examples have tests of their own."""
     failing = user_rules.failing
     monkeypatch.setattr(
         user_rules, "failing", lambda contents: failing(dict(examples.some(list(contents.items()))))

@@ -1,4 +1,4 @@
-"""`penumbra secrets try`: what would be replaced, by which rule and why."""
+"""`penumbra secrets try` lists replacements with their rules and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of mitmproxy that are wrong, and the hints that a start prints."""
+"""Wrong arguments of mitmproxy, and the hints that a start prints."""
 
 from __future__ import annotations
 

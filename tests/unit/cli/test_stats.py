@@ -1,4 +1,4 @@
-"""`penumbra stats` where no proxy runs: what the store has, as text and for programs."""
+"""`penumbra stats` prints the days of the store, as text and for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep(tmp_path: Path) -> None:
-    """Three requests of one conversation in the store."""
+    """Store three requests of one conversation."""
     path = tmp_path / "penumbra" / "penumbra.sqlite"
     path.parent.mkdir()
     database = Database(path, 10_000_000, installation_key(path.with_suffix(".key")))

@@ -1,4 +1,4 @@
-"""`penumbra wrap` without a process: its arguments, the program's environment, the line at the end."""
+"""`penumbra wrap` without a process of its own: arguments, environment, and the line at the end."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings of external compressors: what each strategy needs, and whom it asks."""
+"""Settings of external compressors: required keys, and the provider that is asked."""
 
 import re
 from pathlib import Path
@@ -168,7 +168,7 @@ def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
     pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"
     made = settings.service(load({}, {}, config(entry + pipe % "")))
     assert made == settings.CompressionService("http://a/", "k", "m", 5.0, False)
-    # A key is for the endpoint that it stands beside.
+    # A key is valid for the endpoint in the same entry.
     other = settings.service(load({}, {}, config(entry + pipe % ", endpoint: 'http://b/'")))
     assert (other.endpoint, other.api_key) == ("http://b/", "")
     with pytest.raises(SettingsError, match="provider: got 'yours', allowed: mine"):

@@ -1,4 +1,4 @@
-"""Where settings come from, which source wins, and what a bad value says."""
+"""Sources of settings, their precedence, and errors."""
 
 import dataclasses
 
@@ -344,7 +344,7 @@ def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_s
 
 def test_the_database_lies_in_the_users_state_folder(tmp_path):
     assert settings.database_path(Settings(database="memory")) is None
-    # As SQLite has it: no file of that name is made.
+    # SQLite's name for a database in memory makes no file.
     assert settings.database_path(Settings(database=":memory:")) is None
     found = settings.database_path(Settings(), {"XDG_STATE_HOME": str(tmp_path)})
     assert found == tmp_path / "penumbra" / "penumbra.sqlite"

@@ -1,4 +1,4 @@
-"""Where several proxies share a store, and the key that they have in common."""
+"""The address and the key of a store that several proxies share."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_can_be_used_makes_a_client(store: str) -> None:
     place = shared_place(load({"store": store, "store_key": KEY}, {}))
     assert place is not None
     store = SharedStore(place)
-    # What it does not know by name it says here, and not before.
+    # The client refuses unknown parameters only here.
     store._client.connection_pool.make_connection()
     store.close()
 

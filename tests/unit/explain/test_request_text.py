@@ -1,4 +1,4 @@
-"""A request and a response as text: what stands there, what never does, and how much there may be."""
+"""Requests and responses as text: content, redaction, and limits."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_said(redact):
     found = text(told(redact, body("sent"), ResultContext(FACTS, True, ("sent", "se"), is_observed=True)))
     assert "would have been shortened by terminal, excerpt" in found
     assert "  -     1 sent\n  +     1 se\n" in found
-    # Of a request that nobody has rewritten there are sizes.
+    # Without facts the sizes are shown.
     assert "Bash toolu_1: 4 bytes\n" in text(told(redact, body("sent")))
 
 
@@ -184,7 +184,7 @@ def test_every_api_reads_alike(redact, api):
 
 
 class Clock:
-    """State: a quarter of a second goes by each time that it is asked."""
+    """A clock that advances by a quarter of a second with each call."""
 
     def __init__(self):
         self.now = 0.0
@@ -210,7 +210,7 @@ def test_many_small_pieces_and_names_are_not_searched_for_long(redact):
     assert "1,000 more parts" in found
     assert TOO_MUCH in found
 
-    # A long one can't be ended in its middle.
+    # The search of a long text can't be interrupted.
     assert Search(counted).text("token=12 " * 30_000) == TOO_MUCH
 
 

@@ -1,4 +1,4 @@
-"""Each contract against a real server: what is asked, what is understood, and how it fails."""
+"""Each contract against a real server: requests, responses, and failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any
 
 
 def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Response:
-    """What one call gives."""
+    """Return the response to one call."""
 
     async def call() -> Response:
         http = Http()

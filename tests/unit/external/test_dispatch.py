@@ -1,4 +1,4 @@
-"""Many texts at once against a real service: known answers, one call for all, limits, deadline, cleaning."""
+"""Many texts at once against a real service: stored responses, shared calls, limits, deadlines, cleaning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ask(body: str = text(), **more: Any) -> Ask:
 
 @dataclass
 class Bench:
-    """A dispatcher with all that it needs, for the time of one event loop."""
+    """A dispatcher with its database and client, for one event loop."""
 
     service: Service
     timeout: float = 20.0
@@ -154,7 +154,7 @@ async def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
         waiting = [asyncio.create_task(bench.outcomes(ask(), ask())) for _ in range(5)]
         while not service.asked:
             await asyncio.sleep(0.001)
-        # One of those who wait goes away; the others are not disturbed.
+        # One of the callers is cancelled; the others are not disturbed.
         waiting[0].cancel()
         await asyncio.sleep(0)
         hold.set()
@@ -172,7 +172,7 @@ async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(servic
         looked, answered = asyncio.Event(), asyncio.Event()
 
         class Late:
-            """A store whose first answer arrives when another's call for the same has ended."""
+            """A store whose first reply arrives after another call for the same text has ended."""
 
             add, looks = stored.add, 0
 
@@ -199,7 +199,7 @@ async def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(servi
     hold = threading.Event()
     service.does(hold=hold)
     async with running(service) as bench:
-        # What nobody waits for is never sent: another one does so until it is.
+        # A text that no caller waits for is never sent: another caller waits until it is.
         patient = asyncio.create_task(bench.outcomes(ask()))
         while not service.asked:
             await asyncio.sleep(0.001)
@@ -242,7 +242,7 @@ async def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(
     async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(20)))
         assert outcomes == [Outcome(None, "not smaller")] * 20
-        # Known too: it is not asked about again.
+        # The outcome is stored: the service is not asked again.
         assert await bench.outcomes(ask(text(3))) == [Outcome(None, "not smaller")]
     assert len(service.asked) == 20
 
@@ -300,7 +300,7 @@ async def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Servi
             return await asyncio.to_thread(piece)
 
         [outcome] = await bench.outcomes(replace(ask(), work=turn))
-        # Once when it is kept, once for who asked.
+        # The text is cleaned once when it is stored and once for the caller.
         assert (outcome.how, len(turns)) == ("miss", 2)
         [outcome] = await bench.outcomes(replace(ask(), work=turn))
         assert (outcome.how, len(turns)) == ("hit", 3)
@@ -327,7 +327,7 @@ async def test_prefix_and_hint_count(service: Service) -> None:
         assert await bench.outcomes(replace(bare, overhead="<<<SHADOW:shadow_0>>>\n")) == [
             Outcome(None, "not smaller")
         ]
-        # Of a text that was shortened before, the shorter form is what must be undercut.
+        # The response to a shortened text must be smaller than that.
         assert await bench.outcomes(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
 
 

@@ -1,4 +1,5 @@
-"""The rule files by their own examples, and the pure parts: question, prices, markers, first words."""
+"""Rule files of external compressors by their examples, and functions without a service: question, prices,
+markers."""
 
 from __future__ import annotations
 
@@ -190,7 +191,7 @@ def test_what_is_worth_its_price(compressor: str, reader: str, ratio: float | No
 def test_what_a_call_costs_and_saves() -> None:
     assert dispatch.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
     assert dispatch.cost("unheard-of", 1_000_000, 100_000) == 0
-    # Written once at 1.25, read eight times at 0.1: 2.05 input prices a token.
+    # One write at 1.25 and eight reads at 0.1 are 2.05 input prices a token.
     assert dispatch.saving(dispatch.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
 
 

@@ -1,4 +1,4 @@
-"""The figures as Prometheus reads them."""
+"""The figures in Prometheus's format."""
 
 from __future__ import annotations
 

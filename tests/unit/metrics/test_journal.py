@@ -1,4 +1,4 @@
-"""What requests and responses add up to, and why a provider's cache missed."""
+"""Sums over requests and responses, and the causes of cache misses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_what_it_takes_is_taken_off(journal: Journal) -> None:
     assert (sums.saved, sums.declared, sums.put_back, sums.hidden_tokens) == (900, 100, 20, 5_200)
     assert sums.net == 900 - 100 - 20 - 5_200
     assert sums.input == 10_200
-    # The second call's prompt, what the first one said, and what stands in every request.
+    # The overhead is the second call's prompt, the first call's output, and the tokens that each request
+    # carries.
     spent = 5_000 * 1e-7 + 200 * 1.25e-6 + 50 * 5e-6 + 120 * 1e-7
     assert sums.dollars_spent == pytest.approx(spent)
     assert sums.dollars == pytest.approx(
@@ -106,7 +107,7 @@ def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, i
     journal.taken(turn)
     assert turn.amounts.dollars_saved == sums.dollars_saved == 0.001
     assert (sums.requests, sums.turns) == (7, 1)
-    # The results are the same as before: read again.
+    # The results are the same as before, and count as read again.
     assert turn.amounts.dollars_spent == sums.dollars_spent == pytest.approx(120 * 1e-7 + 100 * 1.25e-6)
     pending = journal.take()
     kept = [pending.all, *pending.conversations.values()]
@@ -184,7 +185,7 @@ def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
 
 
 def turns(journal: Journal, **second: Any) -> TurnRecord:
-    """Two turns of a conversation; the second finds nothing in the cache."""
+    """Return the second of two turns of a conversation, which finds nothing in the cache."""
     first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
     now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
     turn = journal.sent(request(prompt=first))
@@ -313,7 +314,7 @@ def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
     for figures, opening in (
         (usage(written=50_000), FIRST),
         (usage(cached=49_000, written=2_000), FIRST),
-        # Another thread of the conversation, as of a subagent.
+        # A subagent has another thread of the conversation.
         (usage(written=60_000), b"other"),
         (usage(cached=50_000, written=100), FIRST),
     ):

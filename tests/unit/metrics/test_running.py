@@ -1,4 +1,4 @@
-"""The file by which a shell asks a running proxy, where it can't be written or removed."""
+"""The file with the figures of a running proxy: locks, owners, and failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_is_left_of_a_process_and_stays_is_passed_over(tmp_path: Path) -> N
 
 
 def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path: Path) -> None:
-    """Whoever asks just behind the first request is told of it."""
+    """The figures of the first request can be read at once."""
     path, written = tmp_path / "1.json", []
 
     def content() -> dict[str, int]:
@@ -67,7 +67,7 @@ def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path:
 
 @pytest.fixture
 def entry(tmp_path: Path):
-    """Writes an entry of this very process, held by a lock or not."""
+    """Return a function that writes an entry of this process, locked or not."""
     held: dict[Path, int] = {}
 
     def write(name: str = f"{os.getpid()}.json", pid: object = os.getpid(), lock: bool = True) -> Path:

@@ -1,4 +1,4 @@
-"""What a span says of a call."""
+"""Attributes of a span of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that are declared and never called: what they take, and the setting that takes them out."""
+"""Tools of MCP servers that no model calls: their tokens, and the setting that removes them."""
 
 from __future__ import annotations
 

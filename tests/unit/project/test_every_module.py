@@ -1,4 +1,4 @@
-"""Every module can be imported, whatever the interpreter: what is off by default, too."""
+"""Every module can be imported on every interpreter, optional ones included."""
 
 from __future__ import annotations
 

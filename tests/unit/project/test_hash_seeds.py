@@ -1,4 +1,4 @@
-"""Nothing that is sent depends on the process that makes it: the seed of `hash` has no part in it."""
+"""Sent bytes do not depend on the process: the seed of `hash` has no influence."""
 
 from __future__ import annotations
 

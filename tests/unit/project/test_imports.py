@@ -1,4 +1,4 @@
-"""What is off by default, or comes with an extra, is not imported until it is switched on."""
+"""Modules that are off by default, or need an extra, are not imported until they are used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def loaded(tmp_path: Path, more: str = "") -> list[str]:
-    """The optional modules that a process has which has started with the default settings."""
+    """Return the optional modules of a process that has started with the default settings."""
     script = START.format(database=str(tmp_path / "penumbra.sqlite"), more=more)
     done: Any = subprocess.run(
         [sys.executable, "-c", script], cwd=ADDON, capture_output=True, text=True, check=True, timeout=60
@@ -68,7 +68,7 @@ for found in pkgutil.iter_modules(cli.__path__):
 
 
 def packages_of_extras() -> list[str]:
-    """The importable packages of the extras that users choose."""
+    """Return the importable packages of the extras that users choose."""
     project = tomllib.loads((ADDON.parent / "pyproject.toml").read_text())["project"]
     named = {
         re.split("[>=<;]", one)[0]

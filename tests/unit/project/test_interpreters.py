@@ -1,4 +1,4 @@
-"""Which Python the scripts take."""
+"""The interpreter that the scripts choose."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,8 @@ echo {root}
 
 
 def install(folder, name, version):
-    """Something that runs as a Python of this version; `broken`: as pyenv does where none is chosen."""
+    """Install a program that behaves like a Python of this version; `broken` behaves like pyenv's where no
+    version is chosen."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
     minor = version.partition(".")[2]
@@ -25,7 +26,7 @@ def install(folder, name, version):
 
 
 def found(tmp_path, **more):
-    """The versions that are found, in their order."""
+    """Return the versions that are found, in order."""
     ran = subprocess.run(
         [
             "/bin/sh",
@@ -71,7 +72,7 @@ def test_the_newest_that_is_known_to_work_comes_first(tmp_path, on_path, of_pyen
 
 @pytest.mark.parametrize("named", [True, False])
 def test_pyenv_need_not_be_on_the_path(tmp_path, named):
-    """Its stand-ins can be there alone, as where an editor or a service starts the scripts."""
+    """The path may have only pyenv's wrappers, as where an editor or a service starts the scripts."""
     root = tmp_path / ("elsewhere" if named else "home/.pyenv")
     (tmp_path / "bin").mkdir()
     install(tmp_path / "bin", "python3.13", "broken")

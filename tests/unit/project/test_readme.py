@@ -1,4 +1,4 @@
-"""The README and the other pages name what there is: scripts, files, options, headings, dependencies."""
+"""Scripts, files, options, headings and dependencies that the README and the other pages name exist."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ PAGES = sorted(
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OTHER_NAMES = {"penumbra_proxy"}
-"""What begins like an option and is none."""
+"""Names that begin like an option and are none."""
 
 
 def text(page):
@@ -25,12 +25,12 @@ def text(page):
 
 
 def prose(page):
-    """A page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(page):
-    """The headings of a page as links name them."""
+    """Return the headings of a page as links name them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""docs/rules.md says what the schemas allow, and its examples hold."""
+"""docs/rules.md describes the schemas, and its examples hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""On systems without POSIX (Windows) everything is imported, a proxy starts, and `penumbra wrap` runs programs.
+"""On systems without POSIX (Windows) every module is imported, a proxy starts, and `penumbra wrap` runs
+programs.
 
-What such a system lacks is taken out of a child process, after the parts of the standard library and of mitmproxy
-are imported that have other ways of their own there.
+A child process removes what such a system lacks, after importing the parts of the standard library and of
+mitmproxy that have other ways there.
 """
 
 from __future__ import annotations

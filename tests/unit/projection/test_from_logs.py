@@ -1,4 +1,4 @@
-"""What a logged conversation comes to: each result once as new, and again in every later request."""
+"""Projection of logged conversations: each result counts once as new, and again in every later request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def projector() -> Iterator[Projector]:
 
 
 def _session(turns: int = 4) -> ClaudeCodeLog:
-    """The result stands in all requests but the first."""
+    """Return a session whose result is in all requests but the first."""
     log = ClaudeCodeLog()
     log.prompt("run the tests")
     log.called("m0", "toolu_01", "pytest -v")
@@ -67,7 +67,7 @@ def test_a_result_counts_once_as_new_and_again_in_each_later_request(
     assert results.after < results.before / 3
     assert (results.resent_before, results.resent_after) == (2 * results.before, 2 * results.after)
     assert list(figures.rows) == [("Bash", "pytest")]
-    # Written into the cache at 1.25 of the price once, read from it at 0.1 twice, of $5 a million.
+    # The tokens are written to the cache once at 1.25 of the price of $5 a million, and read twice at 0.1.
     assert results.dollars == pytest.approx((results.before - results.after) * (1.25 + 0.2) * 5 / 1e6)
     assert requests.declared > 0
 

@@ -1,4 +1,4 @@
-"""Rule files are checked against schemas: what is wrong is told with file, rule and key."""
+"""Rule files are checked against schemas; errors name file, rule and key."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ STATUS = "".join(f"?? src/api/{name}.py\n" for name in range(40))
 
 
 def forget() -> None:
-    """Rules are read anew."""
+    """Empty the caches of rules."""
     rules.add({"x": None})
     rules.add({})
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts a family into a file of ours that has others."""
+    """Return a function that adds a family to a file of Penumbra's rules."""
 
     def put(rule: dict[str, Any]) -> None:
         parse = rules.parse

@@ -1,4 +1,4 @@
-"""The user's own rules: what is used, what takes the place of ours, what is left out, and how it is told."""
+"""The user's own rules: use, precedence, and lines about parts that are left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ours_afterwards() -> Iterator[None]:
 
 
 def use(folder: Path, name: str, content: Any) -> list[str]:
-    """What is told of a folder with this file in it, without the folder's name."""
+    """Return the lines about a folder with this file, without the folder's name."""
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     return [line.removeprefix(f"{folder}/") for line in user_rules.use(folder)]
@@ -156,7 +156,7 @@ def test_folder_of_the_setting(tmp_path: Path) -> None:
 
 
 def test_what_is_made_while_rules_change_is_made_again() -> None:
-    """Another thread may be reading the old ones at that moment."""
+    """Another thread may be reading the old rules at that moment."""
     made: list[str] = []
 
     @rules.cached
@@ -186,7 +186,7 @@ TARGET = r"//(?P<target>\S+) .*"
     ],
 )  # fmt: skip
 def test_a_name_that_nothing_stands_for_is_told(step: dict[str, Any], told: str, tmp_path: Path) -> None:
-    """Written out, it would stand in the place of what the lines say."""
+    """The literal name would replace the content of the lines."""
     content = {"families": [family("x", steps=[step])], "calls": {"x y": "x"}}
     content["examples"] = [{"family": "x", "call": "x", "text": "a", "gives": None}]
     assert use(tmp_path, "commands/x.yaml", content) == [f"commands/x.yaml: x: steps[0]: {told}"]

@@ -1,4 +1,4 @@
-"""Claude Code's logs: a tree of lines becomes conversations."""
+"""Logs of Claude Code: a tree of lines becomes conversations."""
 
 from __future__ import annotations
 

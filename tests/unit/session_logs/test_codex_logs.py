@@ -1,4 +1,4 @@
-"""Codex's rollouts: items become requests and responses."""
+"""Logs of Codex: items become requests and responses."""
 
 from __future__ import annotations
 

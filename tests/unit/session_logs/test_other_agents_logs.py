@@ -1,4 +1,4 @@
-"""Logs of Gemini CLI, OpenCode and Copilot CLI, with all that their formats can say twice or take back."""
+"""Logs of Gemini CLI, OpenCode and Copilot CLI, with repeated and replaced messages; places of all logs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Two proxies, one store, and a way to it that fails at any moment: whether a prefix can change.
+"""Conversations over two proxies and one store, whose connection fails at any moment, must keep their prefix.
 
-Each order is one conversation of some turns: which proxy gets which turn, at which command of the first one the
-way fails and how, who is cut off with it, whether the other one hears what the first one told, and when all is
-mended.
+An order describes one conversation: the proxy of each turn, the command of the first proxy at which the
+connection fails and how, whether the other proxy fails, too, whether it hears announcements, and the end of
+the failure.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ TRIES, AT_ONCE = 3, 4
 
 @dataclass(frozen=True)
 class Order:
-    """One conversation."""
+    """The course of one conversation."""
 
     before: int
-    """Turns before the one in which the way fails."""
+    """Turns before the one in which the connection fails."""
     at: bytes
     strike: str
     both: bool
-    """Nobody reaches the store from then on; else the first proxy alone, and if that is for longer than this
-    one turn, it refuses."""
+    """True if neither proxy reaches the store from then on; otherwise the first one alone does not, and
+    refuses requests if that lasts for longer than this turn."""
     heard: bool
     after: tuple[int, ...]
-    """Which proxy gets the turns after that one."""
+    """Proxies of the turns after that one."""
     mended: int
-    """Before which of those."""
+    """Number of the later turn before which the connection works again."""
     settled: bool
-    """They come when all know that it is over."""
+    """True if that turn comes when all proxies know that the failure is over."""
 
     @property
     def is_open(self) -> bool:
-        """Nobody can help it: the store had confirmed the form, and failed before the other one had heard of
-        it."""
+        """Return whether no proxy can prevent a broken prefix: the store had confirmed the form, and failed
+        before the other proxy heard of it."""
         return self.both and (self.at == PUBLISH or self.strike == "answered")
 
 
@@ -62,8 +62,8 @@ def orders() -> Iterator[Order]:
 
 
 async def outcome(redis: RedisServer, number: int, order: Order) -> tuple[list[int], int, int]:
-    """The turns that broke the prefix; results whose form was guessed; times that the store failed beside the
-    one that was meant."""
+    """Return the turns that broke the prefix, the number of results whose form was guessed, and the number of
+    further failures of the store."""
     pair = TwoProxies(redis, number, "go_on" if order.both or not order.mended else "refuse")
     await pair.begin()
     try:
@@ -96,7 +96,8 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 def tried(redis: RedisServer, wanted: list[Order]) -> Iterator[tuple[Order, list[int], int]]:
-    """What came of each. Where a machine is so busy that a store seems to fail that does not, once more."""
+    """Yield each order with its outcome. An order is tried again if the store seemed to fail because the
+    machine is busy."""
     number = itertools.count(1)
 
     async def one(order: Order) -> tuple[Order, list[int], int]:

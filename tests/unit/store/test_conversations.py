@@ -1,4 +1,4 @@
-"""What is remembered of conversations, and the first events of streams."""
+"""States of conversations: idle times, limits, and the injected tool."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-# First events
-
-
 async def test_of_proxies_on_one_file_one_declares_the_tool_for_all(tmp_path: Path) -> None:
     """A tool that comes and goes with each turn costs the provider's cache each time."""
     clock = Clock()
@@ -71,7 +68,7 @@ async def test_of_proxies_on_one_file_one_declares_the_tool_for_all(tmp_path: Pa
     await theirs.written()
     clock.now += 2
     assert await here.past(b"a") == ConversationState(2.0, tool="expand_context")
-    # What this one has put itself is what it finds, written or not.
+    # A proxy finds its own values, written or not.
     await here.sent(b"b", waits=True)
     clock.now += 3
     await here.sent(b"b", waits=True)

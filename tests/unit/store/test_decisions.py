@@ -1,4 +1,4 @@
-"""Decisions survive restarts, age, fill up, and fall back to memory when the disk fails."""
+"""Decisions in the database: formats of releases, batches, failing disks, and the key file."""
 
 import asyncio
 import logging

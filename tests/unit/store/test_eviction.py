@@ -1,4 +1,5 @@
-"""One cap over all that is kept: the oldest leave first, decisions last, and the file stays below it."""
+"""The size limit of the database: the oldest rows are deleted first, decisions last, and the file stays below
+it."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def run(path: Path | None, max_bytes: int, work: Callable[[Stores], Coroutine[An
 
 
 async def decided(stores: Stores) -> None:
-    """Decisions that are older than all else."""
+    """Store decisions that are older than all other rows."""
     await stores.decisions.put(DECISIONS)
     await stores.database.run(
         lambda connection: connection.execute("UPDATE decisions SET used = used - 9000")
@@ -74,7 +75,7 @@ def test_large_exchanges_cost_no_decision_and_the_file_stays_below_the_cap(tmp_p
 
     async def read(stores: Stores) -> None:
         assert await stores.decisions.get(DECISIONS) == DECISIONS
-        # All have the same age to the second, so which ones are there is open, but not how many.
+        # All rows have the same age to the second, so their number is known, but not which ones are left.
         left = await stores.exchanges.get(keys)
         assert 15 <= len(left) <= 20
 
@@ -242,7 +243,7 @@ def test_of_the_release_before_what_can_be_read_stays(tmp_path: Path) -> None:
 
 
 def test_old_rows_are_looked_for_once_a_minute_and_to_the_last() -> None:
-    """Nothing finds them meanwhile, and a look costs every write."""
+    """Nothing finds expired rows meanwhile, and a scan costs every write."""
     connection, now, looks = sqlite3.connect(":memory:"), Clock(), list[str]()
     connection.execute("CREATE TABLE t (key BLOB PRIMARY KEY, used INTEGER, record BLOB)")
     eviction = Eviction(MEGABYTE)

@@ -1,5 +1,5 @@
-"""A file that can't be written for a while, is removed, or is damaged: what it has is found all the same, and what
-came meanwhile is found later."""
+"""A file that can't be written for a while, is removed, or is damaged: its rows are still found, and new rows
+are written later."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Moving:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is waited for."""
+    """No test waits for locks or retries."""
     monkeypatch.setattr(database_file, "BUSY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_BUSY_AWAY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_FIRST_PAUSE", 0.0)
@@ -48,7 +48,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Stores]:
-    """As a proxy that has just been started has it."""
+    """Yield the tables as a proxy has them after its start."""
     stores = Stores(Database(path, 10**8, KEY), 10**6, 10**6)
     stores.database.begin()
     stores.database.submit(lambda connection: None).result()
@@ -106,7 +106,7 @@ async def test_nothing_is_lost_while_it_cannot_be_written(
         await stores.originals.put(b"s", {"r": "original"})
     with opened(path) as stores:
         with failure(stores, path):
-            # What is asked for first is in the file alone.
+            # The first rows are in the file only.
             await stores.decisions.put(DURING)
             assert stores.database.file.failed
             assert await found(stores, BEFORE, DURING)
@@ -125,7 +125,7 @@ async def test_nothing_is_lost_while_it_cannot_be_written(
 
 @contextlib.contextmanager
 def no_room() -> Iterator[None]:
-    """Whoever is started now can't put a byte into any file."""
+    """Keep the process from writing a byte into any file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     yield
@@ -139,7 +139,7 @@ async def test_a_start_on_a_full_disk_knows_what_is_stored(
     with opened(path) as stores:
         await stores.decisions.put(BEFORE)
         for end in ("", "-wal"):
-            # As a proxy leaves it that is killed.
+            # A killed proxy leaves such files.
             shutil.copy(f"{path}{end}", f"{killed}{end}")
     for file, knows in ((path, True), (killed, False)):
         with no_room():
@@ -221,7 +221,7 @@ async def test_a_file_that_is_removed_is_begun_anew_and_what_is_used_moves_over(
         for file in tmp_path.glob("p*"):
             if file.suffix != ".key":
                 file.unlink()
-        # Another proxy has begun one already.
+        # Another proxy has made a new file already.
         with opened(path) as other:
             await other.decisions.put(AFTER)
             assert await found(stores, BEFORE, DURING, AFTER)
@@ -244,7 +244,7 @@ async def test_a_folder_that_is_gone_for_a_while_takes_nothing_along(tmp_path: P
     with opened(folder / "p") as stores:
         await stores.decisions.put(DURING)
         folder.rename(aside)
-        # No other one can be made in its place.
+        # No new folder can be made in its place.
         folder.write_text("")
         assert await found(stores, BEFORE, DURING)
         await stores.decisions.put(AFTER)
@@ -297,13 +297,13 @@ async def test_a_clock_that_is_wrong_for_a_while_makes_nothing_old(tmp_path: Pat
         database, table, states = begun()
         clock.now += jump
         passed.now += 60
-        # What is written lets go of what is old.
+        # A write deletes expired rows.
         await table.put(AFTER)
         assert await table.get(BEFORE) == BEFORE
         assert ((await states.past(b"c")).idle or 0.0) <= 60
         await states.sent(b"c")
         database.close()
-    # Behind what was used when the clock was ahead.
+    # The time is now after the uses that were noted when the clock was ahead.
     database, table, _ = begun()
     for now in (clock, passed):
         now.now += 71 * DAY

@@ -1,4 +1,4 @@
-"""Originals and answers, kept and found again."""
+"""Originals and past responses are stored and found."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_originals_are_renewed_without_being_read(database: Database) -> N
     await store.put(ONE, {"a": "text", "b": "other"}, carried=True)
     for _ in range(4):
         clock.now += 50
-        # What was renewed a moment ago is not looked for again.
+        # Texts that were renewed a moment ago are not looked up again.
         store._renewed.clear()
         assert await store.renew(ONE, ["a", "c"]) == {"c"}
         hashed = records._key_again.cache_info().misses
@@ -99,7 +99,7 @@ def test_keys() -> None:
 
 
 def test_a_stored_exchange_keeps_its_names() -> None:
-    """Those that an earlier release has written are read by them."""
+    """Records of an earlier release are read by these names."""
     hidden = Hidden((b"{}",), None, response_id="resp_1")
     stored = SCHEMA.pack(PastResponse("expand_context", "", hidden=hidden))
     fields = msgspec.msgpack.decode(decompress(stored))

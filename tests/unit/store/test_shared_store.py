@@ -1,4 +1,5 @@
-"""A store that several proxies share: who is first, what stands in it, and what happens when it fails."""
+"""A store that several proxies share: the first decision is valid, its rows are sealed, and failures lose
+nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ ONE = Decision("the first form", Facts("shortened"))
 OTHER = Decision("another form", Facts("shortened"))
 KEPT = Decision(None, Facts())
 PATIENCE = 20.0
-"""On a busy machine a store that nothing hinders takes longer to answer than a slow one may."""
+"""Seconds; on a busy machine a healthy store can take longer to answer than `SECONDS`."""
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +202,7 @@ async def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
         assert await book.settle({b"a": ONE})
         redis.pause()
         try:
-            # It would never answer.
+            # The store does not answer at all.
             store.patience = SECONDS
             assert not await asyncio.wait_for(book.settle({b"b": ONE}), PATIENCE)
             assert await asyncio.wait_for(book.get([b"a", b"c"]), PATIENCE) == {b"a": ONE}
@@ -210,13 +211,13 @@ async def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
             store.patience = PATIENCE
             redis.go_on()
         await until(lambda: store.is_whole)
-        # What was on its way to it has come first, and was never sent.
+        # The row of the first form arrived first, and was never sent to a provider.
         assert await ledger(store).get([b"b"]) == {b"b": OTHER}
 
 
 @asynccontextmanager
 async def far_and_near(redis: RedisServer) -> AsyncIterator[tuple[Relay, SharedStore, SharedStore]]:
-    """A proxy that reaches the store through a relay, and one that is not hindered."""
+    """Yield a relay, a proxy that reaches the store through it, and one that reaches the store directly."""
     relay = Relay(redis.port)
     stores = [SharedStore(SharedPlace(url, KEY)) for url in (relay.url, redis.url)]
     for store in stores:
@@ -245,7 +246,7 @@ async def test_what_was_written_without_an_answer_is_read_by_nobody(
         if hinder is Relay.cut:
             relay.mend()
             await until(lambda: far.is_whole)
-        # Nobody has been told, and no pause of the first one is waited for.
+        # No proxy was told, and the first proxy's next try is not awaited.
         await until(lambda: ledger_row(near, redis.client.get(name), b"known") == ONE)
         assert await second.get([b"known", b"new"]) == {b"known": ONE}
         await until(lambda: not second.elsewhere([b"new"]))
@@ -319,7 +320,7 @@ def test_a_connection_that_says_nothing_more_is_noticed(
     async def test() -> None:
         async with far_and_near(redis) as (relay, far, near):
             number = redis.client.info("stats")["total_connections_received"]
-            # Only what is there already is held: a new connection is another way.
+            # Only present connections are held: a new one works.
             relay.lose_the_present()
             await until(lambda: redis.client.info("stats")["total_connections_received"] > number)
             heard = ledger(far)

@@ -1,4 +1,4 @@
-"""What nobody waits for is written in one transaction, found at once, and there when somebody does wait."""
+"""Background writes share one transaction, are found at once, and are done when a caller waits for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rows(database: Database) -> int:
-    """As another program finds them."""
+    """Return the number of rows that another program finds."""
     with sqlite3.connect(f"file:{database.path}?mode=ro", uri=True) as other:
         found: int = other.execute("SELECT count(*) FROM decisions").fetchone()[0]
     return found
@@ -57,7 +57,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
         assert said.count("COMMIT") == 1
         assert rows(database) == 2
         await database.written()
-        # Without anybody who waits it is written, too.
+        # The row is written without a waiting caller, too.
         await decisions.put({b"c": KEPT}, behind=True)
         for _ in range(6_000):
             if rows(database) == 3:
@@ -120,7 +120,7 @@ def test_who_puts_does_not_wait_and_who_asks_does(database: Database) -> None:
 
 
 def test_who_waits_no_longer_takes_nothing_from_others(database: Database) -> None:
-    """Neither what was to be written, nor that it was."""
+    """The others still wait for the write, and the rows are written."""
     free = threading.Event()
 
     async def go() -> None:
@@ -152,7 +152,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
         database.patience = 0.05
         await decisions.settle({b"a": KEPT})
         await asyncio.wait_for(database.written(), 10)
-        # Others don't even wait that long.
+        # Later callers don't even wait that long.
         database.patience = 60.0
         assert not await decisions.settle({b"b": KEPT})
         assert await decisions.settle({b"b": KEPT}, unasked=True)
