@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import with_references
-from penumbra.conversation.call_names import Name, call_name
+from penumbra.conversation.call_names import Name
 from penumbra.conversation.line_index import LineIndex
 from support.examples import examples
 from support.said_again import expand
@@ -38,7 +38,7 @@ def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
 
 
 def rerun(earlier: str, new: str, command: str = "./run") -> str | None:
-    """The same of the output of a command."""
+    """The new output of a command with what it shares with an earlier one as references."""
     made = with_references(index((RUN, earlier)), new, call=classify("Bash", {"command": command}))
     return None if made is None else made.text
 
@@ -71,14 +71,14 @@ def test_an_edited_file_shows_what_changed_and_much_around_it() -> None:
     assert expand(result, {"Read a.py": numbered(old)}, is_file=True) == "\n".join(new)
 
 
-def test_a_part_of_a_file_that_was_read_is_said_as_a_whole() -> None:
+def test_a_part_of_a_file_that_was_read_is_one_reference() -> None:
     old = code(0, 60)
     assert reread(numbered(old), numbered(old[20:40], 21)) == "\n".join(
         ["    21→" + old[20], "[18 lines: same as in Read a.py, lines 22 to 39]", "    40→" + old[39]]
     )
 
 
-def test_what_a_reader_says_around_a_part_of_a_file_is_none_of_it() -> None:
+def test_an_envelope_around_a_part_of_a_file_stays() -> None:
     old = code(0, 60)
     said = "    21→" + old[20], "[18 lines: same as in Read a.py, lines 22 to 39]", "    40→" + old[39]
     part = numbered(old[20:40], 21)
@@ -87,7 +87,7 @@ def test_what_a_reader_says_around_a_part_of_a_file_is_none_of_it() -> None:
         ("(20 more lines above)\n", "\n"),
     ):
         assert reread(numbered(old), f"{head}{part}{tail}") == head + "\n".join(said) + tail
-    # What is printed without numbers ends with a line end, which is no line.
+    # The line end at the end of a text without numbers begins no further line.
     printed = "\n".join(old[20:40]) + "\n"
     assert reread("\n".join(old), printed) == "\n".join(
         [old[20], "[18 lines: same as in Read a.py, lines 22 to 39 of its output]", old[39], ""]
@@ -96,25 +96,30 @@ def test_what_a_reader_says_around_a_part_of_a_file_is_none_of_it() -> None:
 
 
 @pytest.mark.parametrize("path", ["b.py", "", "/repo/src/a.py", "c:/repo/src/a.py"])
-def test_a_file_is_said_by_reference_wherever_its_lines_stood(path: str) -> None:
+def test_lines_of_another_file_are_referred_to_as_well(path: str) -> None:
     text = numbered(code(0, 60))
     made = reread(text, text, path=path)
     assert made is not None
     assert "[58 lines: same as in Read a.py, lines 2 to 59]" in made
 
 
-def test_a_file_does_not_refer_to_itself() -> None:
+@pytest.mark.parametrize(
+    ("earlier", "new"),
+    [
+        (code(0, 30), code(50, 90)),
+        (code(0, 5), code(0, 5)),
+        (["}"] * 80, ["}"] * 80),
+        (code(0, 40), ["[18 lines: same as in Bash x, lines 2 to 19]", *code(0, 40)]),
+    ],
+    ids=["nothing shared", "few lines", "short lines", "text with a marker"],
+)
+def test_other_texts_get_no_reference(earlier: list[str], new: list[str]) -> None:
+    assert rerun("\n".join(earlier), "\n".join(new)) is None
+
+
+def test_a_text_does_not_refer_to_itself() -> None:
     text = numbered([*code(0, 40), "between the two of them", *code(0, 40)])
     assert with_references(LineIndex(), text, read_of("a.py")) is None
-
-
-def test_nothing_shared_is_nothing_done() -> None:
-    assert rerun("\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
-
-
-def test_few_or_short_lines_are_not_worth_a_reference() -> None:
-    assert rerun("\n".join(code(0, 5)), "\n".join(code(0, 5))) is None
-    assert rerun("}\n" * 80, "}\n" * 80) is None
 
 
 def test_numbers_of_a_thinned_read_survive() -> None:
@@ -125,11 +130,6 @@ def test_numbers_of_a_thinned_read_survive() -> None:
     assert result is not None
     assert expand(result, {"Read a.py": old}, is_file=True).split("\n")[3:-1] == code(10, 155)
     assert "155→" in result
-
-
-def test_a_text_with_markers_is_left_alone() -> None:
-    text = "[18 lines: same as in Bash x, lines 2 to 19]\n" + "\n".join(code(0, 40))
-    assert rerun("\n".join(code(0, 40)), text) is None
 
 
 def test_numbers_that_are_data_count() -> None:
@@ -155,7 +155,7 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     assert made.keys == {b"\x01"}
 
 
-def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
+def test_a_reference_tells_calls_of_one_name_apart() -> None:
     first, second = "\n".join(code(0, 30)), "\n".join(code(50, 80))
     line_index = index((RUN, first), (RUN, second), ("Bash ls", "x"))
     for text, name, keys in (
@@ -176,8 +176,8 @@ def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
     assert made.keys == {b"\x04"}
 
 
-def test_what_is_counted_is_said() -> None:
-    """Lines of the file where the call tells; of them only a later call that shows them could be taken."""
+def test_lines_are_those_of_the_file_where_the_call_tells_them() -> None:
+    """Only a later call that shows these lines could be meant instead."""
     lines = code(0, 60)
     part = "Bash sed a.py"
     line_index = LineIndex()
@@ -195,18 +195,6 @@ def test_what_is_counted_is_said() -> None:
     assert "same as in Bash sed a.py (the 1st), lines 3001 to 3058]" in made.text
 
 
-def test_calls_are_named_by_what_the_model_sees() -> None:
-    assert call_name("Read", {"file_path": "src/./a.ts"}) == "Read src/a.ts"
-    assert call_name("Bash", {"command": "npm  test\nls"}) == "Bash npm test ls"
-    assert call_name("web_search", {"query": "how to"}) == "web_search how to"
-    assert call_name("submit", None) == "submit"
-    assert call_name("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}) == "Bash sed src/a.ts"
-    assert call_name("Bash", {"command": "cd /repo/app && make; cd x && ls"}) == "Bash make; cd x && ls"
-    patch = "*** Begin Patch\n*** Update File: src/a.ts\n@@\n-a\n+b\n*** Add File: b.ts\n+c\n*** End Patch"
-    assert call_name("apply_patch", patch) == "apply_patch src/a.ts and 1 more"
-    assert call_name("Bash", {"command": "echo " + "x" * 100}) == "Bash echo " + "x" * 54 + "…"
-
-
 def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     """An acknowledgement may show two parts of a file, each with its numbers."""
     parts = numbered(code(0, 40)) + "\n" + numbered(code(100, 180), 5)
@@ -217,7 +205,7 @@ def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     assert "lines" not in marker.partition(": same as ")[2]
 
 
-def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> None:
+def test_only_lines_that_a_shortened_text_shows_are_referred_to() -> None:
     old = code(0, 40)
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
     line_index = LineIndex()
@@ -231,13 +219,13 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
         *(old[30], "[8 lines: same as in Bash ./run, lines 32 to 39 of its output]", old[39]),
         "more",
     ]
-    # What stands between the two parts is not there to be referred to.
+    # No text shows the lines between the two parts.
     whole = with_references(line_index, "\n".join(old))
     assert whole is not None
     assert "\n".join(old[10:30]) in whole.text
 
 
-def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
+def test_failures_endings_and_their_headings_stay() -> None:
     steps = [f"building module_{n} from src/module_{n}.c with all its parts" for n in range(40)]
     failure = [
         "____________________ test_total ____________________",
@@ -259,7 +247,7 @@ def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
         "=== 1 failed, 39 passed in 3.2s ===",
     ]
     assert expand(made, {"Bash ./run": ran}) == ran
-    # What quotes the same lines tells of nothing that happened.
+    # Nothing has failed where the lines are only quoted.
     assert rerun(ran, ran, "grep -h '' log") == "[44 lines: same as in Bash ./run]"
 
 

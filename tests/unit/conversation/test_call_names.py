@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -85,14 +86,26 @@ def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
         assert call_name(tool, arguments, clean, remembered=remembered) == call_name(tool, arguments, clean)
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
-def test_a_patch_names_its_files_whatever_ends_its_lines(end: str) -> None:
-    lines = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** Add File: b.py", "+c"]
-    assert call_name("apply_patch", {"input": end.join(lines)}) == "apply_patch src/a.py and 1 more"
+PATCH = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** Add File: b.py", "+c"]
 
 
-def test_a_name_shows_a_path_in_one_spelling() -> None:
-    assert call_name("Read", {"file_path": "C:\\Work\\.\\A.py"}) == "Read C:/Work/A.py"
+@pytest.mark.parametrize(
+    ("tool", "arguments", "name"),
+    [
+        ("Read", {"file_path": "src/./a.ts"}, "Read src/a.ts"),
+        ("Read", {"file_path": "C:\\Work\\.\\A.py"}, "Read C:/Work/A.py"),
+        ("Bash", {"command": "npm  test\nls"}, "Bash npm test ls"),
+        ("web_search", {"query": "how to"}, "web_search how to"),
+        ("submit", None, "submit"),
+        ("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}, "Bash sed src/a.ts"),
+        ("Bash", {"command": "cd /repo/app && make; cd x && ls"}, "Bash make; cd x && ls"),
+        ("Bash", {"command": "echo " + "x" * 100}, "Bash echo " + "x" * 54 + "…"),
+        ("apply_patch", "\n".join(PATCH), "apply_patch src/a.py and 1 more"),
+        ("apply_patch", {"input": "\r\n".join(PATCH)}, "apply_patch src/a.py and 1 more"),
+    ],
+)
+def test_a_call_is_named_by_what_the_model_sees(tool: str, arguments: Any, name: str) -> None:
+    assert call_name(tool, arguments) == name
 
 
 def calls(count: int, *, first_lasts: bool = True) -> NamedCalls:
