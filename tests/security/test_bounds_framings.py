@@ -208,7 +208,7 @@ def test_an_answer_that_decodes_to_gigabytes_takes_no_memory(
     assert status == 200
     assert len(body) < 100_000_000
     assert b"event: error" not in body[-400:]
-    status, told, body = ask("application/json", b"{")
-    assert (status, told["content-encoding"]) == (200, coding)
+    status, found, body = ask("application/json", b"{")
+    assert (status, found["content-encoding"]) == (200, coding)
     assert body == _bomb(coding, b"{")
     assert _peak(running) - before < _MARGIN_KB

@@ -108,8 +108,8 @@ def test_the_prefix_of_a_conversation_stays(api: Api, restarts: bool, callers: C
         if restarts:
             callers.restart()
     for before, after in pairwise(bodies):
-        held = parts(before, api.member)
-        assert parts(after, api.member)[: len(held)] == held
+        kept = parts(before, api.member)
+        assert parts(after, api.member)[: len(kept)] == kept
 
 
 def test_a_chat_without_tools_stays_after_a_restart(callers: Callers) -> None:

@@ -83,9 +83,9 @@ def of_module(module: ModuleType) -> list[str]:
         if isinstance(value, re.Pattern | Linear):
             found += of_pattern(value.pattern, getattr(value, "flags", 0))
     tree = ast.parse(inspect.getsource(module))
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in told and isinstance(node.value, str | bytes):
+        if isinstance(node, ast.Constant) and id(node) not in shown and isinstance(node.value, str | bytes):
             value = node.value
             found.append(value.decode("latin-1") if isinstance(value, bytes) else value)
     short = dict.fromkeys(each for each in found if 0 < len(each) <= LONGEST)

@@ -3,7 +3,6 @@ what it does. The service keeps what it was asked, and how many asked at once. I
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import socket
@@ -11,6 +10,8 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -57,25 +58,20 @@ class Service:
     """A `Service` runs as long as its context."""
 
     def __init__(self) -> None:
-        self.behaviour: Behaviour = lambda asked: Does()
-        self.asked: list[Asked] = []
-        self.at_once = self.most_at_once = 0
-        self.numbers = itertools.count(1)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self.port = self._call(self._listen())
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        self._lock, self._ends = threading.Lock(), threading.Event()
+        self.reset()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads, self._server.block_on_close = True, False
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def does(self, **how: Any) -> None:
         """Treat every request so from now on."""
-        self.behaviour = lambda asked: Does(**how)
+        self.behaviour: Behaviour = lambda asked: Does(**how)
 
     def reset(self) -> None:
-        self.asked.clear()
+        self.asked: list[Asked] = []
         self.at_once = self.most_at_once = 0
         self.numbers = itertools.count(1)
         self.does()
@@ -84,65 +80,55 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._call(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._ends.set()
+        self._server.shutdown()
+        self._server.server_close()
 
-    def _call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
-
-    async def _listen(self) -> int:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=1 << 22)
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def _stop(self) -> None:
-        self._server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def perform(self, asked: Asked) -> Does:
+        """Return what becomes of a request, once its time has come."""
+        with self._lock:
+            self.asked.append(asked)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                first, *lines = head.decode("latin-1").split("\r\n")[:-2]
-                headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                asked = Asked(first.split(" ")[1], headers, json.loads(body))
-                self.asked.append(asked)
-                await self._answer(asked, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
+            does = self.behaviour(asked)
+            if does.hold is not None:
+                does.hold.wait(20)
+            self._ends.wait(3600 if does.hang else does.delay)
+            return does
         finally:
-            writer.close()
+            with self._lock:
+                self.at_once -= 1
 
-    async def _answer(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            await self._perform(asked, self.behaviour(asked), writer)
-        finally:
-            self.at_once -= 1
 
-    async def _perform(self, asked: Asked, does: Does, writer: asyncio.StreamWriter) -> None:
-        if does.hold is not None:
-            await asyncio.to_thread(does.hold.wait, 20)
-        await asyncio.sleep(3600 if does.hang else does.delay)
-        if does.reset:
-            plug: socket.socket = writer.get_extra_info("socket")
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
-            raise ConnectionResetError
-        body = does.raw
-        if body is None:
-            text = does.text
-            if text is None:
-                text = f"{asked.text[:60].strip()} (version {next(self.numbers)})"
-            body = json.dumps(answer(asked, text, does.stop)).encode()
-        head = f"HTTP/1.1 {does.status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, service: Service, *given: Any) -> None:
+        self._service = service
+        super().__init__(*given)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        asked = Asked(self.path, headers, body)
+        does = self._service.perform(asked)
+        if does.reset or does.hang:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+            return
+        text = does.text
+        if text is None:
+            text = f"{asked.text[:60].strip()} (version {next(self._service.numbers)})"
+        data = json.dumps(answer(asked, text, does.stop)).encode() if does.raw is None else does.raw
+        self.send_response(does.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None: ...
 
 
 def answer(asked: Asked, text: str, stop: str) -> dict[str, Any]:

@@ -95,12 +95,12 @@ def test_responses_with_the_history_at_the_provider(
     assert agent.say("What is in the log?") == "Done."
     assert statuses(upstream) == {200}
     assert PHANTOM not in str(agent.messages)
-    held = list(upstream.asked())
+    kept = list(upstream.asked())
     upstream.script(Model(turn(bash("ls")), turn("Bye.")))
     assert agent.say("Go on.") == "Bye."
     assert statuses(upstream) == {200}
     assert [len(one.json["input"]) for one in upstream.asked()[-2:]] == [1, 1]
-    given = [text for one in held for _, text in results(one.json)]
+    given = [text for one in kept for _, text in results(one.json)]
     assert noise in given
     assert any("not available any more" in text for text in given)
 
@@ -222,12 +222,12 @@ def test_a_key_in_the_query_goes_to_google_alone(
     array.caller(clients, running, key, False, stream=True).say("What is in the log?")
     assert {request.status for request in upstream.asked()} == {200}
     assert all(f"key={key}" in request.target for request in upstream.asked())
-    told = json.dumps([[flow["comment"], flow["metadata"]] for flow in running.flows()])
+    found = json.dumps([[flow["comment"], flow["metadata"]] for flow in running.flows()])
     running.stop()
     events = [json.loads(line) for line in path.read_text().splitlines()]
     assert {event["event"] for event in events} == {"request", "expansion"}
     assert {event["model"] for event in events if event["event"] == "request"} == {MODEL}
-    for text in (told, path.read_text(), running.log()):
+    for text in (found, path.read_text(), running.log()):
         assert key not in text
     assert not [
         file for file in running.state.rglob("*") if file.is_file() and key.encode() in file.read_bytes()

@@ -41,8 +41,10 @@ class Billed(AnthropicAgent):
 
     def ask(self) -> list[dict[str, Any]]:
         self.asked += 1
-        told = f"x-anthropic-billing-header: cc_version=2.1; cch={self.asked:05x}; cc_turn_index={self.asked}"
-        system = [{"type": "text", "text": told}, {"type": "text", "text": "You are Claude Code."}]
+        billing = (
+            f"x-anthropic-billing-header: cc_version=2.1; cch={self.asked:05x}; cc_turn_index={self.asked}"
+        )
+        system = [{"type": "text", "text": billing}, {"type": "text", "text": "You are Claude Code."}]
         headers = {
             "user-agent": CLAUDE_CODE,
             "x-claude-code-session-id": "session-1",

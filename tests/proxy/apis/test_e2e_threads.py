@@ -46,15 +46,15 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
 ) -> None:
     """The forwarded results are the same as where the whole history is sent."""
     forwarded = []
-    for held in (False, True):
+    for kept in (False, True):
         upstream.reset()
         upstream.answers(*SESSION[:4], turn(bash(SAME)), turn(bash(SAME)), turn("Done."))
-        start(api, held=held, stream=stream).say("Why does the total test fail?")
+        start(api, held=kept, stream=stream).say("Why does the total test fail?")
         assert statuses(upstream) == {200}
-        told = [text for _, text in results(upstream.asked()[-1].json)]
-        if held:
-            told = [text for one in upstream.asked() for _, text in results(one.json)]
-        forwarded.append(told)
+        found = [text for _, text in results(upstream.asked()[-1].json)]
+        if kept:
+            found = [text for one in upstream.asked() for _, text in results(one.json)]
+        forwarded.append(found)
     whole, new = forwarded
     assert len(whole) == len(new) == 9
     # The last result repeats an earlier one, which the provider has from either request.
@@ -73,8 +73,8 @@ def test_results_that_the_provider_may_have_dropped_are_not_referred_to(start: A
         upstream.reset()
         upstream.answers(*calls)
         start("responses", held=True, extra=extra).say("What is in the log?")
-        told = [text for one in upstream.asked() for _, text in results(one.json)]
-        assert sum("[Duplicate of " not in text for text in told) == kept
+        found = [text for one in upstream.asked() for _, text in results(one.json)]
+        assert sum("[Duplicate of " not in text for text in found) == kept
     session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
     upstream.answers(*calls)
     agent = start("responses", held=True, extra={"extra_body": session})

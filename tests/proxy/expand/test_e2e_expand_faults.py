@@ -181,11 +181,11 @@ def test_words_arrive_before_the_next_ones_are_made(
     """The test releases each word when the word before it has reached the client."""
     gates = [threading.Event() for _ in range(6)]
     words = [f"w{n}" for n in range(6)]
-    held = [{api.lead + n: gates[n + first] for n in range(3)} for first in (0, 3)]
+    paced = [{api.lead + n: gates[n + first] for n in range(3)} for first in (0, 3)]
     upstream.script(
         Model(
-            turn(Text("".join(words[:3]), deltas=tuple(words[:3])), expand("shadow_1"), hold=held[0]),
-            turn(Text("".join(words[3:]), deltas=tuple(words[3:])), hold=held[1]),
+            turn(Text("".join(words[:3]), deltas=tuple(words[:3])), expand("shadow_1"), hold=paced[0]),
+            turn(Text("".join(words[3:]), deltas=tuple(words[3:])), hold=paced[1]),
         )
     )
     got = b""
@@ -209,8 +209,8 @@ def test_a_client_that_leaves_cancels_the_hidden_call(
     api: Client, silent: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     never = threading.Event()
-    held = {"first_delay": 30.0} if silent else {"hold": {api.lead + 2: never}}
-    upstream.script(Model(ASK, turn(Text("abcdefghi", deltas=("abc", "def", "ghi")), **held)))
+    delivery = {"first_delay": 30.0} if silent else {"hold": {api.lead + 2: never}}
+    upstream.script(Model(ASK, turn(Text("abcdefghi", deltas=("abc", "def", "ghi")), **delivery)))
     client = clients.http(running)
     with api.opened(client, api_key) as answer:
         # An iterator that is dropped closes the connection.
@@ -291,9 +291,9 @@ def test_twenty_streams_at_once(
 ) -> None:
     def answer(received: Any) -> Any:
         words = re.search(rb'"(n\d+)"', received.body)
-        told = f"{words[1].decode() if words else ''} {len(hidden_results(received))}"
-        asks = [] if told.endswith("2") else [expand("shadow_1", lines=told.split()[1])]
-        return turn(Text(f"<{told}>"), *asks, event_delay=0.01)
+        found = f"{words[1].decode() if words else ''} {len(hidden_results(received))}"
+        asks = [] if found.endswith("2") else [expand("shadow_1", lines=found.split()[1])]
+        return turn(Text(f"<{found}>"), *asks, event_delay=0.01)
 
     upstream.script(answer)
 
@@ -310,7 +310,7 @@ def test_twenty_streams_at_once(
             return await asyncio.gather(*(one(number) for number in range(20)))
 
     for number, data in enumerate(asyncio.run(all_of_them())):
-        assert api.text(data) == api.gap.join(f"<n{number} {told}>" for told in range(3))
+        assert api.text(data) == api.gap.join(f"<n{number} {found}>" for found in range(3))
         assert api.ends in data
     assert len(upstream.asked()) == 60
 

@@ -258,11 +258,11 @@ def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path:
     for api in CLIENTS:
         upstream.script(Model(turn(bash("cat worker.log")), ask(), turn(expand("shadow_0")), turn("Done.")))
         start(api, running).say("What is in the log?")
-    told = running.command("penumbra.expansions")
+    shown = running.command("penumbra.expansions")
     count = len(CLIENTS)
-    assert f"{2 * count} asked in {count} responses, {count} found, {count} missed" in told
-    assert f"{2 * count} extra calls" in told
-    assert f"Bash {count}" in told
+    assert f"{2 * count} asked in {count} responses, {count} found, {count} missed" in shown
+    assert f"{2 * count} extra calls" in shown
+    assert f"Bash {count}" in shown
     running.stop()
     found = [json.loads(line) for line in path.read_text().splitlines()]
     events = [event for event in found if event["event"] == "expansion"]

@@ -288,14 +288,14 @@ def test_prompts_are_compared_with_that_of_the_last_turn(
     post = {"url": api.host + api.path(stream), "headers": api.headers(api_key)}
     upstream.script(Model(turn(Text("One moment."), expand("shadow_1")), turn("Done.")))
     first = api.values(client.post(json=body, **post).content, stream)[0]
-    told = first["message"]["id"] if stream else first["id"]
+    found = first["message"]["id"] if stream else first["id"]
     upstream.script(Model(turn("Good.")))
     body["messages"] += [{"role": "assistant", "content": "One moment.Done."}, *user(api, "And now?")]
-    body["diagnostics"] = {"previous_message_id": told}
+    body["diagnostics"] = {"previous_message_id": found}
     assert client.post(json=body, **post).status_code == 200
     named = upstream.asked()[-1].json["diagnostics"]["previous_message_id"]
     # The client knows the id of a stream's first turn.
-    assert (named != told) is stream
-    assert named >= told
+    assert (named != found) is stream
+    assert named >= found
     # A hidden exchange that is put back does not change the prefix.
     assert eventually(lambda: "broken by Penumbra 0 times in" in running.command("penumbra.stats"))

@@ -165,9 +165,9 @@ def test_the_log_and_the_figures_tell(
     # Decisions without the service, and results that stay unchanged, are remembered, too.
     other.run("short")
     proxy.stop()
-    told = [json.loads(line) for line in events.read_text().split("\n") if line]
+    found = [json.loads(line) for line in events.read_text().split("\n") if line]
     new = [
-        (entry["asked"], entry["cache_hit"], event["strategy"]) for event in told for entry in event["new"]
+        (entry["asked"], entry["cache_hit"], event["strategy"]) for event in found for entry in event["new"]
     ]
     assert new == [
         ("miss", False, "api"),
@@ -175,7 +175,7 @@ def test_the_log_and_the_figures_tell(
         ("status", False, "api"),
         ("not above min_bytes", False, "api"),
     ]
-    assert told[0]["new"][0]["shadow_id"] == ref
+    assert found[0]["new"][0]["shadow_id"] == ref
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -402,8 +402,8 @@ def test_a_missing_login_is_reported_at_the_start_and_once_for_a_host(start: Sta
         text = "the same line again and again\n" * 90 + name
         talk.run(text)
         assert len(forwarded(upstream)[-1]) < 200
-    told = r"the provider openai takes no credential of clients of api\.anthropic\.com:\d+, only of those of"
-    assert len(re.findall(told, proxy.log())) == 1
+    found = r"the provider openai takes no credential of clients of api\.anthropic\.com:\d+, only of those of"
+    assert len(re.findall(found, proxy.log())) == 1
 
 
 def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_alone(

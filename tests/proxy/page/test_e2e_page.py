@@ -98,7 +98,7 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page, tmp_pa
     assert shown.get("/data/now", through=through, Authorization="")[0] == 403
     assert shown.get("/data/now", through=through, Authorization="", X_Penumbra_Page="x")[0] == 403
 
-    told = threading.Event()
+    found = threading.Event()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": through}))
     address = shown.link.replace("/?", "/data/events?")
     with opener.open(address, timeout=30) as events:
@@ -108,12 +108,12 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page, tmp_pa
         def listen():
             while not events.readline().startswith(b"data: "):
                 pass
-            told.set()
+            found.set()
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
         shown.tool_prints()
-        assert told.wait(20)
+        assert found.wait(20)
         listener.join()
     # A browser comes by the link first, and by its cookie then.
     token = urlsplit(shown.link).query

@@ -254,7 +254,7 @@ def test_the_model_gets_one_note_that_stays(
     again = BY_NAME["anthropic"].caller(clients, running, api_key, False, messages=agent.messages)
     assert [again.say("And now?"), again.say("Sure?")] == ["Done.", "Done."]
     assert disk.files["/repo/copy.env"].startswith("DB_PASSWORD=[REDACTED:")
-    told = [received.body.decode().count(f"written\\n{NOTE}") for received in upstream.asked()]
-    assert told == [0, 0, 1, 1, 1, 1]
-    assert [received.body.decode().count("[Note:") for received in upstream.asked()] == told
+    found = [received.body.decode().count(f"written\\n{NOTE}") for received in upstream.asked()]
+    assert found == [0, 0, 1, 1, 1, 1]
+    assert [received.body.decode().count("[Note:") for received in upstream.asked()] == found
     assert_prefix_kept(upstream.asked())

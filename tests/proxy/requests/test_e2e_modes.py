@@ -30,31 +30,25 @@ def listing(name: str, lines: int = 200) -> str:
     return "\n".join(f"{name}{n:04} {chance.getrandbits(96):024x}" for n in range(lines))
 
 
-class Talk(Conversation):
-    def __init__(self, upstream: Any, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.upstream = upstream
-
-    def asks(self, mode: str = "") -> Any:
-        """Return the request as the provider got it."""
-        self.send(**({"_forge": {"tool_output_compression": mode}} if mode else {}))
-        return self.upstream.asked()[-1]
+def asks(talk: Conversation, mode: str = "") -> Any:
+    """Send the next request, with a mode of its own; return it as the provider got it."""
+    return talk.sent(**({"_forge": {"tool_output_compression": mode}} if mode else {}))[0]
 
 
 @pytest.fixture
 def talk(proxy: Any, clients: Any, api_key: str, upstream: Any) -> Any:
-    def begin(**options: str) -> Talk:
-        return Talk(upstream, clients.http(proxy("regular", **options)), api_key)
+    def begin(**options: str) -> Conversation:
+        return Conversation(clients.http(proxy("regular", **options)), api_key, upstream=upstream)
 
     return begin
 
 
-def grown(talk: Talk, mode: str) -> list[Any]:
+def grown(talk: Conversation, mode: str) -> list[Any]:
     """Return the requests of a conversation in which the first result is superseded."""
     requests = []
     for text in (listing("first"), listing("second"), listing("third") + f"\ntoken: {SECRET}"):
         talk.prints(text, command="./list")
-        requests.append(talk.asks(mode))
+        requests.append(asks(talk, mode))
     return requests
 
 
@@ -93,21 +87,21 @@ def test_standard_makes_a_reference_of_what_was_superseded(talk: Any) -> None:
 def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk: Any) -> None:
     begun = talk()
     begun.prints(listing("long", 900))
-    assert len(refs(begun.asks())) == 1
-    sent = begun.asks("disabled")
+    assert len(refs(asks(begun))) == 1
+    sent = asks(begun, "disabled")
     assert sent.json["tools"] == [BASH]
     assert list(result_texts(sent.json)) == [listing("long", 900)]
     # The last form is final from now on.
     begun.prints("ok")
-    assert next(result_texts(begun.asks().json)) == listing("long", 900)
+    assert next(result_texts(asks(begun).json)) == listing("long", 900)
 
 
 def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
     begun = talk()
     begun.prints(listing("long", 900))
-    first = begun.asks()
+    first = asks(begun)
     begun.prints(listing("later", 900))
-    second = begun.asks("disabled")
+    second = asks(begun, "disabled")
     assert PHANTOM in tool_names(second)
     kept, later = result_texts(second.json)
     assert [kept] == list(result_texts(first.json))
@@ -120,7 +114,7 @@ def test_the_one_record_that_differs_survives_in_json_with_two_tables(talk: Any)
     users[70] |= {"error": "quota exceeded"}
     begun = talk()
     begun.prints(json.dumps({"users": users, "jobs": jobs}), command="curl -s localhost/api")
-    [sent] = result_texts(begun.asks().json)
+    [sent] = result_texts(asks(begun).json)
     assert "quota exceeded" in sent
     assert "j149\t" in sent
     assert 3_500 < len(sent) < 15_000
@@ -162,8 +156,8 @@ def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, u
     assert event["new"][0]["redactions"]
     assert eventually(lambda: "Penumbra would: api.anthropic.com" in proxy.log())
     assert SECRET not in proxy.log() + events.read_text()
-    told = eventually(lambda: text if "\n  + " in (text := proxy.command("tests.explained")) else "")
-    assert "would have been shortened by" in " ".join(told.split())
+    found = eventually(lambda: text if "\n  + " in (text := proxy.command("tests.explained")) else "")
+    assert "would have been shortened by" in " ".join(found.split())
     # The header of one request has the same effect.
     got, came = send(proxy, "b", LOG, **{"X-Penumbra": "observe"})
     assert got.raw_body == came
@@ -208,30 +202,12 @@ def test_one_request_may_be_looked_at_and_goes_without_its_secrets(own_proxy, se
 OFF = {"X-Penumbra": "off"}
 
 
-class PausedTalk(Conversation):
-    def __init__(self, upstream, *arguments):
-        super().__init__(*arguments)
-        self.upstream = upstream
-
-    def calls(self, text, headers=None):
-        """Let the model call a tool through the proxy, and add the tool's output."""
-        self.upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
-        content = self.send(headers).json()["content"]
-        self.messages.append({"role": "assistant", "content": content})
-        self.printed((next(block["id"] for block in content if block["type"] == "tool_use"), text))
-
-    def sent(self, headers=None, **more):
-        """Return the request as the provider got it, and the bytes that the client sent."""
-        response = self.send(headers, **more)
-        return self.upstream.asked()[-1], response.request.content
-
-
 @pytest.fixture
 def paused_talk(own_proxy, clients, api_key, upstream):
     proxy = own_proxy("regular")
 
     def begin(name):
-        return PausedTalk(upstream, clients.http(proxy), f"{api_key}-{name}")
+        return Conversation(clients.http(proxy), f"{api_key}-{name}", upstream=upstream)
 
     begin.proxy = proxy
     return begin

@@ -146,9 +146,9 @@ def test_the_script_is_reloaded_when_it_is_touched(
     send = Sender(clients.http(proxy), proxy, upstream)
     assert send() < len(LOG)
     for _ in range(2):
-        told = proxy.log().count("Penumbra is active")
+        found = proxy.log().count("Penumbra is active")
         script.touch()
-        assert eventually(lambda before=told: proxy.log().count("Penumbra is active") > before)
+        assert eventually(lambda before=found: proxy.log().count("Penumbra is active") > before)
         assert send() < len(LOG)
 
 
@@ -184,16 +184,16 @@ def test_what_the_flows_the_log_and_the_events_say(
     assert len(lines) == 4
     assert changed in lines[-1]
     assert eventually(lambda: events.exists() and len(events.read_text().split("\n")) == 5)
-    told = [json.loads(line) for line in events.read_text().split("\n") if line]
-    assert sum(len(event["new"]) for event in told) == 7
+    found = [json.loads(line) for line in events.read_text().split("\n") if line]
+    assert sum(len(event["new"]) for event in found) == 7
     assert events.stat().st_mode & 0o777 == 0o600
-    assert {(event["event"], event["mode"], event["strategy"]) for event in told} == {
+    assert {(event["event"], event["mode"], event["strategy"]) for event in found} == {
         ("request", "standard", "pipeline")
     }
-    for result in (result for event in told for result in event["new"]):
+    for result in (result for event in found for result in event["new"]):
         assert (result["tool_name"], result["original_bytes"]) == (result["tool"], result["bytes"][0])
         assert result["lines"] >= 1
-    before, after = told[-1]["body_bytes"]
+    before, after = found[-1]["body_bytes"]
     assert after == len(upstream.asked()[-1].raw_body) < before
     for private in ("worker-3", "test_orders", "Why does"):
         assert private not in events.read_text()
@@ -257,27 +257,16 @@ def test_a_database_that_fails_costs_its_memory_only(
     send = Sender(clients.http(proxy), proxy, upstream)
     assert send() < len(LOG)
     assert eventually(lambda: proxy.log().count("PENUMBRA_DATABASE_UNAVAILABLE") > 0)
-    told = proxy.log().count("PENUMBRA_")
+    found = proxy.log().count("PENUMBRA_")
     assert send() < len(LOG)
     proxy.stop()
-    assert proxy.log().count("PENUMBRA_") == told
+    assert proxy.log().count("PENUMBRA_") == found
 
 
 def test_skipped_tools(own_proxy: Any, clients: Any, upstream: Any) -> None:
     proxy = own_proxy("reverse", penumbra_skip_tools="bash")
     send = Sender(clients.http(proxy), proxy, upstream)
     assert send() == len(LOG)
-
-
-def test_the_event_loop_stays_free(own_proxy: Any, clients: Any, upstream: Any) -> None:
-    """The event loop answers other requests while a large body is worked on."""
-    proxy = own_proxy("reverse")
-    send = Sender(clients.http(proxy), proxy, upstream)
-    lines = "".join(f"step {n}: nothing to see in 0.{n % 7} s\n" for n in range(60_000))
-    send()
-    proxy.command("tests.forget")
-    send(lines)
-    assert proxy.flows()[-1]["metadata"]["penumbra"]["changed"]
 
 
 MESSAGES_KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -503,8 +492,8 @@ def test_a_bad_rule_is_left_out_loudly_and_the_others_hold(
     proxy = own_proxy("regular", penumbra_rules=str(folder), penumbra_min_bytes="200")
     assert ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"]).status_code == 200
     assert OURS in results(upstream)[0]
-    told = f"penumbra_rules: left out: {folder}/commands/bad.yaml: bad: steps[0].mim: unknown key, did you mean min?"
-    assert proxy.log().count(told) == 1
+    found = f"penumbra_rules: left out: {folder}/commands/bad.yaml: bad: steps[0].mim: unknown key, did you mean min?"
+    assert proxy.log().count(found) == 1
 
 
 def test_a_folder_that_is_not_there_ends_the_start(own_proxy: Any, tmp_path: Path) -> None:
@@ -520,12 +509,12 @@ def test_another_folder_holds_from_the_next_request_on(clients: Any, own_proxy: 
     proxy = own_proxy(
         "regular", penumbra_rules="off", penumbra_hosts="llm.example.org", penumbra_min_bytes="200"
     )
-    told: list[bool] = []
+    found: list[bool] = []
     for folder in ("off", str(RULES), "off"):
         proxy.set("penumbra_rules", folder)
         assert (
-            ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"] + f"for {len(told)}\n").status_code
+            ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"] + f"for {len(found)}\n").status_code
             == 200
         )
-        told.append(OURS in results(upstream)[0])
-    assert told == [False, True, False]
+        found.append(OURS in results(upstream)[0])
+    assert found == [False, True, False]

@@ -213,10 +213,10 @@ def test_events_and_figures_have_a_recovery_with_its_level(
     assert "recovered   " in (figures := running.command("penumbra.expansions"))
     assert " at level 1 1" in figures
     running.stop()
-    told = [json.loads(line) for line in events.read_text().split("\n") if line]
-    assert [event["event"] for event in told] == ["request", "recovery"]
-    assert (told[1]["level"], told[1]["flow"]) == (1, told[0]["flow"])
-    assert told[1]["rule"] in {rule["id"] for rule in table()["refusals"]}
+    found = [json.loads(line) for line in events.read_text().split("\n") if line]
+    assert [event["event"] for event in found] == ["request", "recovery"]
+    assert (found[1]["level"], found[1]["flow"]) == (1, found[0]["flow"])
+    assert found[1]["rule"] in {rule["id"] for rule in table()["refusals"]}
 
 
 EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 30000 tokens > 20000 maximum"}}\n\n'

@@ -212,8 +212,8 @@ def test_a_refused_request_is_recovered_scaled_and_remembered(
     assert "Taken." in first.text
     refused, taken = (one.body for one in upstream.asked())
     assert len(taken) < len(refused)
-    told = -(-4_000 * believed // int(limit * 0.85))
-    assert metrics(first.text, name) == {told}
+    shown = -(-4_000 * believed // int(limit * 0.85))
+    assert metrics(first.text, name) == {shown}
     if restarts:
         running.restart()
     second = Caller(clients, running, api_key, api, stream).send(10)
@@ -224,7 +224,7 @@ def test_a_refused_request_is_recovered_scaled_and_remembered(
     *_, last = (found.start() for found in re.finditer(rb"part\W+8\b", taken))
     assert last > len(taken) / 2
     assert upstream.asked()[2].body.startswith(taken[:last])
-    assert metrics(second.text, name) == {told}
+    assert metrics(second.text, name) == {shown}
 
 
 STREAMED = [

@@ -106,38 +106,38 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
 
     # The view is the default, and shows no secret, also where the client has sent some.
     assert all(name == "Penumbra" for name, _ in text.values())
-    assert not any(SECRET in told for _, told in text.values())
+    assert not any(SECRET in shown for _, shown in text.values())
 
-    _, told = text[1, "request"]
-    assert "NEW RESULTS" in told
-    assert "Bash toolu_" in told
+    _, shown = text[1, "request"]
+    assert "NEW RESULTS" in shown
+    assert "Bash toolu_" in shown
     assert re.search(
-        r"[\d,]+ -> [\d,]+ bytes; about [\d,]+ -> [\d,]+ tokens \(-\d\d%\);\s+shortened by", told
+        r"[\d,]+ -> [\d,]+ bytes; about [\d,]+ -> [\d,]+ tokens \(-\d\d%\);\s+shortened by", shown
     )
-    assert re.search(r"^  - +31 .* ERROR \\x1b\[31mlost\\x1b\[0m token=\[REDACTED:", told, re.M)
-    assert re.search(r"^  \+ +\d+ .* ERROR lost token=\[REDACTED:", told, re.M)
-    assert HOSTILE in told
-    assert "\x1b" not in told
-    assert told.index("NEW RESULTS") < told.index("CONVERSATION")
-    assert "Which job is slow?" in told
+    assert re.search(r"^  - +31 .* ERROR \\x1b\[31mlost\\x1b\[0m token=\[REDACTED:", shown, re.M)
+    assert re.search(r"^  \+ +\d+ .* ERROR lost token=\[REDACTED:", shown, re.M)
+    assert HOSTILE in shown
+    assert "\x1b" not in shown
+    assert shown.index("NEW RESULTS") < shown.index("CONVERSATION")
+    assert "Which job is slow?" in shown
 
     # The view shows the message instead of its events, and names what the client does not see.
-    _, told = text[0, "response"]
-    warning, _, call, *_ = told.split("\n")
+    _, shown = text[0, "response"]
+    warning, _, call, *_ = shown.split("\n")
     assert warning.endswith("shown as placeholders here only: github-token 1")
     assert call.startswith("call Bash toolu_")
-    assert '"command": "cat worker.log  # [REDACTED:' in told
-    _, told = text[1, "response"]
-    assert "The first." in told
-    assert "hidden from the client: the model asked for shadow_" in told
-    assert hidden["id"] in told
+    assert '"command": "cat worker.log  # [REDACTED:' in shown
+    _, shown = text[1, "response"]
+    assert "The first." in shown
+    assert "hidden from the client: the model asked for shadow_" in shown
+    assert hidden["id"] in shown
     assert "hidden request" in text[2, "request"][1]
     assert "The first." in text[2, "response"][1]
-    _, told = text[3, "request"]
-    assert "expand_context" in told
-    assert "(hidden from the client)" in told
-    assert "RESULTS, the latest first" in told
-    assert "  -    31 2026-01-01" in told
+    _, shown = text[3, "request"]
+    assert "expand_context" in shown
+    assert "(hidden from the client)" in shown
+    assert "RESULTS, the latest first" in shown
+    assert "  -    31 2026-01-01" in shown
 
     if browsers.program():
         text, elements = looked_at(web, 2)
@@ -154,8 +154,8 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
 
 def commands_are_there(web, tmp_path):
     """All commands exist, with the types that mitmproxy completes."""
-    told = web.command("penumbra.explain @all")
-    assert any("NEW RESULTS" in line for line in told)
+    shown = web.command("penumbra.explain @all")
+    assert any("NEW RESULTS" in line for line in shown)
     (reference,) = web.command("penumbra.references")
     original = web.command(f"penumbra.expand {reference}")
     assert "2026-01-01 00:00:07 INFO worker idle, nothing to do" in original
@@ -165,13 +165,13 @@ def commands_are_there(web, tmp_path):
         web.command(f"penumbra.export {table} {tmp_path / table}")
         assert "Bash" in eventually((tmp_path / table).read_text), table
     assert "requests" in web.command("penumbra.stats")
-    for told, found in (
+    for shown, found in (
         ("~comment 'results changed'", 2),
         ("~marker new_moon", 3),
         ("~meta results_changed...[1-9]", 2),
         ("~meta github-token", 2),
     ):
-        assert len(web.command(f'view.flows.resolve "{told}"')) == found, told
+        assert len(web.command(f'view.flows.resolve "{shown}"')) == found, shown
 
 
 def files_are_shown(web, other):
@@ -184,11 +184,11 @@ def files_are_shown(web, other):
         "penumbra_page_originals": "on",
     }
     assert other.launch().wait(60) == 0
-    told = other.log()
-    assert told.count("shortened by") == 4, told
-    assert "its original is not kept any more" in told
-    assert "NEW RESULTS" in told
-    assert SECRET not in told
+    found = other.log()
+    assert found.count("shortened by") == 4, found
+    assert "its original is not kept any more" in found
+    assert "NEW RESULTS" in found
+    assert SECRET not in found
 
     web.command("penumbra.forget")
     assert web.command("penumbra.references") == []

@@ -87,8 +87,8 @@ def test_large_frames_lose_their_secrets_and_no_letters(
 def test_a_result_that_the_socket_has_carried_is_said_by_reference(talk: Any, upstream: Any) -> None:
     upstream.script(Model(*[turn(bash("cat worker.log"))] * 2, turn("Done.")))
     talk().say("What is in the log?")
-    told = [text for one in upstream.asked() for _, text in results(one.json)]
-    assert ["[Duplicate of " in text for text in told] == [False, True]
+    found = [text for one in upstream.asked() for _, text in results(one.json)]
+    assert ["[Duplicate of " in text for text in found] == [False, True]
 
 
 def test_the_frames_of_a_socket_add_up_in_its_flow(

@@ -282,9 +282,9 @@ class InvokeAgent(AnthropicAgent):
         if self.stream:
             return self._joined(self.events())
         answer = self._answer(self.client.invoke_model)
-        told = answer["ResponseMetadata"]["HTTPHeaders"]
+        found = answer["ResponseMetadata"]["HTTPHeaders"]
         self.metrics = {
-            f"{way}TokenCount": int(told[f"x-amzn-bedrock-{way}-token-count"]) for way in ("input", "output")
+            f"{way}TokenCount": int(found[f"x-amzn-bedrock-{way}-token-count"]) for way in ("input", "output")
         }
         return list(json.loads(answer["body"].read())["content"])
 

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from support.upstream import ToolCall, turn
+
 BASH = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
 
 
@@ -21,7 +23,10 @@ class Conversation:
         base: str = "https://api.anthropic.com",
         first_call: int = 1,
         words: str = "Which job is slow?",
+        upstream: Any = None,
     ) -> None:
+        """`upstream`: the test provider, for the methods that script it or read from it."""
+        self.upstream = upstream
         self.client = client
         self.url = f"{base}/v1/messages"
         self.key = key
@@ -61,6 +66,18 @@ class Conversation:
         answer = self.post(headers, **more)
         assert answer.status_code == 200, answer.text
         return answer
+
+    def sent(self, headers: Mapping[str, str] | None = None, **more: Any) -> tuple[Any, bytes]:
+        """Send the next request; return it as the provider got it, and the bytes that the client sent."""
+        response = self.send(headers, **more)
+        return self.upstream.asked()[-1], response.request.content
+
+    def calls(self, text: str, headers: Mapping[str, str] | None = None) -> None:
+        """Let the model call a tool through the proxy, and add the tool's output."""
+        self.upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
+        content = self.send(headers).json()["content"]
+        self.messages.append({"role": "assistant", "content": content})
+        self.printed((next(block["id"] for block in content if block["type"] == "tool_use"), text))
 
     def count(self) -> None:
         """Have the provider count the conversation's tokens."""

@@ -104,8 +104,8 @@ class RedisServer:
         self.client.config_set("maxmemory", "0")
 
     def info(self, section: str) -> dict[str, Any]:
-        told: Any = self.client.info(section)
-        return dict(told)
+        found: Any = self.client.info(section)
+        return dict(found)
 
     def close(self) -> None:
         self.client.close()

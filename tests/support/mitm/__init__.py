@@ -223,8 +223,8 @@ class Mitmdump:
 
 def stop_all(proxies: Iterable[Mitmdump]) -> None:
     """End several processes at once."""
-    told = list(proxies)
-    for proxy in told:
+    found = list(proxies)
+    for proxy in found:
         proxy.terminate()
-    for proxy in told:
+    for proxy in found:
         proxy.stop()

@@ -80,7 +80,6 @@ class Inside:
         self.ports = {443: int(tls), 80: int(plain)}
         self.flows = []
         self.keeps = os.environ.get(FORGETFUL) is None
-        self.lag = 0.0
         self.watched = Steps()
 
     def server_connect(self, data):
@@ -128,9 +127,7 @@ class Inside:
 
     @command.command("tests.forget")
     def forget(self) -> None:
-        """Forget the flows, and the lag."""
         self.flows.clear()
-        self.lag = 0.0
 
     @command.command("tests.left")
     def what_is_left(self) -> str:
@@ -172,11 +169,6 @@ class Inside:
                 filled, most = filled + each.bytes, most + each.most
         return json.dumps({"filled": filled, "most": most})
 
-    @command.command("tests.lag")
-    def longest_lag(self) -> str:
-        """Return the longest time in milliseconds that the event loop was busy without a break."""
-        return str(self.lag * 1000)
-
     @command.command("tests.asking")
     def what_is_asked(self) -> str:
         """Return the number of round trips to a shared store that are under way or wait."""
@@ -190,17 +182,6 @@ class Inside:
 
     def running(self):
         shorten_pauses()
-        self.watch = asyncio.create_task(self.measure())
-
-    async def measure(self):
-        loop = asyncio.get_running_loop()
-        while True:
-            before = loop.time()
-            await asyncio.sleep(0.01)
-            self.lag = max(self.lag, loop.time() - before - 0.01)
-
-    def done(self):
-        self.watch.cancel()
 
 
 addons = [Inside()]

@@ -65,8 +65,8 @@ class Mitmweb(Mitmdump):
         text."""
         path = f"/flows/{flow}/{part}/content/{quote(view)}.json"
         with urllib.request.urlopen(self.address(path), timeout=30) as response:
-            told: dict[str, Any] = json.load(response)
-        if "text" in told:
-            return told["view_name"], told["text"]
-        lines = ("".join(text for _, text in line) for line in told["lines"])
-        return told["description"], "\n".join(lines)
+            found: dict[str, Any] = json.load(response)
+        if "text" in found:
+            return found["view_name"], found["text"]
+        lines = ("".join(text for _, text in line) for line in found["lines"])
+        return found["description"], "\n".join(lines)

@@ -162,9 +162,9 @@ def sdk_response(data: bytes) -> dict[str, Any]:
     snapshot = state._ResponseStreamState__current_snapshot
     last: dict[str, Any] = events[-1]["response"]
     assert [item.id for item in snapshot.output] == [item["id"] for item in last["output"]]
-    for item, told in zip(snapshot.output, last["output"], strict=True):
+    for item, found in zip(snapshot.output, last["output"], strict=True):
         if item.type == "message":
-            assert item.content[0].text == told["content"][0]["text"]
+            assert item.content[0].text == found["content"][0]["text"]
         if item.type == "function_call":
-            assert item.arguments == told["arguments"]
+            assert item.arguments == found["arguments"]
     return last

@@ -43,15 +43,15 @@ class Threads:
         if thread == {"type": "create"}:
             return new
         before = thread["previous_message_id"]
-        held = self._held.get(before)
-        if held is None:
+        kept = self._held.get(before)
+        if kept is None:
             raise BadThread("No usable thread state was found.", "thread_not_found", 404)
         if before in self._continued:
             raise BadThread("The response has already been continued.", "thread_already_continued")
         for key in ("model", "system", "tools"):
-            if new.get(key, held.get(key)) != held.get(key):
+            if new.get(key, kept.get(key)) != kept.get(key):
                 raise BadThread(f"differing field: {key}", "thread_fingerprint_mismatch")
-        return {**held, **new, "messages": [*held["messages"], *new["messages"]]}
+        return {**kept, **new, "messages": [*kept["messages"], *new["messages"]]}
 
     def keep(self, body: Any, whole: Any, number: str, content: list[Any]) -> None:
         """Keep a conversation by the id of its newest response."""
@@ -171,12 +171,12 @@ class Anthropic(Api):
                 )
 
     def _parts(self, body: dict[str, Any]) -> list[str]:
-        told = [
+        found = [
             f"{message['role']} {binding.canonical(block)}"
             for message in body["messages"]
             for block in binding.blocks(message.get("content"))
         ]
-        return binding.preamble(body) + told
+        return binding.preamble(body) + found
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         asked, body = body, self.threads.whole(body, received.header("anthropic-beta") or "")

@@ -201,8 +201,8 @@ class Bedrock(Api):
         if "/invoke" in received.path:
             return self._rendered_invoke(received, body, answer, streamed)
         content = self._content(body, answer)
-        told = [body.get("toolConfig"), body.get("system"), *body["messages"]]
-        parts = [json.dumps(one, sort_keys=True) for one in told]
+        found = [body.get("toolConfig"), body.get("system"), *body["messages"]]
+        parts = [json.dumps(one, sort_keys=True) for one in found]
         cached, total = self.cache.read(received.path, parts)
         wrote = len(json.dumps(content)) // 4
         usage = {"inputTokens": total - cached, "outputTokens": wrote, "totalTokens": total - cached + wrote}
@@ -253,9 +253,9 @@ class Bedrock(Api):
             data = json.dumps({**value, **last}, ensure_ascii=False).encode()
             events.append(("chunk", {"bytes": base64.b64encode(data).decode(), "p": _padding(number)}))
         error = ("throttlingException", self.fault(429, "Overloaded"))
-        told = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+        found = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
         headers = (
-            () if streamed else tuple((f"x-amzn-bedrock-{k}-token-count", str(n)) for k, n in told.items())
+            () if streamed else tuple((f"x-amzn-bedrock-{k}-token-count", str(n)) for k, n in found.items())
         )
         return Rendered(made.document, events, streamed, error, "", headers, framing="messages")
 

@@ -81,8 +81,8 @@ class Gemini(Api):
                 raise self.refused("function response ids do not match")
 
     def _segments(self, request: dict[str, Any]) -> list[str]:
-        told = [request.get("tools"), request.get("systemInstruction"), *(request.get("contents") or ())]
-        return [json.dumps(one, sort_keys=True) for one in told]
+        found = [request.get("tools"), request.get("systemInstruction"), *(request.get("contents") or ())]
+        return [json.dumps(one, sort_keys=True) for one in found]
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         cached, total = self.cache.read(received.header("x-goog-api-key") or "", self._segments(_inner(body)))

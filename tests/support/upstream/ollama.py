@@ -47,8 +47,8 @@ class Ollama(Api):
         done = {"done": True, "done_reason": answer.stop or "stop", "prompt_eval_count": total - cached}
         done |= {"eval_count": 7, **answer.usage}
         pieces = [_piece(block) for block in answer.blocks]
-        told = [piece for block in answer.blocks for piece in _cut(block, answer.delivery.delta)]
-        events: list[Event] = [("", {**head, "message": piece, "done": False}) for piece in told]
+        found = [piece for block in answer.blocks for piece in _cut(block, answer.delivery.delta)]
+        events: list[Event] = [("", {**head, "message": piece, "done": False}) for piece in found]
         events.append(("", {**head, "message": {"role": "assistant", "content": ""}, **done}))
         calls = [call for piece in pieces for call in piece.get("tool_calls", ())]
         whole = {"role": "assistant", "content": "".join(piece["content"] for piece in pieces)}

@@ -233,7 +233,7 @@ class OpenAIChat(Api):
         frame = {"id": f"chatcmpl-{next(self.ids):024}", "created": _CREATED, "model": body["model"]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         document = {**frame, "object": "chat.completion", "choices": [choice], "usage": usage}
-        told = (body.get("stream_options") or {}).get("include_usage") is True
+        found = (body.get("stream_options") or {}).get("include_usage") is True
         return Rendered(
             document,
             list(
@@ -242,7 +242,7 @@ class OpenAIChat(Api):
                     message,
                     reason,
                     answer,
-                    usage if told else None,
+                    usage if found else None,
                 )
             ),
             body.get("stream") is True,

@@ -96,12 +96,12 @@ class Conversation:
     async def _answer(self, received: Received, frame: dict[str, Any]) -> None:
         stream_id = frame.get("stream_id", "")
         body = {name: value for name, value in frame.items() if name not in _FRAME}
-        held = dict(self._held.values())
+        kept = dict(self._held.values())
         try:
             if frame.get("generate") is not False:
-                self._api.check(received, body, held)
+                self._api.check(received, body, kept)
                 if self._bounds is not None:
-                    whole = {**body, "input": self._api.conversation(body, held)}
+                    whole = {**body, "input": self._api.conversation(body, kept)}
                     window.check(self._api, received, whole, self._bounds.window)
             body["stream"] = True
             answer = self._next_answer(received) if frame.get("generate") is not False else turn()
@@ -121,9 +121,9 @@ class Conversation:
             return
         assert isinstance(answer, Turn), "what else can be said on a WebSocket?"
         received.status = 200
-        made = self._api.render(received, body, answer, held)
+        made = self._api.render(received, body, answer, kept)
         if await self._deliver(answer, made, stream_id):
-            items = [*self._api.conversation(body, held), *made.document["output"]]
+            items = [*self._api.conversation(body, kept), *made.document["output"]]
             self._held[stream_id] = (made.document["id"], items)
             if self._steers:
                 more = {"previous_response_id": made.document["id"], "input": self._steers.pop(0)}
@@ -158,6 +158,6 @@ class Conversation:
         await self._socket.send(json.dumps(named, ensure_ascii=False))
 
     def _forget(self, response_id: str | None) -> None:
-        for stream_id, (held, _) in list(self._held.items()):
-            if held == response_id:
+        for stream_id, (kept, _) in list(self._held.items()):
+            if kept == response_id:
                 del self._held[stream_id]

@@ -141,14 +141,14 @@ def test_facts_are_what_the_whole_text_has(texts: list[str]) -> None:
 
 def test_what_is_new_is_counted_as_far_as_needed() -> None:
     lines = screen(0, 100)
-    told = told_of(lines[:50])
+    found = told_of(lines[:50])
     asked: list[str] = []
-    told = Told(told.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
-    share = facts.share_new("\n".join(lines), told)
+    found = Told(found.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
+    share = facts.share_new("\n".join(lines), found)
     assert 0.4 < share < 0.6
     assert len(asked) >= 50
     asked.clear()
-    assert 0.2 <= facts.share_new("\n".join(lines), told, 0.2) <= share
+    assert 0.2 <= facts.share_new("\n".join(lines), found, 0.2) <= share
     assert len(asked) < 30
 
 

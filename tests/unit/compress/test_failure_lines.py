@@ -206,9 +206,9 @@ def test_likes_are_counted_exactly() -> None:
     text = shown("\n".join(lines), "Bash", {"command": "./serve"}, Mode.STANDARD)
     assert "FATAL disk is full" in text
     body, _, note = text.partition(HEADING)
-    told = re.search(r"ERROR order [0-9]+ refused \[([0-9]+) more like it\]", note)
-    assert told is not None
-    assert len(re.findall("ERROR order [0-9]+ refused", body)) + 1 + int(told[1]) == 500
+    found = re.search(r"ERROR order [0-9]+ refused \[([0-9]+) more like it\]", note)
+    assert found is not None
+    assert len(re.findall("ERROR order [0-9]+ refused", body)) + 1 + int(found[1]) == 500
 
 
 def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
@@ -221,16 +221,16 @@ def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
     assert limited is not None
     assert size(limited) <= 3_000
     body, _, note = limited.partition(HEADING + "\n")
-    told = note.split("\n")
+    found = note.split("\n")
     assert "panic: the mast is gone" in limited
-    rest = re.fullmatch(r"\[([0-9]+) more lines of ([0-9]+) kinds\]", told[-1])
+    rest = re.fullmatch(r"\[([0-9]+) more lines of ([0-9]+) kinds\]", found[-1])
     assert rest is not None
     counted = sum(
-        int((re.search(r"\[([0-9]+) more like it\]$", line) or [0, 0])[1]) + 1 for line in told[:-1]
+        int((re.search(r"\[([0-9]+) more like it\]$", line) or [0, 0])[1]) + 1 for line in found[:-1]
     )
     in_body = sum(is_critical(line) and line in set(lines) for line in body.split("\n"))
     assert in_body + counted + int(rest[1]) == 1_801
-    levels = [severity(encode(line)) for line in told[:-1]]
+    levels = [severity(encode(line)) for line in found[:-1]]
     assert levels == sorted(levels)
 
 
@@ -295,16 +295,16 @@ def test_an_excerpt_of_a_long_line_begins_with_a_word() -> None:
     line = (
         "watch " * 300 + "unsinkable " * 30 + "error: the hull leaks " + "anchorage " * 90 + "error: no mast"
     )
-    told = [kind.line for kind in FailureLines.of(encode(line)).kinds.values()]
-    assert len(told) == 2
-    assert {words.split(b" ")[0] for words in told} <= {b"unsinkable", b"anchorage"}
+    found = [kind.line for kind in FailureLines.of(encode(line)).kinds.values()]
+    assert len(found) == 2
+    assert {words.split(b" ")[0] for words in found} <= {b"unsinkable", b"anchorage"}
 
 
 def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
     for long in range(380, 460):
         line = ("error: no room in the hold " * 20)[:long].rstrip()
-        (told,) = failure_lines.first_of_kinds([line]).values()
-        assert told == line or size(told) < size(line)
+        (found,) = failure_lines.first_of_kinds([line]).values()
+        assert found == line or size(found) < size(line)
 
 
 def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:

@@ -712,8 +712,8 @@ def test_a_line_that_is_kept_counts_others_of_its_kind() -> None:
 
 def test_a_block_keeps_the_line_after_some_of_its_lines() -> None:
     text = "".join(f"err | {n}\nretry {n}\nmore\n\nout | {n}\nsaid {n}\n" for n in range(3)) + "end"
-    told = "err | 0\nretry 0 [2 more like it]\n"
-    assert run(PRINTED | {"tells": r"err \|"}, text) == f"[14 in 6, 3 err]\n{told}end"
+    found = "err | 0\nretry 0 [2 more like it]\n"
+    assert run(PRINTED | {"tells": r"err \|"}, text) == f"[14 in 6, 3 err]\n{found}end"
 
 
 @given(

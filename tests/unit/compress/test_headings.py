@@ -42,9 +42,9 @@ def test_a_finding_keeps_its_title() -> None:
         for n in range(200)
     ]
     lines = shown("mcp__host__review", {"id": 7}, "\n".join(findings)).split("\n")
-    told = [at for at, line in enumerate(lines) if re.match(r"In src/area\d+/", line)]
-    assert len(told) > 10
-    for at in told:
+    found = [at for at, line in enumerate(lines) if re.match(r"In src/area\d+/", line)]
+    assert len(found) > 10
+    for at in found:
         number = re.findall(r"area(\d+)/", lines[at])[0]
         assert f"**Finding number {number} of the review.**" in lines[max(0, at - 4) : at]
 
@@ -110,9 +110,9 @@ def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
     lines = (
         shown("mcp__code__lint", {"id": 7}, text).split("\n[failures in what is left out:]")[0].split("\n")
     )
-    told = [at for at, line in enumerate(lines) if "value_" in line]
-    assert len(told) > 10
-    for at in told:
+    found = [at for at, line in enumerate(lines) if "value_" in line]
+    assert len(found) > 10
+    for at in found:
         number = re.findall(r"value_(\d+)_", lines[at])[0]
         above = [line for line in lines[:at] if line.startswith("/srv/")]
         assert above[-1] == f"/srv/shop/src/area{number}/file_{number}.js"
@@ -150,14 +150,14 @@ def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, l
     for one in lines:
         beginning, _, rest = one.rpartition("\t" if "\t" in one else "| ")
         said[rest] = f"{beginning}|" if "\t" not in one else beginning
-    beginning, told = "", 0
+    beginning, found = "", 0
     for one in shown_by(command, "\n".join(lines)):
         if one.startswith(" "):
             assert said[one[1:]] == beginning
-            told += 1
+            found += 1
         elif not one.startswith("["):
             beginning = one
-    assert 20 < told < 800
+    assert 20 < found < 800
 
 
 def test_columns_that_are_said_once_stand_above_each_line_that_lacks_them() -> None:
@@ -167,14 +167,14 @@ def test_columns_that_are_said_once_stand_above_each_line_that_lacks_them() -> N
             lines.append(f"-- Boot {n * 7919} --")
         host = f"web-{n // 9 % 4}"
         lines.append(f"Jan 05 10:{n // 60:02}:{n % 60:02} {host} shop[7]: order_{n} took {n * 7919 % 997} ms")
-    host, told = "", 0
+    host, printed = "", 0
     for line in shown_by("journalctl -u shop", "\n".join(lines)):
         if found := re.match(r"\[host (web-\d), unit .* in each of the next", line):
             host = found[1]
         elif found := re.search(r" order_(\d+) ", line):
-            told += 1
+            printed += 1
             assert host == f"web-{int(found[1]) // 9 % 4}"
-    assert 20 < told < 800
+    assert 20 < printed < 800
 
 
 def test_names_of_files_are_no_log() -> None:
@@ -193,9 +193,9 @@ def test_a_failure_in_what_is_left_out_says_of_what_it_is() -> None:
         "Bash", {"command": "npx eslint src"}, "\n\n".join(files) + "\n\n✖ 960 problems (960 errors)"
     )
     listed = text.partition("[failures in what is left out:]\n")[2].split("\n")
-    told = [line for line in listed if "value_" in line]
-    assert told
-    for line in told:
+    printed = [line for line in listed if "value_" in line]
+    assert printed
+    for line in printed:
         found = re.match(r"/srv/shop/src/area(\d+)/file_\1\.js: \d+:\d+ error 'value_(\d+)_", line)
         assert found is not None
         assert found[1] == found[2]
@@ -208,9 +208,9 @@ def test_a_failure_of_a_service_names_the_service() -> None:
     ]
     text = "\n".join(shown_by("docker compose logs", "\n".join(lines)))
     listed = text.partition("[failures in what is left out:]\n")[2].split("\n")
-    told = [line for line in listed if "customer_" in line]
-    assert told
-    for line in told:
+    found = [line for line in listed if "customer_" in line]
+    assert found
+    for line in found:
         number = int(re.findall(r"customer_(\d+)", line)[0])
         assert line.startswith(f"svc-{number // 7 % 5}-1: ERROR: order ")
 
@@ -263,24 +263,24 @@ def test_details_stay_below_their_own_head(command: str, blocks: list[str], head
         for line in block.split("\n")[head + 1 :]:
             owners.setdefault(line, set()).add(number)
     for title in ("", "### Actions\n\n"):
-        current, told = -1, 0
+        current, found = -1, 0
         for line in shown_by(command, title + "\n".join(blocks)):
             if line.startswith("[failures in"):
                 break
             if line in heads:
                 current = heads[line]
             elif len(owners.get(line, ())) == 1:
-                told += 1
+                found += 1
                 assert owners[line] == {current}, line
-        assert told > 3
+        assert found > 3
 
 
 def test_a_failure_keeps_the_place_below_it() -> None:
     text = re.sub("F82[0-9] Undefined", "error: undefined", "\n".join(COMPLAINTS))
     listed = "\n".join(shown_by("cargo check", text)).partition("[failures in what is left out:]\n")[2]
-    told = [line for line in listed.split("\n") if "undefined name" in line]
-    assert told
-    for line in told:
+    printed = [line for line in listed.split("\n") if "undefined name" in line]
+    assert printed
+    for line in printed:
         assert re.match(r"src/area\d/(\w+)\.py:\d+:5: error: undefined name `(\w+)`", line), line
         found = re.findall(r"(\w+)(?:\.py|`)", line)
         assert found[0] == found[1]

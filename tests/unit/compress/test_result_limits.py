@@ -177,16 +177,16 @@ def test_a_result_that_can_be_asked_for_in_parts_is_excerpted_only_where_that_ha
     tool: str, arguments: dict[str, object]
 ) -> None:
     chance = random.Random(2)
-    told: list[int] = []
+    found: list[int] = []
     for count in range(40, 420, 20):
         body = "".join(f"+{chance.getrandbits(180):x}\n" for _ in range(count))
         text = f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{count} @@\n" if tool == "Bash" else ""
         output = ToolOutput(text + body, tool, arguments, "c1")
         shown = shorten(output, Policy(lossy=True, overhead=PREFIX), Redacted, str).text
         if " in part; " in shown:
-            told.append(len(text + body))
+            found.append(len(text + body))
             assert 2 * size(shown) <= size(text + body)
-    assert 9_000 < min(told) < 12_000
+    assert 9_000 < min(found) < 12_000
 
 
 LIMITED = """

@@ -283,11 +283,11 @@ def test_trimmed_keeps_every_word(text: str) -> None:
 def test_encoded_data_is_named_sized_and_hashed() -> None:
     blob = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20
     words = "a line of words " * 100
-    told = encoded_data.named(f"before\ndata:image/png;base64,{blob}==\n{words}")
-    assert told is not None
-    assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", told)
-    assert told.endswith(words)
-    assert encoded_data.named(told) is None
+    found = encoded_data.named(f"before\ndata:image/png;base64,{blob}==\n{words}")
+    assert found is not None
+    assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", found)
+    assert found.endswith(words)
+    assert encoded_data.named(found) is None
 
 
 def test_paths_and_rules_are_no_encoded_data() -> None:
@@ -514,11 +514,11 @@ def test_of_a_whole_file_one_line_stays_at_each_end() -> None:
 
 def test_an_edited_file_is_recognised_by_its_name() -> None:
     path = "/srv/app/src/reader.py"
-    for text, told in (
+    for text, found in (
         (f"The file {path} has been updated.", "The file reader.py has been updated."),
         (f"Updated '{path}':\n1 {path} = 2", f"Updated 'reader.py':\n1 {path} = 2"),
     ):
-        assert run("Edit", {"file_path": path}, text) == told
+        assert run("Edit", {"file_path": path}, text) == found
     windows = "C:\\app\\src\\reader.py"
     assert run("Write", {"file_path": windows}, f"Created: {windows}") == "Created: reader.py"
 

@@ -405,15 +405,6 @@ def shell(line: str, text: str, mode: Mode = Mode.STANDARD, **policy: object) ->
     return run_call(text, "Bash", {"command": line}, mode, **policy).text
 
 
-PYTEST = (
-    "=== test session starts ===\n"
-    + "".join(f"tests/test_a.py::test_{n} PASSED [ 1%]\n" for n in range(40))
-    + "tests/test_a.py::test_x FAILED [100%]\n\n=== FAILURES ===\n___ test_x ___\n\n"
-    "    def test_x():\n>       assert f() == 3\nE       assert 2 == 3\nE        +  where 2 = f()\n\n"
-    "tests/test_a.py:9: AssertionError\n=== 1 failed, 40 passed in 0.11s ===\n"
-)
-
-
 def test_a_history_is_not_cut_at_ten_and_hashes_are_whole() -> None:
     hashes = [f"{n * 7919:040x}" for n in range(14)]
     text = "".join(
