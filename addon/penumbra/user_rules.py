@@ -188,7 +188,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
         found = list(problems(entry, rule)) or list(broken_patterns(entry, rule))
         found = found or list(_unusable(rule, str(content.get("label", ""))))
         if not found and title in places:
-            found = [f"{named_by}: {title} stands in {places[title]} already"]
+            found = [f"{named_by}: {title} is defined in {places[title]} already"]
         wrong += [f"{name}: {title}: {problem}" for problem in found]
         if found:
             left_out.add(title)

@@ -84,7 +84,7 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
     """Check the database of the settings."""
     path = database_path(settings, environment)
     if path is None:
-        text = "the store is in memory: after a restart, conversations begin anew, and are billed so"
+        text = "the store is in memory: after a restart, conversations are sent and billed anew"
         return note(_STORE, text, "unset PENUMBRA_DATABASE")
     if not path.exists():
         return _store_to_be_made(path)
@@ -94,11 +94,11 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
         with closing(database_file.connect(path)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except (sqlite3.Error, ValueError) as error:
-        return note(_STORE, f"store {path} can't be read ({error}); it is begun anew at a start")
+        return note(_STORE, f"store {path} can't be read ({error}); a start replaces it")
     size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
     text = f"store {path}: {size / 1024**2:,.1f} of {settings.database_max_bytes / 1024**2:,.0f} MB"
     if version > VERSION:
-        return note(_STORE, f"{text}, made by a later release; it is begun anew at a start")
+        return note(_STORE, f"{text}, made by a later release; a start replaces it")
     return ok(_STORE, f"{text}, version {version}")
 
 

@@ -64,7 +64,7 @@ def _obeyed(entry: dict[str, Any], pauses: bool) -> int:
     where = f"process {entry['pid']}, port {', '.join(map(str, entry.get('ports', ()))) or 'none'}"
     while time.monotonic() < limit:
         if any(now["pid"] == entry["pid"] and now["is_paused"] is pauses for now in _entries()):
-            print(f"{where}: {'paused' if pauses else 'goes on'}")
+            print(f"{where}: {'paused' if pauses else 'resumed'}")
             return 0
         time.sleep(0.05)
     print(f"penumbra: {where}: has not answered", file=sys.stderr)

@@ -538,7 +538,7 @@ def _reverse(server: Server) -> list[str]:
     variable, path = _BASES.get(host, ("", ""))
     if variable:
         return [
-            f"Point an agent at Penumbra by its base URL, {host} behind it:",
+            f"Point an agent at Penumbra by its base URL, which leads to {host}:",
             f"  export {variable}=http://{server.place}{path}",
         ]
     return [f"Base URL http://{server.place} leads to {server.data}."]

@@ -238,7 +238,7 @@ class Settings:
     dedup: bool = row(
         True,
         FLAG,
-        "Replace a result that stands earlier in the same request by a reference.",
+        "Replace a result that occurs earlier in the same request by a reference.",
         per_request=True,
     )
     retired: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ _BY_DIAGNOSIS = {
     "messages_changed": MESSAGES,
 }
 """Anthropic's words for the first difference between two prompts."""
-COLD, WARM, UNSEEN = "cold", "warm", "not to be told"
+COLD, WARM, UNSEEN = "cold", "warm", "unknown"
 """States of a cache that was considered cold."""
 NOT_COMPARED = ("previous_message_not_found", "unavailable")
 

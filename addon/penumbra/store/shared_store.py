@@ -358,7 +358,7 @@ class SharedStore:
         if reach is Reach.AWAY:
             self._delayed.delay_recent()
         _log.warning(
-            "%s: penumbra_store %s: %s; known conversations go on from memory, and new results get "
+            "%s: penumbra_store %s: %s; known conversations continue from memory, and new results get "
             "forms that can be made again",
             WARNING_ID,
             self._where,

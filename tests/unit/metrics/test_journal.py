@@ -281,10 +281,10 @@ def test_what_a_pause_cost_is_counted_apart(journal: Journal, pause: float, name
     ("turn", "cached", "found", "cause"),
     [
         (ColdTurn(3_000, 9_000), 0, "cold", "expired"),
-        (ColdTurn(3_000, 0), 0, "not to be told", "expired"),
+        (ColdTurn(3_000, 0), 0, "unknown", "expired"),
         (ColdTurn(3_000, 9_000), 12_000, "warm", "rewritten by Penumbra"),
     ],
-    ids=["cold", "not to be told", "warm"],
+    ids=["cold", "unknown", "warm"],
 )
 @pytest.mark.parametrize("word", ["", "messages_changed"], ids=["guessed", "diagnosed"])
 def test_what_was_done_in_a_pause_is_counted_by_how_the_cache_was_found(

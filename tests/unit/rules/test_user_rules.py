@@ -196,7 +196,7 @@ def test_two_families_of_one_name_are_told(tmp_path: Path) -> None:
     first, second = family("x", match=["a"]), family("x", match=["b"])
     assert use(tmp_path, "commands/a.yaml", {"families": [first]}) == []
     told = use(tmp_path, "commands/b.yaml", {"families": [second]})
-    assert told == ["commands/b.yaml: x: name: x stands in commands/a.yaml already"]
+    assert told == ["commands/b.yaml: x: name: x is defined in commands/a.yaml already"]
     assert classify("Bash", {"command": "a"}).family == "x"
 
 
