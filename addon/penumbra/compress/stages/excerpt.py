@@ -1,4 +1,4 @@
-"""A bounded account of a long result: what it is, how large it was, and its most useful parts.
+"""The excerpt of a long result: a heading with its kind and size, and its most useful parts.
 
     [search result in part; 40093 bytes, 795 lines]
     src/a.py:
@@ -7,15 +7,15 @@
     src/d.py:
     7:import re
 
-Each kind of result has its own limit and its own idea of what is useful. The size of the excerpt is bounded
-by the limit, whatever the size of the result. Missing parts are counted.
+Each kind of result has its own limit and its own order in which parts are chosen. No excerpt is larger than
+the limit, whatever the size of the result. Missing parts are counted.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 from itertools import groupby
@@ -61,78 +61,78 @@ _LIMITS = {
     Kind.REPORT: (32_000, 0),
     Kind.OTHER: (4_500, 30),
 }
-"""Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
-bytes is multiplied by. A text four times as large may have an excerpt twice as large. Where it is too large
-for its lines to be compared, room is taken blindly, so that it falls again."""
+"""The limit of each kind of excerpt in standard mode, in bytes with the heading: the least, and the factor of
+the square root of the original's bytes. A text four times as large may have an excerpt twice as large. The
+limit falls again for texts whose lines are too many to be compared."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The bounds of a file in aggressive mode; in standard mode a file is shown up to a part of the hard
+"""The limit of a file in aggressive mode; in standard mode the limit of a file is a part of the hard
 limit."""
 _LEAST_NEW = 1_000
-"""Bytes of a text below which it is not asked how much of it is new."""
+"""Bytes of a text from which its share of new lines is counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
 _OF_RUNS = (Kind.COMMAND, Kind.OTHER)
 _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
 """Kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""Bytes above which no account grows."""
+"""Bytes above which the size of the original adds nothing to a limit."""
 _FILE = 5 / 8
-"""Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
-asked for."""
+"""Part of the hard limit that is the limit of a file: an agent reads a larger file for a part of it, and can
+ask for the others."""
 _AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
-"""Bytes that an account may have, and the part of its limit, where nothing of the text is new."""
-_WHATEVER_SAID = (Kind.FILE, Kind.REPORT)
-"""Kinds of what is told in full."""
+"""The least limit of a text of which nothing is new, in bytes and as a part of its usual limit."""
+_NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
+"""Kinds whose limit does not depend on how much of the text is new."""
 _SHARE = 0.75
-"""Part of an account that failure lines may have, whatever else there is."""
+"""Part of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The share for texts that may be quoted: lists, and reports of another agent."""
+"""The same part for texts that may be quoted: lists, and reports of another agent."""
 _MORE = 6_000
-"""Bytes by which an account may be larger for failure lines that it would leave out."""
+"""Bytes by which failure lines may enlarge an excerpt that would leave them out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
-"""Names of files, in lines of their own."""
+"""Lines that are names of files."""
 _FRAMES = re.compile(
     rb"^[ \t>]*[0-9]{1,6}(?: +[0-9]{1,6})?(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*",
     re.MULTILINE,
 )
-"""Lines of code with their numbers, as they stand around what failed, too."""
+"""Lines of code with their numbers, as programs print them around an error, too."""
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
 _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
-"""The texts in JSON, with their keys, or in the cells of a table of it. Short ones are matched, too, and ones
-without an end: what a match has passed is not read again."""
+"""The strings of JSON, with their keys, and the long cells of a table of JSON. Short strings and strings
+without an end match, too, so that no character is read twice."""
 _LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
-"""Texts that people wrote."""
+"""Strings that are long enough to be prose."""
 _KEY = re.compile(rb'"[^"\\\n]{1,60}"')
 _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
-"""Keys of texts that programs wrote."""
+"""Keys of strings that programs wrote."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""Per cent of the room for the beginning, the end, how programs ended, what failed, what defines something in
-a file, what other lines stand below, and rows that differ from others."""
+"""Per cent of the room for: the beginning; the end; the lines in which programs say how they ended; failures;
+definitions in a file; headings; rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""The first two of a file, whose passages tell more."""
+"""Per cent of the room for the beginning and the end of a file, of which other passages are more useful."""
 _DIFFERING = 75
 """Per cent of the room for rows of JSON that failed or differ from others."""
 _ENDS = 3
 """Rows that are shown at each end of a table."""
 _NAMED = 4
-"""Part of the room, as a divisor, for the names of what is left out."""
+"""Divisor of the room that gives the bytes for the names of missing files."""
 _MOST_FAILURES = 64
 _USED = 84
-"""Per cent of the room of a file that is used: in part it costs less than one that just fits."""
+"""Per cent of its limit that an excerpt of a file takes: less than a whole file that just fits."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
-last of most texts. A lower threshold where any part may be the requested one: changes, records, results of
-unknown tools."""
+"""An excerpt is made only where its limit is at most this part of the text: else a turn in which the model
+asks for a missing part costs more than the excerpt saves. The part is smaller where any line may be the
+wanted one: in changes, records and results of unknown tools."""
 _LEAST = 1_000
-"""No wish for a smaller result makes an account smaller than this many bytes."""
-_SAID_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
-"""A line that says columns of others."""
+"""Bytes of the smallest limit that `target_ratio` gives."""
+_COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
+"""A line that names columns of the lines below it."""
 _LONGEST_PATH = 400
-"""Characters of a line that may be a path."""
+"""Characters of the longest line that may be a path."""
 _LOOKED_AT = 20_000
-"""Characters that tell what the lines of a text are."""
+"""Characters at the beginning of a text that decide if the text is a list of paths."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -148,7 +148,8 @@ _BY_CATEGORY = {
 
 
 def excerpt(text: str, source: Source) -> str | None:
-    """The account of a result that is over its limit; None if it is within."""
+    """Return the excerpt of a result; None if the result is within its limit or an excerpt saves too
+    little."""
     kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
@@ -157,9 +158,9 @@ def excerpt(text: str, source: Source) -> str | None:
     if room < selection.LEAST:
         return None
     data = Text.of(text).data
-    found, account = FailureLines(), _Account(text, data, kind, source)
+    found, parts = FailureLines(), _Parts(text, data, kind, source)
     if _tells_failures(kind, text, source):
-        found = _failures(data, kind, source, account.file_above)
+        found = _failures(data, kind, source, parts.file_above)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
@@ -167,7 +168,7 @@ def excerpt(text: str, source: Source) -> str | None:
     written = failure_lines.write(
         found,
         room,
-        lambda room: account.written(room, found),
+        lambda room: parts.written(room, found),
         weakest,
         least=selection.LEAST,
         more=more,
@@ -177,43 +178,37 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """Return whether a text that a result was made into is over its limit."""
+    """Return whether the shortened form of a result is over its limit."""
     return exceeds(text, _bounds(text, source)[1])
 
 
 def _bounds(text: str, source: Source) -> tuple[Kind, int]:
-    """The kind of a text, and the bytes that it may have here."""
+    """Return the kind and the limit of a text."""
     kind = kind_of(source)
     if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
         kind = Kind.LIST
     return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
-def _told(source: Source) -> Container[bytes]:
-    """The facts that earlier results show."""
-    told = source.told()
-    return () if told is None else told.facts
-
-
 def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
-    """The limit, smaller where less of the text is new to the conversation."""
-    if kind in _WHATEVER_SAID or source.is_error or source.policy.target_ratio is not None:
+    """Return the limit of a text, which is smaller where less of the text is new to the conversation."""
+    if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
     least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
     smallest = min(limit, max(least, int(limit * part)))
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
-        # The excerpt is within any limit, and its text needs no reference.
+        # No excerpt would be made even with the smallest limit.
         return limit
-    if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (told := source.told()) is None:
+    if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.told()) is None:
         return limit
-    # A text within its limit needs no more.
+    # From this share on, the text is within its limit.
     enough = ((size(text) + 1) / limit - part) / (1 - part)
-    share = facts.share_new(text, told, min(1.0, enough))
+    share = facts.share_new(text, seen, min(1.0, enough))
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """True if a small excerpt saves enough for what it may cost to ask for the rest."""
+    """Return whether an excerpt saves more than it may cost to ask for its missing parts."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -221,7 +216,7 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
 
 
 def _is_list(text: str) -> bool:
-    """True if nearly every line is a path: a search that was asked for names of files."""
+    """Return whether nearly every line of a search's result is a path."""
     lines = text[:_LOOKED_AT].split("\n")
     paths = sum(
         [
@@ -233,15 +228,17 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """True if what looks like a failure in this text may be one: in files that someone edits it is code."""
+    """Return whether lines of a text that look like failures may be failures. In a source file they are
+    code."""
     if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB):
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a known command's run but for what it quotes; of all else, what states a
-    failure. `above`: what says of what a line is."""
+    """Return the failure lines of a text. In the run of a known command these are all that look so, without
+    quoted code; elsewhere only lines that state a failure. `above`: returns the heading of the line at a
+    place."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
@@ -251,7 +248,8 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
-    """The text, all places as they are, without what tells of no failure whatever it says."""
+    """Return a text of the same length in which the parts that report no failure are dots: quoted code, names
+    of files, prose."""
     data = _FRAMES.sub(_blank, data)
     if kind is Kind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -265,7 +263,7 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Blank a long text, unless its key or its lines say that a program wrote it."""
+    """Return a string as dots if it is long; as it is if its key or its lines say that a program wrote it."""
     key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
     if value.startswith(b'"'):
         if (whole := _LONG.fullmatch(value)) is None:
@@ -280,7 +278,7 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 
 
 def kind_of(source: Source) -> Kind:
-    """The kind of a result: the call decides, the shape only tells JSON from text."""
+    """Return the kind of a result. The call decides; the shape only separates JSON and diffs from text."""
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
     if kind is Kind.FILE and source.call.shows_data:
         kind = Kind.DATA
@@ -296,23 +294,22 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
+    """Return the most bytes of a result of a kind: fewer in aggressive mode, more for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
     least, growth = _LIMITS.get(kind, _FILE_IN_AGGRESSIVE if is_aggressive else (of_file, 0))
     if kind is Kind.COMMAND:
         least = excerpt_sizes().get(source.call.family, least)
-    told_of = source.original_bytes
-    if told_of > facts.LONGEST:
-        told_of = facts.LONGEST**2 // told_of
-    limit = max(least, min(_MOST, int(growth * told_of**0.5)))
+    whole = source.original_bytes
+    compared = whole if whole <= facts.LONGEST else facts.LONGEST**2 // whole
+    limit = max(least, min(_MOST, int(growth * compared**0.5)))
     limit = min(limit, of_file) if kind is Kind.DATA else limit
     if kind is not Kind.FILE:
         limit = limit // 2 if is_aggressive else limit
         limit = limit * 2 if source.is_error else limit
         if policy.target_ratio is not None:
-            limit = min(limit, max(_LEAST, int(source.original_bytes * policy.target_ratio)))
+            limit = min(limit, max(_LEAST, int(whole * policy.target_ratio)))
     return min(limit, policy.max_output_bytes)
 
 
@@ -328,8 +325,9 @@ def _heading(kind: Kind, source: Source) -> str:
 
 
 def _extent(text: str, kind: Kind, source: Source) -> str:
-    """Return `1234 bytes, 40 lines`; `lines 81 to 120` for a file whose numbers are known, since the text may
-    be a page of it. One line is not counted: its text may have many more in escapes."""
+    """Return `1234 bytes, 40 lines`, or `1234 bytes, lines 81 to 120` for a file whose line numbers are
+    known, since the text may be a page of the file. A single line is not counted, since it may hold many in
+    escapes."""
     lines = line_count(text)
     extent = counted(size(text), "byte")
     numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
@@ -341,8 +339,8 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
     return f"{extent}, {lines} lines" if lines > 1 else extent
 
 
-class _Account:
-    """The parts of a text that are shown, in whatever room."""
+class _Parts:
+    """The parts of one text that its excerpt may show; what they have in common is worked out once."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -362,17 +360,17 @@ class _Account:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Where the lines begin, in bytes."""
+        """The offset of each line, in bytes."""
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return what says of what the line at a place is; empty if it says that itself."""
+        """Return the heading that the line at a place needs (its file, its service); else nothing."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
             return b""
         name = encode(self._lines[line]).strip()[:_LONGEST_PATH].removeprefix(b"--> ")
-        return _SAID_ONCE.sub(rb"\1", name).rstrip(b" :|")
+        return _COLUMNS_ONCE.sub(rb"\1", name).rstrip(b" :|")
 
     @cached_property
     def _units(self) -> Units:
@@ -380,7 +378,7 @@ class _Account:
 
     @cached_property
     def _needs(self) -> Needs:
-        """The headings of each unit: of a piece those of its line."""
+        """The headings of each unit; a piece of a line has those of its line."""
         lines = [*self._units.lines, len(self._units)]
         return {
             unit: [lines[heading] for heading in headings]
@@ -397,11 +395,13 @@ class _Account:
     def _facts_of(self, units: Units) -> Facts:
         source = self._source
         asked = search_hits.asked(source.call, source.arguments) if self._kind is Kind.SEARCH else ()
-        return Facts.of(units.texts(), source.mentioned(), asked, _told(source))
+        seen = source.told()
+        return Facts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], Sequence[str], str]:
-        """The numbers of a file's lines, the lines without them, and what says of what the numbers are."""
+        """The numbers of a file's lines, the lines without numbers, and what a mark adds to numbers that are
+        not those of the file."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
@@ -410,7 +410,7 @@ class _Account:
         return numbers, contents, "" if begins else " of this output"
 
     def written(self, room: int, failures: FailureLines) -> str:
-        """Return what is shown within `room` bytes, with what is said about the rest."""
+        """Return the chosen parts, with marks, in at most `room` bytes."""
         if not self._is_readable:
             return selection.ends_in_part(self._data, room, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
@@ -423,7 +423,7 @@ class _Account:
         return self._file(room, places) if self._kind is Kind.FILE else self._parts(room, places)
 
     def _file(self, room: int, failures: Sequence[int]) -> str:
-        """Return passages of a file that the conversation has named, its definitions, and its beginning."""
+        """Return the ends and the definitions of a file, and the passages that the conversation has named."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, room * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
@@ -434,7 +434,7 @@ class _Account:
         return chosen.written(self._numbers_left_out)
 
     def _parts(self, room: int, failures: Sequence[int]) -> str:
-        """Return the lines that tell most of what is new, below what says of what they are."""
+        """Return the lines with most new facts, below their headings."""
         first = self._headings.first
         self._room_for_names = min(room // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
         chosen = Selection(self._units, room - self._room_for_names, self._facts, self._needs)
@@ -454,27 +454,27 @@ class _Account:
         units = self._units.lines
         chosen.take([units[line] for line in lines if line < len(units)], share)
 
-    def _lines_between(self, first: int, behind: int) -> range:
+    def _lines_between(self, first: int, end: int) -> range:
         """Return the lines that begin between two places."""
-        end = min(bisect_left(self._starts, behind), len(self._lines))
-        return range(bisect_left(self._starts, first), end)
+        last = min(bisect_left(self._starts, end), len(self._lines))
+        return range(bisect_left(self._starts, first), last)
 
-    def _numbers_left_out(self, first: int, behind: int) -> str:
-        """Return the mark for lines of a file that are missing: their numbers."""
-        lines, (numbers, _, where) = self._lines_between(first, behind), self._numbered
-        is_whole = selection.starts_line(self._data, first) and selection.starts_line(self._data, behind)
+    def _numbers_left_out(self, first: int, end: int) -> str:
+        """Return the mark for missing lines of a file, with their numbers."""
+        lines, (numbers, _, where) = self._lines_between(first, end), self._numbered
+        is_whole = selection.starts_line(self._data, first) and selection.starts_line(self._data, end)
         if not is_whole or not lines or not 0 < numbers[lines[0]] < numbers[lines[-1]]:
-            return left_out(self._data, first, behind)
+            return left_out(self._data, first, end)
         return f"[lines {numbers[lines[0]]} to {numbers[lines[-1]]}{where} left out]"
 
-    def _names_left_out(self, first: int, behind: int) -> str:
-        """Return the mark for what is missing, with the files that it is of."""
-        lines, heads = self._lines_between(first, behind), self._headings.first
+    def _names_left_out(self, first: int, end: int) -> str:
+        """Return the mark for missing lines, with the names of the files that are missing."""
+        lines, heads = self._lines_between(first, end), self._headings.first
         missing = heads[bisect_left(heads, lines.start) : bisect_left(heads, lines.stop)]
-        return f"{left_out(self._data, first, behind)[:-1]}{self._names(missing)}]"
+        return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return the names that some lines say, by folder, as far as there is room for them."""
+        """Return the names in some headings, by folder, as far as there is room for them."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")
@@ -492,7 +492,7 @@ class _Account:
         return f": {', '.join(named)}{more}" if named else ""
 
     def _rows(self, room: int) -> str | None:
-        """Return the rows of JSON that are chosen; None if it has none, or there is no room for any."""
+        """Return the chosen rows of JSON; None if the JSON has no rows, or there is no room for any."""
         found = row_sample.rows(self._text, room)
         if found is None:
             return None
@@ -503,15 +503,10 @@ class _Account:
         needs = {at: [head] for at, head in enumerate(heads) if head != at}
         chosen = Selection(units, room, self._facts_of(units), needs)
         chosen.take(sorted(set(heads)) if needs else (), 100)
-        tables = _grouped(heads)
+        tables = [list(rows_of) for _, rows_of in groupby(range(len(heads)), key=heads.__getitem__)]
         chosen.take([*failure_lines.ranked(rows), *row_sample.odd(rows)], _DIFFERING)
-        chosen.take([at for rows in tables for at in (*rows[:_ENDS], *rows[-_ENDS:])], 100)
+        chosen.take([at for of in tables for at in (*of[:_ENDS], *of[-_ENDS:])], 100)
         if not any(chosen.shown):
             return None
         chosen.fill()
         return chosen.written(partial(left_out, units.data, noun="row"))
-
-
-def _grouped(heads: Sequence[int]) -> list[list[int]]:
-    """Return the positions of the rows by their table."""
-    return [list(group) for _, group in groupby(range(len(heads)), key=heads.__getitem__)]
