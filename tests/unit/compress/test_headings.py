@@ -324,3 +324,15 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
 def test_a_verdict_stands_above_its_details(verdict: str) -> None:
     text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
     assert headings.opened_above(text.split("\n")) == {2: 1, 3: 1}
+
+
+def test_a_block_is_shown_with_the_comment_above_it() -> None:
+    lines = [
+        "x = {",
+        "  # a.b will be created",
+        '  + resource "a" "b" {',
+        "      + id = 1",
+        "# of no block",
+        "x = 1",
+    ]
+    assert headings.opened_above(lines) == {1: 0, 2: 1, 3: 2}

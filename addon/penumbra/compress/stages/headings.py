@@ -1,5 +1,5 @@
-"""Lines that name the subject of other lines: titles in prose, and files above the hits in them. A detail
-can't be understood without its title, nor a title without the place that it is about.
+"""Headings: lines that name the subject of other lines, such as titles in prose and files above their hits. A
+detail can't be understood without its title, nor a title without the place that it is about.
 
 **Zero the key when navigation fails.**
 
@@ -24,47 +24,47 @@ _TITLE = re.compile(
     r"|={2,} +\S.* +={2,})"
 )
 _LONGEST = 240
-"""Characters of a title."""
+"""Characters of the longest title."""
 _BELOW = 30
-"""Lines below a title that belong to it."""
+"""Lines below a title that it heads, at most."""
 _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
-"""A file and a line in it."""
+"""A file with a line number."""
 _BEGINS = 240
-"""Characters of a line in which its place stands."""
+"""Characters at the beginning of a line in which a place is looked for."""
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
-"""A line that states columns once."""
+"""A line that names columns of the lines below it."""
 _ARROW = re.compile(r" *--> \S")
-"""A line with the place of the line above."""
+"""The line below a message, with the message's place."""
 _RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
-"""The beginning of a record in a list of columns of database shells, and of a commit of git."""
+"""The first line of a record that a database shell lists by columns, and of a commit."""
 _COMMIT_HEADER = re.compile(
     r"\[?(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Reflog|tree|parent|author|gpg)\b"
 )
-_COMMIT_BEHIND = re.compile(rf"{_COMMIT_HEADER.pattern}|\n {{4}}")
-"""The lines below a commit's hash: a header, or its message. Programs name commits in their logs, too."""
+_BELOW_COMMIT = re.compile(rf"{_COMMIT_HEADER.pattern}|\n {{4}}")
+"""The lines below a commit's first line: a header or the message. Other programs print commit hashes, too."""
 _OF_COMMIT = re.compile(
     r"[ \t@+\\:-]|[A-Z][0-9]{0,3}\t|[0-9]+\t|[^\s:]+$|Notes\b"
     r"|(?:diff|index|new|old|deleted|rename|copy|similarity|dissimilarity|Binary|encoding|committer) "
     rf"|{_COMMIT_HEADER.pattern}"
 )
-"""Lines of a commit below its first line: headers, message and changes."""
+"""Lines of a commit: headers, message and changes."""
 _COLUMN = re.compile(r" *[^\s|:][^|:]{0,80}(?:\||:(?: |$))| +\|")
 _INDENT = re.compile(r"[ \t\xa0│├└─]*")
-"""Blanks, and the characters that trees are drawn with."""
+"""Blanks and the characters that draw trees."""
 _BRANCH = re.compile(r"[│├└]")
 _NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)\"?: *[^\s{\[]")
-"""The name of an item in a list."""
+"""A line that names an item of a list."""
 _OPENS = ":{[("
-"""Ends of lines that have others indented below."""
+"""Last characters of lines that open a block."""
 _OPENING = re.compile(r"- |(?:FAIL(?:ED|URE)?|PASS(?:ED)?|ERROR|OK|(?:not )?ok)\b|[✓✔✗✘✖●]")
-"""Beginnings of such lines: an item, and an outcome with its report below."""
+"""Beginnings of lines that open a block: an item, and a verdict with its report below."""
+_REMARK = re.compile(r"(?:#|//) ?\w")
+"""The beginning of a comment, which heads the block that the next line opens."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
-"""The prefix of every line of a service, alone: its lines may be indented, or empty."""
+"""The name of a service on a line of its own. Lines of a service may be indented or empty."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
-"""Beginnings of lines with a place in a file that a line above names."""
-
-
+"""The beginning of a line with a place in a file that a line above names."""
 _HUNK = re.compile(r"@@+ .*@@|## -[0-9,]+ \+[0-9,]+ ##")
 _FILE_OPENS = re.compile(r"diff -|Index: |(?:Binary files|Files) .* differ")
 _COMMIT = re.compile(r"(?:commit|From|changeset:) +[0-9a-f:]{7}")
@@ -78,11 +78,11 @@ _DEFINITION = re.compile(
     r"|[A-Z][A-Z0-9_]{2,}[ \t]*=|\w[\w ]*::\w+\()"
 )
 _LONGEST_DEFINITION = 160
-"""Characters of a line that can define something."""
+"""Characters of the longest line that may define something."""
 
 
 def definitions(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that define or head something, the least indented first."""
+    """Return the numbers of the lines that define something or are titles, the least indented first."""
     found = [
         (len(line) - len(line.lstrip()), number)
         for number, line in enumerate(lines)
@@ -93,31 +93,31 @@ def definitions(lines: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """The headings of the lines of a text. Lines are called by their numbers, from 0."""
+    """The headings of the lines of a text. Numbers of lines begin with 0."""
 
     needs: Mapping[int, list[int]]
-    """Lines without which a line can't be understood, by that line."""
+    """For each line, the lines without which it can't be understood."""
     first: Sequence[int]
-    """Lines that are shown before what stands below them: files with hits or changes, titles of a page."""
+    """Headings that are chosen before other lines: files with hits or changes, titles of a page."""
     named: Mapping[int, int]
-    """Line that names the subject of a line, and so is shown with it, by that line."""
+    """For each failure line that does not name its file or service, the line that does."""
 
     @classmethod
     def of(
         cls, lines: Sequence[str], *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
     ) -> Headings:
-        """Find the headings of a text. `is_grouped`: its command's family says beginnings of lines once."""
-        said_once = said_once_above(lines) if is_grouped else {}
-        named = said_once or files_above(lines) | located_below(lines)
+        """Find the headings of a text. `is_grouped`: an earlier stage wrote beginnings of lines only once."""
+        shared = shared_above(lines) if is_grouped else {}
+        named = shared or files_above(lines) | located_below(lines)
         needs: dict[int, list[int]] = {}
         if is_diff:
             hunks = hunks_above(lines)
             files = {names[-1] for names in hunks.values() if names and names[-1] not in hunks}
             return cls(hunks, sorted(files), {})
         found = search_hits.headings(lines)
-        found = said_once or found or above(lines) | files_above(lines)
+        found = shared or found or above(lines) | files_above(lines)
         first = sorted(set(found.values())) if is_search or is_page else []
-        opened = {} if said_once or is_search else opened_above(lines)
+        opened = {} if shared or is_search else opened_above(lines)
         found = {**found, **opened}
         for pairs in (found, places(lines, found)):
             for number, heading in pairs.items():
@@ -128,7 +128,8 @@ class Headings:
 
 
 def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
-    """Return the hunk's head for each line of a hunk, and for the head the lines with its file and commit."""
+    """Return the first line of the hunk for each line of a hunk, and for that the lines with its file and
+    commit."""
     above: dict[int, list[int]] = {}
     commit: list[int] = []
     file: list[int] = []
@@ -166,8 +167,8 @@ def above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def places(lines: Sequence[str], above: Mapping[int, int]) -> dict[int, int]:
-    """Return the line that completes a heading: below a title its first line, if that names a line of a file;
-    the subject below a commit's head; the line with the name below the first line of a list's item."""
+    """Return for each heading the line that completes it, if any: below a title its first line with a place
+    in a file; below a commit's first line its subject; in an item of a list the line with the name."""
     found: dict[int, int] = {}
     seen: set[int] = set()
     for number, title in sorted(above.items()):
@@ -183,7 +184,7 @@ def places(lines: Sequence[str], above: Mapping[int, int]) -> dict[int, int]:
 
 
 def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
-    """The number of the line that begins the item which a line names; -1 if it names none."""
+    """Return the number of the first line of the item that a line names, or -1."""
     if not _NAME.match(lines[number]) or lines[number].lstrip().startswith("- "):
         return -1
     title = above.get(number, -1)
@@ -193,8 +194,8 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
 
 
 def files_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the line that names the file, for indented lines that begin with a place in a file and for the
-    lines after them."""
+    """Return the line with the name of the file for indented lines that begin with a place in that file, and
+    for the lines after them."""
     files: dict[int, int] = {}
     file = -1
     for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
@@ -207,11 +208,13 @@ def files_above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def opened_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the line that opens a block (a key, a bracket, a tree's branch) for lines indented below; the
-    line above for lines that only give its place in a file; the head of a record or commit for its lines."""
+    """Return the heading of each line that stands in a block or record: the line that opens the block (a key,
+    a bracket, a branch of a tree), the comment above that line, the message above its place, the first line
+    of a record or commit."""
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message = -1, False, -1
+    remark = (-2, 0)
     for number, line in enumerate(lines):
         if not line.strip():
             message = -1
@@ -219,7 +222,7 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
         is_long = len(line) > _LONGEST
         if not is_long and line[0] in "*-c" and (head := _RECORD.match(line)):
             begins_commit = head[0][0] == "c"
-            if not begins_commit or _COMMIT_BEHIND.match("\n".join(lines[number + 1 : number + 3])):
+            if not begins_commit or _BELOW_COMMIT.match("\n".join(lines[number + 1 : number + 3])):
                 record, is_commit = number, begins_commit
                 outer.clear()
                 continue
@@ -238,20 +241,23 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
             outer.pop()
         if outer and (outer[-1][2] or _BRANCH.search(line, 0, indent)):
             above[number] = outer[-1][1]
+        opens = not is_long and (line.rstrip()[-1] in _OPENS or bool(_OPENING.match(line, indent)))
+        if opens and remark == (number - 1, indent):
+            above[number] = number - 1
+        remark = (number, indent) if not is_long and _REMARK.match(line, indent) else (-2, 0)
         if not is_long:
-            opens = line.rstrip()[-1] in _OPENS or bool(_OPENING.match(line, indent))
             outer.append((indent, number, opens))
     return above
 
 
 def located_below(lines: Sequence[str]) -> dict[int, int]:
-    """Return the next line of each line, if that gives the line's place in a file."""
+    """Return for each line the next one, if that states the line's place in a file."""
     return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
 
 
-def said_once_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the line with the beginning that a group of lines shares (where these are indented by one more
-    blank), or with their columns (where it states how many lines have them)."""
+def shared_above(lines: Sequence[str]) -> dict[int, int]:
+    """Return the line with the beginning that a group of lines shares, which are indented by one more blank,
+    or with the columns that a stated number of lines share."""
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False
     for number, line in enumerate(lines):
@@ -266,7 +272,7 @@ def said_once_above(lines: Sequence[str]) -> dict[int, int]:
             continue
         following = lines[number + 1] if number + 1 < len(lines) else ""
         heading, indent, is_service = -1, f"{blanks} ", bool(_SERVICE.fullmatch(line))
-        behind = following[len(indent) :][:1].strip()
-        if line and following.startswith(indent) and (behind or is_service):
+        is_indented_by_one = bool(following[len(indent) :][:1].strip())
+        if line and following.startswith(indent) and (is_indented_by_one or is_service):
             heading = number
     return above

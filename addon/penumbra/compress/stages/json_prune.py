@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -62,14 +62,9 @@ class _Tree:
 
     def add(self, source: str, parent: int = 0, depth: int = 0, key: str = "") -> None:
         """Add the units of a value."""
-        number = len(self.texts)
         longest = _STRING if source[0] == '"' else _WHOLE
         is_whole = (len(source) <= longest and depth > 0) or source[0] not in '"[{'
-        self.texts.append(key + (source if is_whole else source[0] + source[-1]))
-        self.parents.append(parent)
-        self.members.append(0)
-        self.ends.append(number + 1)
-        self.left -= len(self.texts[-1])
+        number = self._append(key + (source if is_whole else source[0] + source[-1]), parent)
         if is_whole:
             return
         if source[0] == "{":
@@ -83,12 +78,16 @@ class _Tree:
                 self.add(_decoded(item), number, depth + 1)
         else:
             for line in Units.of(encode(_TEXT.decode(encode(source)))).texts():
-                self.texts.append(line.decode("utf-8", "surrogatepass"))
-                self.parents.append(number)
-                self.members.append(0)
-                self.ends.append(len(self.texts))
-                self.left -= len(line)
+                self._append(line.decode("utf-8", "surrogatepass"), number)
         self.ends[number] = len(self.texts)
+
+    def _append(self, text: str, parent: int) -> int:
+        self.texts.append(text)
+        self.parents.append(parent)
+        self.members.append(0)
+        self.ends.append(len(self.texts))
+        self.left -= len(text)
+        return len(self.texts) - 1
 
     def _add_members(self, source: str, number: int, depth: int) -> None:
         members = {key: _decoded(value) for key, value in _MEMBERS.decode(encode(source)).items()}
@@ -116,7 +115,7 @@ class _Tree:
             inner = Selection(Units.joined([encode(self.texts[at]) for at in range(number + 1, end)], b""), 0)
             inner.shown = shown[number + 1 : end]
             return text[:-2] + _quoted(inner.written())
-        children = list(self._children(number))
+        children = [at for at in range(number + 1, end) if self.parents[at] == number]
         beyond = self.members[number] - len(children)
         parts: list[str] = []
         if text[-1] == "]":
@@ -129,12 +128,6 @@ class _Tree:
             if missing := self.members[number] - len(parts):
                 parts.append(f'"[more keys]":{missing}')
         return f"{text[:-1]}{','.join(parts)}{text[-1]}"
-
-    def _children(self, number: int) -> Iterator[int]:
-        at = number + 1
-        while at < self.ends[number]:
-            yield at
-            at = self.ends[at]
 
 
 def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None) -> str | None:

@@ -1,4 +1,4 @@
-"""Lines that a search found in files: what it looked for, and the files that they stand below."""
+"""The results of searches in files: the names that a search looks for, and the file of each hit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HIT = re.compile(r"L?([0-9]{1,8})([:-])")
 _LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
-"""Arguments that say what is looked for."""
+"""Arguments that hold the searched text."""
 _SEPARATORS = frozenset({"", "--", "---"})
 
 
 def is_search(call: Call) -> bool:
-    """True if the output of this command is lines found in files."""
+    """Return whether the output of a call is lines found in files."""
     command = call.command
     if call.category == "grep" or call.family == "grep":
         return True
@@ -29,12 +29,12 @@ def is_search(call: Call) -> bool:
 
 
 def is_hit(line: str) -> bool:
-    """True if a line below a file's name begins with its number."""
+    """Return whether a line begins with a line number, as hits below the name of a file do."""
     return bool(_HIT.match(line))
 
 
 def asked(call: Call, arguments: Any) -> frozenset[str]:
-    """The names that a search looks for."""
+    """Return the names that a search looks for."""
     words = call.command[1:] if call.shell else [arguments] if isinstance(arguments, str) else []
     if isinstance(arguments, Mapping) and not call.shell:
         words = [value for key, value in arguments.items() if key in _ASKED and isinstance(value, str)]
@@ -42,7 +42,8 @@ def asked(call: Call, arguments: Any) -> frozenset[str]:
 
 
 def heading(line: str, before: str, following: str) -> str:
-    """The file that a line names for the hits below it; empty if it names none."""
+    """Return the file that a line names for the hits below it; empty if there is none. `before`, `following`:
+    the lines around it."""
     if not _HIT.match(following) or _HIT.match(line):
         return ""
     if labelled := _LABELLED.fullmatch(line):
@@ -53,7 +54,7 @@ def heading(line: str, before: str, following: str) -> str:
 
 
 def headings(lines: Sequence[str]) -> dict[int, int]:
-    """Numbers of the lines that name a file, by the numbers of the lines found in that file."""
+    """Return for each hit the number of the line that names its file."""
     above: dict[int, int] = {}
     named = -1
     hits = [bool(_HIT.match(line)) for line in lines]
