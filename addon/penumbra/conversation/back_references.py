@@ -168,11 +168,10 @@ def with_references(
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
     """Return the position after hidden lines once no mark that is shown counts one of them; 0 if too little
     is left to be hidden. `first`: by mark, the first line that it counts."""
-    shorter = end
-    while (
-        least := min([first[at] for at in range(shorter, shorter + _NEAR) if at in first], default=shorter)
-    ) < (shorter):
-        shorter = least
+    shorter, before = end, end + 1
+    while shorter < before:
+        before = shorter
+        shorter = min([shorter, *(first[at] for at in range(shorter, shorter + _NEAR) if at in first)])
     return shorter if shorter == end or _is_worth(lines[start : max(start, shorter)], _LEAST_REFERENCE) else 0
 
 
@@ -203,13 +202,19 @@ class _Search:
     def references(self) -> Iterator[_Reference]:
         """Yield the repeated lines that become references, without the lines around them that stay, in
         order."""
-        covered = 0
+        covered, missing = 0, set[str | None]()
         for position in self.index.found(self._bare):
-            if position >= covered and (longest := self._longest(position, covered)) is not None:
-                covered = longest.end
-                for part in [longest] if self._is_whole(longest) else self._within(longest):
-                    if (name := self._name(part)) is not None:
-                        yield replace(part, name=name)
+            line = self.read.output[position]
+            if position < covered or line in missing:
+                continue
+            longest = self._longest(position, covered)
+            if longest is None:
+                missing.add(line)
+                continue
+            covered = longest.end
+            for part in [longest] if self._is_whole(longest) else self._within(longest):
+                if (name := self._name(part)) is not None:
+                    yield replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
         """Return the longest repeated part around a line that reaches back no further than `covered`; None if

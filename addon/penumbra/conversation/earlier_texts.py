@@ -90,14 +90,11 @@ class _Text(NamedTuple):
     is_call: bool = False
     original: str | None = None
     """The result as it came, if the forwarded text has other lines; else None."""
-    is_lossy: bool = False
-    """The text lacks something of the result."""
+    loss: int = Loss.NONE
     provider_name: str = ""
     """The name in references of a result that the provider holds."""
     same_as: bytes = b""
     """The key of the earlier text that this one duplicates."""
-    is_whole: bool = False
-    """Each line of the original stands unchanged in the text."""
 
 
 class Referent(NamedTuple):
@@ -225,9 +222,9 @@ class EarlierTexts:
         document = self.request.document
         if self._compaction >= 0 and self._is_dropped(result.call.arguments, result.turn):
             return
-        size, said = document.about(result.call.arguments, _said)
-        if said and is_plain(result.call_id):
-            key = call_key(result.call_id, said)
+        size, hashed = document.about(result.call.arguments, _size_and_hash)
+        if hashed and is_plain(result.call_id):
+            key = call_key(result.call_id, hashed)
             self.so_far.lasting[key] = True
             if result.call_id in self.so_far.unique:
                 self._add(key, size, key, result, is_call=True)
@@ -253,14 +250,12 @@ class EarlierTexts:
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
             self._add(key + b"-" + same, 0, key, item.result, same_as=same)
             return
-        is_lossy = facts.loss >= Loss.LOSSY
-        original = item.text if is_lossy or not keeps_lines(item.text, facts.stages) else None
-        is_whole = facts.loss == Loss.NONE and original is None
-        mark = key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
-        if original is not None:
+        is_changed = facts.loss >= Loss.LOSSY or not keeps_lines(item.text, facts.stages)
+        original = item.text if is_changed else None
+        mark = key + facts.bytes_after.to_bytes(8, "big") + bytes([facts.loss])
+        if is_changed:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        more = {"text": text, "original": original, "is_lossy": is_lossy, "is_whole": is_whole}
-        self._add(mark, len(text), key, item.result, **more)
+        self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
         """Note a result's form where no lines of it are referred to; a reference is no text."""
@@ -349,12 +344,13 @@ class EarlierTexts:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
             original = None if text.original is None else self._output_of(text.original, call)
+            is_whole = original is None and text.loss == Loss.NONE and not is_cut(text.text)
             index.note(
                 *(text.key, name, text.text, original),
                 is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
-                is_lossy=text.is_lossy,
-                # Lines that the agent itself has cut out can't be counted.
-                first=call.first_line if text.is_whole and not is_cut(text.text) else 0,
+                is_lossy=text.loss >= Loss.LOSSY,
+                # The lines of a text count on from the first one only if none is left out.
+                first=call.first_line if is_whole else 0,
             )
 
     def _output_of(self, text: str, call: Call) -> str:
@@ -401,7 +397,7 @@ class EarlierTexts:
         return clean
 
 
-def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:
+def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
     """Return the size of a call's arguments, and a hash of their text; empty if references to it are
     useless."""
     size = len(document.source(arguments))

@@ -132,14 +132,14 @@ def test_numbers_of_a_thinned_read_survive() -> None:
     assert "155→" in result
 
 
-def test_numbers_that_are_data_count() -> None:
+def test_numbers_of_data_are_part_of_its_lines() -> None:
     text = "\n".join(f"{n}: value_{n} of the table of values" for n in range(1, 41))
     other = "\n".join(f"{n + 1}: value_{n} of the table of values" for n in range(1, 41))
     assert rerun(text, text) is not None
     assert rerun(text, other) is None
 
 
-def test_what_a_call_has_written_is_referred_to_as_such() -> None:
+def test_a_reference_to_arguments_of_a_call_says_so() -> None:
     old = code(0, 40)
     written = "what Write a.py was given"
     line_index = LineIndex()

@@ -35,7 +35,7 @@ def test_a_name_is_cut_outside_of_secrets(padding: int) -> None:
     assert call_name("Bash", short, clean) == f"Bash login {PLACEHOLDER}"
 
 
-def test_what_cannot_be_searched_is_not_named() -> None:
+def test_a_text_that_cannot_be_searched_is_not_shown() -> None:
     def fails(text: str) -> str:
         raise RedactionError("too long")
 
@@ -61,7 +61,7 @@ def test_every_reference_names_calls_without_secrets() -> None:
         assert "hunter2" not in said
 
 
-def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
+def test_remembered_names_hold_no_calls() -> None:
     asked = []
 
     def counting(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a reference says is true of the outputs themselves, however their texts are coded."""
+"""References to coded texts are true of the outputs themselves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def services(name: str) -> str:
 
 
 def several(text: str) -> str:
-    """With lines that are the same in all of them, in front and behind."""
+    """Return a text between lines that are the same around each such text."""
     names = ["".join(chr(97 + int(digit)) for digit in str(a)) for a, _ in _ROWS[:30]]
     same = [f"loaded the plugin {name} from the folder of plugins" for name in names]
     return "\n".join([*same, text, *same[::-1]])
@@ -78,14 +78,14 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
         said = first[place : place + int(count)]
         assert len(said) == int(count)
         assert any(second[at : at + len(said)] == said for at in range(len(second)))
-    # What is written by a pattern stands below all of the patterns.
+    # Rows of a pattern stand below all patterns.
     written = {line.split(" ")[0] for line in text.split("\n") if line.startswith("~")}
     assert not written or (logs._FIRST in text and logs._LAST in text)
     for name in written:
         assert f"\n{name} " in text.partition(logs._LAST)[0]
 
 
-def test_lines_that_stand_in_both_outputs_are_still_said_once() -> None:
+def test_lines_of_both_outputs_are_referred_to() -> None:
     lines = several(log("charged")).split("\n")
     call = classify("Bash", {"command": "./run"})
     assert earlier_texts.output_of("\n".join(lines), call) == "\n".join(lines)
@@ -103,7 +103,7 @@ def test_every_stage_that_codes_lines_is_known_as_one() -> None:
     assert earlier_texts.keeps_lines("", [])
 
 
-def test_what_another_proxy_has_coded_is_no_output() -> None:
+def test_a_text_that_another_proxy_has_coded_has_no_output() -> None:
     for text in (
         logs.factor(log("charged")) or "",
         f"<<<SHADOW:shadow_{'1' * 18}>>>\n[Shortened.]\n[table 1: 9 objects; columns a]\n1",

@@ -1,4 +1,4 @@
-"""What stands earlier in a request is said by reference, and what is not there any more is not."""
+"""Requests whose results refer to earlier ones, and keep to them as long as these are there."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_the_later_of_two_identical_results_names_the_earlier():
     assert contents(go(body(*messages), settings=Settings(mode=Mode.DISABLED))) == [LOG, LOG]
 
 
-def test_every_reference_can_be_asked_for():
+def test_expand_context_resolves_every_reference():
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
     rewritten = go(body(*messages), settings=Settings(mode=Mode.SAFE), references=References())
     ref = References().ref(LOG)
@@ -46,14 +46,14 @@ def test_every_reference_can_be_asked_for():
     assert [entry.facts.ref for entry in edited.shown] == ["", ref]
 
 
-def test_failures_and_short_texts_say_so_each_time():
+def test_failures_and_short_texts_are_sent_each_time():
     short = "File has not been read yet. Read it first before writing to it."
     for text, more in ((short, {}), (LOG, {"is_error": True}), (f"{LOG}\nExit code: 1", {})):
         messages = [use("toolu_1"), answer("toolu_1", text), use("toolu_2"), answer("toolu_2", text, **more)]
         assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == text
 
 
-def test_what_tells_of_failures_is_no_duplicate():
+def test_a_report_of_failures_is_no_duplicate():
     failing = f"{LOG}\nError: the build of src/a.c failed"
     messages = [use("toolu_1"), answer("toolu_1", failing), use("toolu_2"), answer("toolu_2", failing)]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == failing
@@ -86,7 +86,7 @@ def reads(*texts):
     return messages
 
 
-def test_what_stands_earlier_is_said_by_reference():
+def test_repeated_lines_become_references():
     rewritten = go(body(*reads(SOURCE, EDITED)))
     first, second = contents(rewritten)
     assert first == SOURCE
@@ -124,7 +124,7 @@ def test_a_file_that_the_agent_has_written_is_read_by_reference():
     assert contents(go(body(*other), known=first.decisions)) == ["ok", EDITED]
 
 
-def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
+def test_a_reference_to_a_call_is_decided_once():
     messages = body(*WRITE, *reads(EDITED))
     settings = Settings(adopt="compress")
     request = read.read(Document(json.dumps(messages).encode()), api("anthropic-messages"), settings, SCOPE)
@@ -134,7 +134,7 @@ def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
     assert rewrite.undecided(request, known) == []
 
 
-def test_a_restatement_ends_with_its_referent():
+def test_a_reference_ends_with_its_referent():
     first = go(body(*reads(SOURCE, EDITED)))
     assert contents(go(body(*reads(SOURCE, EDITED)[2:]), known=first.decisions)) == [EDITED]
     with_more = go(body(*reads(SOURCE, EDITED, "x")), known=first.decisions)
@@ -153,7 +153,7 @@ RUN = "\n".join(
 )
 
 
-def test_what_a_shortened_result_shows_is_said_by_reference_too():
+def test_references_name_lines_of_shortened_results():
     texts = [
         RUN + "\n" + "\n".join(f"one {n} and {n * n} of it" for n in range(400)),
         "\n".join([*RUN.split("\n")[:10], "that was it"]),
@@ -165,12 +165,12 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     assert second.startswith("<<<SHADOW:")
     assert "left out" in first
     assert "same as in Bash ./run, lines " in second
-    # What it refers to is shown there, line by line.
+    # The first result shows each line that the reference stands for.
     lines = first.split("\n")
     count = int(re.search(r"\[(\d+) lines: same as in Bash ./run, ", second)[1])
     place = lines.index(RUN.split("\n")[0])
     assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
-    # What is decided anew might show other lines: what refers to it is decided anew as well.
+    # A result that is decided anew might show other lines, so references to it are decided anew as well.
     known = dict(rewritten.decisions)
     keys = [shown.item.key for shown in rewritten.shown]
     data = body(*runs(*texts))
@@ -186,7 +186,7 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     assert "same as in " not in again[1]
 
 
-def test_what_is_known_of_a_conversation_changes_the_cost_only():
+def test_a_kept_line_index_changes_the_cost_only():
     texts = [
         SOURCE,
         EDITED,
@@ -198,12 +198,12 @@ def test_what_is_known_of_a_conversation_changes_the_cost_only():
     line_indexes, kept, fresh = LineIndexes(), {}, {}
     for count in range(1, len(texts) + 1):
         data = body(*reads(*texts[:count]))
-        with_shelves = go(data, known=kept, line_indexes=line_indexes)
+        with_index = go(data, known=kept, line_indexes=line_indexes)
         without = go(data, known=fresh)
-        assert with_shelves.body == without.body
-        kept.update(with_shelves.decisions)
+        assert with_index.body == without.body
+        kept.update(with_index.decisions)
         fresh.update(without.decisions)
-    assert sum("back_references" in entry.facts.stages for entry in with_shelves.shown) >= 2
+    assert sum("back_references" in entry.facts.stages for entry in with_index.shown) >= 2
 
 
 def test_ids_that_occur_twice_are_no_referents():
@@ -218,7 +218,7 @@ def test_ids_that_occur_twice_are_no_referents():
     assert "duplicate" not in how(go(body(*messages), settings=Settings(mode=Mode.SAFE)))
 
 
-def test_what_refers_to_a_result_whose_id_comes_again_keeps_its_form():
+def test_references_to_a_result_whose_id_comes_again_stay():
     safe = Settings(mode=Mode.SAFE)
     for messages, settings in (
         ([use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)], safe),
@@ -231,12 +231,12 @@ def test_what_refers_to_a_result_whose_id_comes_again_keeps_its_form():
         again = [*messages, use(call_id, "Other"), answer(call_id, "x")]
         rewritten = go(body(*again), known=first.decisions, settings=settings)
         assert contents(rewritten) == [*contents(first), "x"]
-        # What comes later does not refer to it.
+        # Later results do not refer to it.
         more = [*again, use("toolu_9"), answer("toolu_9", LOG)]
         assert "duplicate" not in how(go(body(*more), known=first.decisions, settings=safe))[-1:]
 
 
-def test_of_a_screen_that_was_shown_before_what_is_new_stays():
+def test_new_lines_of_a_screen_stay():
     def screen(first, last):
         words = ("wrote", "reads", "moves", "checks", "drops")
         return [

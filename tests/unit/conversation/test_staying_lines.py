@@ -1,4 +1,4 @@
-"""Lines that are said each time, and headings that stay with what stands below them."""
+"""Lines that stay in each result, headings that stay with the lines below them, and units of files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def staying(lines: list[str], call: Call = RUN) -> list[str]:
         "src/a.c:12:3: warning: unused variable",
     ],
 )
-def test_what_happened_stays(line: str) -> None:
+def test_statements_of_what_happened_stay(line: str) -> None:
     lines = ["", "one step of the way", "", line, "", "another step", ""]
     assert line in staying(lines)
-    # In what quotes texts, nothing has happened.
+    # Nothing has happened in a text that is only quoted.
     for call in (SEARCH, classify("Read", {"file_path": "a.py"}), classify("Bash", {"command": "git log"})):
         assert staying(lines, call) == []
 
@@ -59,7 +59,7 @@ def test_a_failure_stays_with_what_it_belongs_to() -> None:
     ],
 )
 @pytest.mark.parametrize("call", [RUN, SEARCH])
-def test_what_acknowledges_a_change_stays(line: str, call: Call) -> None:
+def test_an_acknowledgement_of_a_change_stays(line: str, call: Call) -> None:
     assert staying(["some line", line, "other line"], call) == [line]
 
 
@@ -78,7 +78,7 @@ def test_what_acknowledges_a_change_stays(line: str, call: Call) -> None:
 def test_a_heading_stays_where_lines_below_it_stay(first: str, second: str) -> None:
     hits = [f"  {n}: some hit" for n in range(4)]
     text = StayingLines.of([first, *hits, second, *hits], SEARCH)
-    # (start, end) of what is to go, and the heading that has to stay.
+    # Of lines from start to end that are to go, the heading that has to stay.
     assert text.heading(1, 8) == 5
     assert text.heading(1, 10) is None
     assert text.heading(1, 5) is None
@@ -88,7 +88,7 @@ def test_a_heading_stays_where_lines_below_it_stay(first: str, second: str) -> N
     assert three.heading(0, 12) == 10
 
 
-def test_of_one_file_nothing_is_a_heading() -> None:
+def test_a_single_file_has_no_headings() -> None:
     lines = ["class A:", "    pass", "## part", "    error = 1"]
     text = StayingLines.of(lines, classify("Read", {"file_path": "a.py"}))
     assert text == StayingLines()
@@ -96,7 +96,7 @@ def test_of_one_file_nothing_is_a_heading() -> None:
     assert StayingLines.of(["==> a.py <==", "x", "==> b.py <==", "y"], several).heading(1, 3) == 2
 
 
-def test_what_lies_between_staying_lines_can_go() -> None:
+def test_lines_between_staying_lines_can_go() -> None:
     text = StayingLines((2, 5, 6))
     assert list(text.stretches(0, 9)) == [(0, 2), (3, 5), (7, 9)]
     assert list(text.stretches(2, 6)) == [(3, 5)]
