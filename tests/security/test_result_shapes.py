@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from penumbra import rules
-from penumbra.apis import recognise, result_blocks
+from penumbra.apis import result_blocks
 from penumbra.apis.result_blocks import find, values
-from penumbra.config.settings import Settings
-from penumbra.conversation import read, rewrite
-from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.model import Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
+from support.engines import rewritten
 from support.planted import GITHUB, PASSWORD
 from support.result_shapes import (
     HIT,
@@ -35,15 +32,7 @@ from support.result_shapes import (
     tool_result,
 )
 
-REDACTOR = Redactor(b"k")
-
-
-def sent(api: str, body: Any, settings: Settings | None = None, known: Any = None) -> Rewritten:
-    one = next(each for each in recognise.apis() if each.id == api)
-    document = Document(body if isinstance(body, bytes) else json.dumps(body).encode())
-    request = read.read(document, one, settings or Settings(), b"scope")
-    assert request is not None
-    return rewrite.rewrite(Inputs(request, known or {}, REDACTOR.redact, None), LineIndexes())
+sent = partial(rewritten, redact=Redactor(b"k").redact)
 
 
 def decoded(body: bytes) -> str:
@@ -95,7 +84,7 @@ def test_only_the_secret_changes(name: str) -> None:
 
 def test_nothing_is_searched_where_nothing_is_redacted() -> None:
     api, body = SHAPES["chat object"]
-    assert sent(api, body, Settings(redact_secrets=False)).body == json.dumps(body).encode()
+    assert sent(api, body, redact_secrets=False).body == json.dumps(body).encode()
 
 
 UNTOUCHED: dict[str, tuple[str, Any]] = {

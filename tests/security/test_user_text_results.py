@@ -4,25 +4,21 @@ meant."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from penumbra import rules
-from penumbra.apis import recognise
 from penumbra.apis.user_text import Passage, Passages
-from penumbra.config.settings import Settings
-from penumbra.conversation import read, rewrite
-from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
 from support.apis import APIS, BY_ID
+from support.engines import rewritten
 from support.planted import GITHUB, PASSWORD
 
-REDACTOR = Redactor(b"k")
+sent = partial(rewritten, redact=Redactor(b"k").redact)
 EXAMPLES: list[dict[str, Any]] = rules.load("user_results.yaml")["examples"]
 WITH = [one for one in EXAMPLES if one["results"]]
 
@@ -47,13 +43,6 @@ def passages(document: Document) -> list[Passage]:
     reader = Passages()
     messages = enumerate(document.items(document.root))
     return [each for turn, message in messages for each in reader.add(document, message, turn)]
-
-
-def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> Rewritten:
-    one = next(each for each in recognise.apis() if each.id == api)
-    request = read.read(Document(data), one, Settings(**settings), b"scope")
-    assert request is not None
-    return rewrite.rewrite(Inputs(request, known or {}, REDACTOR.redact, None), LineIndexes())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])

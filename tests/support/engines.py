@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,15 @@ from typing import Any
 from penumbra.apis.base import Hidden, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import apis
+from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Rewritten
 from penumbra.expand.loop import Done
 from penumbra.wire.document import Document
 from support.apis import Api, Turn
@@ -78,6 +83,22 @@ class Callers:
 
         found = asyncio.run(self.engine.expansions.original(accepted.prepared, nothing, ref))
         return None if found is None else found.text
+
+
+def rewritten(
+    api: str,
+    body: Any,
+    known: Any = None,
+    redact: Callable[[str, str], Redacted] = lambda text, hint: Redacted(text),
+    **settings: Any,
+) -> Rewritten:
+    """Return a request as it is rewritten without I/O; `known` are decisions of earlier turns."""
+    document = Document(body if isinstance(body, bytes) else json.dumps(body).encode())
+    request = read.read(
+        document, next(one for one in apis() if one.id == api), Settings(**settings), b"scope"
+    )
+    assert request is not None
+    return rewrite.rewrite(Inputs(request, known or {}, redact, None), LineIndexes())
 
 
 def shown(accepted: Accepted) -> Iterator[str]:

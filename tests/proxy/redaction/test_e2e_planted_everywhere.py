@@ -29,24 +29,6 @@ KEYS = {
     "x-goog-api-key": "k",
     "anthropic-version": "2023-06-01",
 }
-PATHS = {
-    "anthropic": "/v1/messages",
-    "anthropic count": "/v1/messages/count_tokens",
-    "vertex anthropic": "/v1/projects/p/locations/l/publishers/anthropic/models/m@1:streamRawPredict",
-    "bedrock invoke": "/model/anthropic.m/invoke",
-    "bedrock converse": "/model/m/converse",
-    "chat": "/v1/chat/completions",
-    "responses": "/openai/v1/responses",
-    "responses compact": "/v1/responses/compact",
-    "responses count": "/v1/responses/input_tokens",
-    "gemini": "/v1beta/models/gemini-2.5-pro:generateContent",
-    "gemini count": "/v1beta/models/gemini-2.5-pro:countTokens",
-    "code assist": "/v1internal:generateContent",
-    "vertex": "/v1/projects/p/locations/l/publishers/google/models/m:generateContent",
-    "ollama": "/api/chat",
-}
-CODINGS = {"responses": "zstd", "chat": "gzip", "gemini": "br", "anthropic": "deflate"}
-"""Codings of request bodies; the others have none."""
 PAGE = Raw(headers=(("content-type", "application/json"),), body=b"{}")
 
 
@@ -215,24 +197,36 @@ def ollama(it: Planted) -> dict[str, Any]:
     }
 
 
-MADE: dict[str, Callable[[Planted], dict[str, Any]]] = {
-    "anthropic": anthropic,
-    "anthropic count": counted,
-    "vertex anthropic": on_vertex,
-    "bedrock invoke": on_bedrock,
-    "bedrock converse": converse,
-    "chat": chat,
-    "responses": responses,
-    "responses compact": responses,
-    "responses count": responses,
-    "gemini": gemini,
-    "gemini count": gemini,
-    "code assist": code_assist,
-    "vertex": gemini,
-    "ollama": ollama,
+@dataclass(frozen=True)
+class Kind:
+    """A `Kind` is one request of an API."""
+
+    path: str
+    make: Callable[[Planted], dict[str, Any]]
+    coding: str = ""
+    """The content coding of the body; empty: none."""
+    least: int = 20
+    """The least number of secrets in a body; with fewer the test would show little."""
+
+
+PROJECT = "/v1/projects/p/locations/l/publishers"
+KINDS = {
+    "anthropic": Kind("/v1/messages", anthropic, "deflate"),
+    "anthropic count": Kind("/v1/messages/count_tokens", counted),
+    "vertex anthropic": Kind(f"{PROJECT}/anthropic/models/m@1:streamRawPredict", on_vertex),
+    "bedrock invoke": Kind("/model/anthropic.m/invoke", on_bedrock),
+    "bedrock converse": Kind("/model/m/converse", converse),
+    "chat": Kind("/v1/chat/completions", chat, "gzip"),
+    "responses": Kind("/openai/v1/responses", responses, "zstd", 60),
+    "responses compact": Kind("/v1/responses/compact", responses, least=60),
+    "responses count": Kind("/v1/responses/input_tokens", responses, least=60),
+    "gemini": Kind("/v1beta/models/gemini-2.5-pro:generateContent", gemini, "br", 30),
+    "gemini count": Kind("/v1beta/models/gemini-2.5-pro:countTokens", gemini),
+    "code assist": Kind("/v1internal:generateContent", code_assist),
+    "vertex": Kind(f"{PROJECT}/google/models/m:generateContent", gemini),
+    "ollama": Kind("/api/chat", ollama, least=15),
 }
-LEAST = {"responses": 60, "responses compact": 60, "responses count": 60, "gemini": 30, "ollama": 15}
-"""The least number of secrets in a body; with fewer the test would show little."""
+every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 def spellings(secret: str) -> Iterator[bytes]:
@@ -321,46 +315,49 @@ def running(
         proxy.stop()
 
 
-def send(api: str, proxy: Mitmdump, clients: Any, body: dict[str, Any], upstream: Any) -> bytes:
+def send(kind: Kind, proxy: Mitmdump, clients: Any, body: dict[str, Any], upstream: Any) -> bytes:
     """Return the bytes of a request that reached the provider: its head, and its body without its content
     coding."""
-    coding = CODINGS.get(api, "")
-    headers = {**KEYS, "content-type": "application/json"} | ({"content-encoding": coding} if coding else {})
-    upstream.pages[PATHS[api]] = PAGE
-    data = encode(coding, json.dumps(body, ensure_ascii=False).encode())
-    answer = clients.http(proxy).post(proxy.url + PATHS[api], content=data, headers=headers)
+    headers = {**KEYS, "content-type": "application/json"} | (
+        {"content-encoding": kind.coding} if kind.coding else {}
+    )
+    upstream.pages[kind.path] = PAGE
+    data = encode(kind.coding, json.dumps(body, ensure_ascii=False).encode())
+    answer = clients.http(proxy).post(proxy.url + kind.path, content=data, headers=headers)
     assert answer.status_code == 200, answer.text
     received = upstream.requests[-1]
     head = repr((received.target, received.headers)).encode()
     return head + decode(received.header("content-encoding") or "", received.raw_body)
 
 
-@pytest.mark.parametrize("api", PATHS)
-def test_everywhere(api: str, running: Any, clients: Any, upstream: Any) -> None:
-    planted = Planted(random.Random(api))
-    body = MADE[api](planted)
-    assert len(planted.secrets) >= LEAST.get(api, 20)
+@every_kind
+def test_everywhere(name: str, running: Any, clients: Any, upstream: Any) -> None:
+    planted = Planted(random.Random(name))
+    kind = KINDS[name]
+    body = kind.make(planted)
+    assert len(planted.secrets) >= kind.least
     proxy = running("all")
-    first = send(api, proxy, clients, body, upstream)
+    first = send(kind, proxy, clients, body, upstream)
     search = Search(planted.secrets)
     assert search(first) == set()
     assert first.count(b"[REDACTED:") >= 10
     # The next turn sends the same bytes.
-    assert send(api, proxy, clients, body, upstream) == first
+    assert send(kind, proxy, clients, body, upstream) == first
     proxy.command("penumbra.stats")
     search.assert_nothing_kept(proxy)
     events = (proxy.home / "events.jsonl").read_text()
     assert '"redactions"' in events
 
 
-@pytest.mark.parametrize("api", PATHS)
-def test_results_alone(api: str, running: Any, clients: Any, upstream: Any) -> None:
+@every_kind
+def test_results_alone(name: str, running: Any, clients: Any, upstream: Any) -> None:
     """By default only results are searched."""
 
-    planted = Planted(random.Random(f"{api} results"))
-    body = MADE[api](planted)
+    planted = Planted(random.Random(f"{name} results"))
+    kind = KINDS[name]
+    body = kind.make(planted)
     proxy = running("results")
-    arrived = send(api, proxy, clients, body, upstream)
+    arrived = send(kind, proxy, clients, body, upstream)
     # The client's own texts stay, whatever they hold; its tools' secrets go.
     printed = [secret for secret in planted.secrets if secret.encode() not in arrived]
     said = re.findall(r"token xoxb-[0-9]+-(\w+) for", json.dumps(body))

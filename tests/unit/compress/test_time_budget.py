@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis import recognise
 from penumbra.compress import pipeline, time_budget
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.config.settings import Settings
-from penumbra.conversation import read, rewrite
-from penumbra.conversation.decide import Inputs
-from penumbra.conversation.line_index import LineIndexes
 from penumbra.metrics.events import Summary, request_event
-from penumbra.wire.document import Document
+from support.apis import messages
+from support.engines import rewritten
 
-API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
 NOISY = "same line again   \n" * 90 + "\n\n\n\ndone\n"
 STANDARD = Policy(mode=Mode.STANDARD, lossy=True, min_bytes=0)
 
@@ -112,20 +107,8 @@ def test_outputs_within_json_share_the_budget():
     assert "fold_repeated" in late.skipped
 
 
-def body():
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "./x"}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": NOISY}
-    messages = [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [result]},
-    ]
-    return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
-
-
 def send(known):
-    request = read.read(Document(body()), API, Settings(adopt="compress"), b"k" * 32)
-    return rewrite.rewrite(Inputs(request, known, lambda text, hint: Redacted(text), None), LineIndexes())
+    return rewritten("anthropic-messages", messages(NOISY), known, adopt="compress")
 
 
 def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):
