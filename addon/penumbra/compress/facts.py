@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from penumbra.compress.result import Told
+from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.short_texts import forgettable
 
@@ -102,7 +102,7 @@ def facts_of(text: bytes) -> set[bytes]:
     return set(chain.from_iterable(_by_piece(set(text.translate(_APART).split()), _facts_in).values()))
 
 
-def share_new(text: str, seen: Told, enough: float = 1.0) -> float:
+def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     """Return the share of a text's characters that stand in lines with something new to the conversation;
     counting ends as soon as the share is `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]

@@ -39,8 +39,8 @@ _LONGEST = 600
 """Bytes of a line that is one message. Of a longer one, the words around a failure are the message."""
 _SHOWN = 400
 """Bytes of a line that are shown."""
-_AHEAD = 160
-_BEHIND = 240
+_BEFORE = 160
+_AFTER = 240
 """Bytes before and after a failure within a longer line."""
 _NOTE = 26
 """Bytes of the note that counts the other lines of a kind."""
@@ -255,8 +255,8 @@ class Missing:
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
-    def fitting(self, room: int) -> tuple[Sequence[Kind], int]:
-        """Return the kinds of the first level that fits into `room` bytes, the most severe first, and the
+    def fitting(self, space: int) -> tuple[Sequence[Kind], int]:
+        """Return the kinds of the first level that fits into `space` bytes, the most severe first, and the
         number of lines whose kind is shown already."""
         chosen: Sequence[Kind] = ()
         again = 0
@@ -265,13 +265,13 @@ class Missing:
                 self._merge()
             chosen = [kind for kind in self.levels[level] if not kind.is_shown]
             again = sum(kind.count for kind in self.levels[level] if kind.is_shown)
-            if _fit(chosen, room - _OVERHEAD - _AGAIN * bool(again)):
+            if _fit(chosen, space - _OVERHEAD - _AGAIN * bool(again)):
                 break
         return sorted(chosen, key=lambda kind: kind.severity), again
 
-    def needs(self, room: int) -> int:
-        """Return the bytes that the lines take in the form that fits into `room` bytes."""
-        kinds, again = self.fitting(room)
+    def needs(self, space: int) -> int:
+        """Return the bytes that the lines take in the form that fits into `space` bytes."""
+        kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
     def _merge(self) -> None:
@@ -291,16 +291,16 @@ class Missing:
                 merged[key] = replace(kind)
         self.levels.append(list(merged.values()))
 
-    def written(self, room: int) -> str:
+    def written(self, space: int) -> str:
         """Return the lines that fit, and the number of the others; empty if not even the heading fits."""
-        kinds, again = self.fitting(room)
-        room -= _OVERHEAD + _AGAIN * bool(again)
-        if room < 0:
+        kinds, again = self.fitting(space)
+        space -= _OVERHEAD + _AGAIN * bool(again)
+        if space < 0:
             return ""
         noted: list[str] = []
         for kind in kinds:
-            room -= _needs(kind)
-            if room < 0:
+            space -= _needs(kind)
+            if space < 0:
                 break
             noted.append(_noted(kind))
         if len(noted) < len(kinds):
@@ -320,7 +320,7 @@ _AGAIN = 34
 
 def write(
     failures: FailureLines,
-    room: int,
+    space: int,
     body: Callable[[int], str],
     weakest: Severity,
     *,
@@ -328,23 +328,23 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the form of a text that `body` makes, with the failure lines that this leaves out, in `room`
+    """Return the form of a text that `body` makes, with the failure lines that this leaves out, in `space`
     bytes.
 
-    `least`: the fewest bytes that `body` can use; `more`: bytes beyond `room` that failure lines may take;
-    `share`: the part of `room` that they may take from `body`.
+    `least`: the fewest bytes that `body` can use; `more`: bytes beyond `space` that failure lines may take;
+    `share`: the part of `space` that they may take from `body`.
     """
-    most = max(0, min(int(room * share), room - least))
-    given = spare = 0
+    most = max(0, min(int(space * share), space - least))
+    reserved = spare = 0
     shown, missing = "", Missing([[]])
     for attempt in range(_ATTEMPTS):
-        shown = body(room - given)
+        shown = body(space - reserved)
         missing = failures.without(encode(shown), weakest)
-        spare = room + more - size(shown) - 1
+        spare = space + more - size(shown) - 1
         needs = missing.needs(more + most) if missing else 0
-        if needs <= spare or given >= most:
+        if needs <= spare or reserved >= most:
             break
-        given = most if attempt + 2 == _ATTEMPTS else min(most, given + needs - spare)
+        reserved = most if attempt + 2 == _ATTEMPTS else min(most, reserved + needs - spare)
     note = missing.written(min(spare, more + most)) if missing else ""
     return shown + ("" if not note or shown.endswith("\n") else "\n") + note
 
@@ -387,7 +387,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         end = min(len(data), right + _LONGEST)
     if end - start <= _LONGEST and not is_rest:
         return start, end
-    begin, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
+    begin, end = max(start, left - _BEFORE), min(end, right + _AFTER)
     if begin > start or is_rest:
         # Half a word could look like a name.
         begin = data.find(b" ", begin, left) + 1 or begin
@@ -425,12 +425,12 @@ def _needs(kind: Kind) -> int:
     return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + note
 
 
-def _fit(kinds: Sequence[Kind], room: int) -> bool:
+def _fit(kinds: Sequence[Kind], space: int) -> bool:
     for kind in kinds:
-        room -= _needs(kind)
-        if room < 0:
+        space -= _needs(kind)
+        if space < 0:
             return False
-    return room >= 0
+    return space >= 0
 
 
 def _noted(kind: Kind) -> str:

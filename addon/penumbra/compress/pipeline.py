@@ -247,7 +247,7 @@ class _Run:
             shortened=lambda: self.text is not self.bare,
             artifact=lambda: ref(self.original),
             mentioned=self.output.mentioned,
-            told=self.output.told,
+            shown_before=self.output.shown_before,
             arguments=self.output.arguments,
         )
         with time_budget.Watched(self.is_late):
@@ -260,8 +260,8 @@ class _Run:
                 self.steps(STRUCTURE, source)
             self.steps(AFTER_FAMILY, source)
         if self.loss is Loss.LOSSY:
-            room = output.size - self.text.size - size(self.policy.overhead)
-            self.text = Text.of(with_cut_noted(self.text, whole, room, head + tail))
+            space = output.size - self.text.size - size(self.policy.overhead)
+            self.text = Text.of(with_cut_noted(self.text, whole, space, head + tail))
         if len(self.stages) == stages:
             self.text = whole
         elif head or tail:

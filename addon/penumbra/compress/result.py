@@ -63,7 +63,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShownBefore:
     """The texts that a conversation has shown before one of its results."""
 
     facts: Container[bytes]
@@ -85,7 +85,7 @@ class ToolOutput:
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
     """Returns the names that were used in the conversation before, with their weights."""
-    told: Callable[[], Told | None] = lambda: None
+    shown_before: Callable[[], ShownBefore | None] = lambda: None
     """Returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
     """Returns the call, remembered for several readers; None if there is one reader."""

@@ -55,8 +55,8 @@ def cut(text: str, first: int, last: int = 0) -> str:
     end = len(text) - word_end(text[::-1], last) if last else len(text)
     if end - start < LEAST_CUT:
         return text
-    behind = f" {text[end:]}" if last else ""
-    return f"{text[:start]} [{counted(end - start, 'character')} left out]{behind}"
+    ending = f" {text[end:]}" if last else ""
+    return f"{text[:start]} [{counted(end - start, 'character')} left out]{ending}"
 
 
 def head(text: str, limit: int) -> str:

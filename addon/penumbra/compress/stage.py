@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.result import Loss, Policy, Told
+from penumbra.compress.result import Loss, Policy, ShownBefore
 from penumbra.compress.size import size
 
 
@@ -37,7 +37,7 @@ class Source:
     """Returns True if a stage before this one changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
     """Returns the names that were used in the conversation before, with their weights."""
-    told: Callable[[], Told | None] = lambda: None
+    shown_before: Callable[[], ShownBefore | None] = lambda: None
     """Returns the texts that the conversation has shown before."""
     arguments: Any = None
     """The call's arguments, decoded."""

@@ -258,7 +258,9 @@ class Decider:
         asked = self.inputs.external.get(item.key)
         form = asked.form if asked is not None else None
         if self._refers:
-            output = replace(output, told=self.earlier.told, call=partial(self.earlier.call, item.result))
+            output = replace(
+                output, shown_before=self.earlier.shown_before, call=partial(self.earlier.call, item.result)
+            )
         shortened = form or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if self._refers and not whole:

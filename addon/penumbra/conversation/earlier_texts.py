@@ -24,7 +24,7 @@ from penumbra.apis.parts import ResultText
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
-from penumbra.compress.result import Loss, Shortened, Told
+from penumbra.compress.result import Loss, Shortened, ShownBefore
 from penumbra.compress.stages import line_numbers, terminal
 from penumbra.conversation import provider_history
 from penumbra.conversation.back_references import STAGE, Referring, with_references
@@ -292,9 +292,9 @@ class EarlierTexts:
         """Return the name of an earlier result in references; None if it can't be named."""
         return self._index().calls.name(referent.key, is_whole=True)
 
-    def told(self) -> Told:
+    def shown_before(self) -> ShownBefore:
         """Return the facts and lines that the texts so far show."""
-        return self._index().told()
+        return self._index().shown_before()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
         """Return the text of an item, as it was made, with references in place of repeated lines; None if

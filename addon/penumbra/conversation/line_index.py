@@ -23,7 +23,7 @@ import re2
 
 from penumbra.compress import facts
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.result import Told
+from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import NamedCalls
@@ -282,12 +282,14 @@ class LineIndex:
     def _text(self, position: int) -> EarlierText:
         return self._texts[bisect_right(self._starts, position) - 1]
 
-    def told(self) -> Told:
+    def shown_before(self) -> ShownBefore:
         """Return the facts and lines that the texts so far show."""
         for lines in self._unread:
             self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._unread = []
-        return Told(self._facts, lambda line: len(line) >= LEAST_CHARACTERS and self.shown(line) is not None)
+        return ShownBefore(
+            self._facts, lambda line: len(line) >= LEAST_CHARACTERS and self.shown(line) is not None
+        )
 
 
 class LineIndexes:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penumbra.compress import facts
 from penumbra.compress.facts import Facts
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, Told, ToolOutput
+from penumbra.compress.result import Mode, Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import Selection, Units
 from penumbra.compress.size import encode
 from support.examples import examples
@@ -55,13 +55,15 @@ def screen(first: int, last: int) -> list[str]:
     ]
 
 
-def told_of(lines: list[str]) -> Told:
+def told_of(lines: list[str]) -> ShownBefore:
     shown = frozenset(facts.facts_of(encode("\n".join(lines))))
-    return Told(shown, frozenset(lines).__contains__)
+    return ShownBefore(shown, frozenset(lines).__contains__)
 
 
-def watched(lines: list[str], told: Told | None, command: str = "./watch") -> str:
-    output = ToolOutput(text="\n".join(lines), tool="Bash", arguments={"command": command}, told=lambda: told)
+def watched(lines: list[str], told: ShownBefore | None, command: str = "./watch") -> str:
+    output = ToolOutput(
+        text="\n".join(lines), tool="Bash", arguments={"command": command}, shown_before=lambda: told
+    )
     return shorten(output, STANDARD, Redacted, lambda text: "").text
 
 
@@ -99,7 +101,7 @@ def test_a_file_is_shown_whatever_was_shown_before() -> None:
     read = {"tool": "Read", "arguments": {"file_path": "a.py"}}
     texts = [
         shorten(
-            ToolOutput(text="\n".join(code), told=lambda told=told: told, **read),  # type: ignore[arg-type]
+            ToolOutput(text="\n".join(code), shown_before=lambda told=told: told, **read),  # type: ignore[arg-type]
             STANDARD,
             Redacted,
             lambda text: "",
@@ -110,7 +112,7 @@ def test_a_file_is_shown_whatever_was_shown_before() -> None:
 
 
 def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
-    def told() -> Told:
+    def told() -> ShownBefore:
         asked.append(1)
         return told_of([])
 
@@ -118,7 +120,10 @@ def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
     for size in (1_100, 12_000):
         text = "\n".join(screen(0, 400))[:size]
         shorten(
-            ToolOutput(text, "Bash", {"command": "./watch"}, told=told), STANDARD, Redacted, lambda text: ""
+            ToolOutput(text, "Bash", {"command": "./watch"}, shown_before=told),
+            STANDARD,
+            Redacted,
+            lambda text: "",
         )
         assert bool(asked) == (size == 12_000)
 
@@ -143,7 +148,7 @@ def test_what_is_new_is_counted_as_far_as_needed() -> None:
     lines = screen(0, 100)
     found = told_of(lines[:50])
     asked: list[str] = []
-    found = Told(found.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
+    found = ShownBefore(found.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
     share = facts.share_new("\n".join(lines), found)
     assert 0.4 < share < 0.6
     assert len(asked) >= 50

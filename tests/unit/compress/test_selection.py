@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.facts import Facts, facts_of
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Policy, Redacted, Told, ToolOutput
+from penumbra.compress.result import Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages.line_numbers import LEGEND
@@ -75,8 +75,8 @@ def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
 @pytest.mark.parametrize("told", [False, True])
 def test_what_programs_say_at_their_end_stays_among_the_output_of_others(line: str, told: bool) -> None:
     output = "\n".join([*FULL[:90], line, *FULL[90:]])
-    earlier = Told(facts_of(encode(output)), lambda _: True) if told else None
-    shown = in_part("Bash", {"command": "first; second; third"}, output, told=lambda: earlier)
+    earlier = ShownBefore(facts_of(encode(output)), lambda _: True) if told else None
+    shown = in_part("Bash", {"command": "first; second; third"}, output, shown_before=lambda: earlier)
     assert line in shown.split("\n")
 
 

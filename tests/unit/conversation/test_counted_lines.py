@@ -154,7 +154,7 @@ def test_a_short_line_with_a_digit_is_a_value(short: str, *, is_known: bool) -> 
 
 
 def test_stages_learn_which_lines_and_facts_were_shown() -> None:
-    told = shown(STEPS).told()
+    told = shown(STEPS).shown_before()
     assert told.is_line(STEPS[3])
     assert not told.is_line(OTHER[3])
     assert b"src/module_3.c" in told.facts
@@ -162,4 +162,4 @@ def test_stages_learn_which_lines_and_facts_were_shown() -> None:
     index = LineIndex()
     index.calls.note(b"1", "what Write a.py was given")
     index.note(b"1", "what Write a.py was given", "\n".join(STEPS), is_argument=True)
-    assert b"src/module_3.c" not in index.told().facts
+    assert b"src/module_3.c" not in index.shown_before().facts

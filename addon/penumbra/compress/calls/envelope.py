@@ -195,9 +195,9 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_patterns().failed.search(part) for part in (head, tail) if part)
 
 
-def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
+def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
     """Return the shortened form of `whole`, with a last line if the agent had cut that itself: such parts are
-    not among our counts. The agent's notices stay, unless they are `around` the text, as far as `room` bytes
+    not among our counts. The agent's notices stay, unless they are `around` the text, as far as `space` bytes
     allow; a text without notices stays as it is."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
@@ -206,7 +206,7 @@ def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
     end = "" if text.endswith("\n") else "\n"
     for named in (f" ({'; '.join(gone)})" if gone else "", ""):
         line = f"{end}[counts are of what the client sent, which it had cut before{named}]"
-        if size(line) <= room:
+        if size(line) <= space:
             return text + line
     return text
 

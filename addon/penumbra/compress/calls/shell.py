@@ -280,9 +280,9 @@ def _run_for_each(argv: tuple[str, ...]) -> list[str]:
     """Return the command that a search runs for each file that it finds; empty if it runs none."""
     for option in shell_rules().each_file.get(argv[0], ()) if argv else ():
         if option in argv:
-            behind = argv[argv.index(option) + 1 :]
-            end = next((at for at, word in enumerate(behind) if word in (";", "\\;", "+")), len(behind))
-            return [word for word in behind[:end] if word != "{}"] + ["{}"]
+            command = argv[argv.index(option) + 1 :]
+            end = next((at for at, word in enumerate(command) if word in (";", "\\;", "+")), len(command))
+            return [word for word in command[:end] if word != "{}"] + ["{}"]
     return []
 
 

@@ -61,7 +61,7 @@ class Pattern:
         number: int = self._groups[name]
         return number
 
-    def match_behind(self, line: str, start: int) -> re.Match[str] | None:
+    def match_from(self, line: str, start: int) -> re.Match[str] | None:
         """Return the match at a place in a line of any length, within the next `LINE_LIMIT` characters."""
         match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
         return match

@@ -74,7 +74,7 @@ class Group:
             if entry is not None:
                 key = entry[0]
             elif key and line.startswith(key):
-                match = self.also.match_behind(line, len(key))
+                match = self.also.match_from(line, len(key))
                 if match:
                     keyed[position] = (key, line[match.start(self.also.group("rest")) :])
 

@@ -87,9 +87,9 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
     if any(part.read for part in parts):
         return None
     (start, *_), (_, end, _) = middle[0], middle[-1]
-    before, behind = lines[:start], lines[end:]
+    before, after = lines[:start], lines[end:]
     text = "\n".join(lines[start:end])
-    return "\n".join([*before, ""]), text, "\n".join(["", *behind] if behind else []), call.of(parts)
+    return "\n".join([*before, ""]), text, "\n".join(["", *after] if after else []), call.of(parts)
 
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:

@@ -199,7 +199,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
         # No excerpt would be made even with the smallest limit.
         return limit
-    if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.told()) is None:
+    if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.shown_before()) is None:
         return limit
     # From this share on, the text is within its limit.
     enough = ((size(text) + 1) / limit - part) / (1 - part)
@@ -395,7 +395,7 @@ class _Parts:
     def _facts_of(self, units: Units) -> Facts:
         source = self._source
         asked = search_hits.asked(source.call, source.arguments) if self._kind is Kind.SEARCH else ()
-        seen = source.told()
+        seen = source.shown_before()
         return Facts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
 
     @cached_property

@@ -165,10 +165,10 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
             gaps.append(None)
             shown += column[0] + part
             continue
-        ahead, behind = _shared(column)
-        gaps.append((ahead, behind))
-        end = column[0][len(column[0]) - behind :]
-        shown += column[0][:ahead] + _HOLE + end + part
+        prefix, suffix = _shared(column)
+        gaps.append((prefix, suffix))
+        end = column[0][len(column[0]) - suffix :]
+        shown += column[0][:prefix] + _HOLE + end + part
     return _Pattern(name, shown, tuple(gaps))
 
 
@@ -177,9 +177,9 @@ def _shared(column: Sequence[str]) -> tuple[int, int]:
     beginning is cut at a mark between numbers."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
-    ahead = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1
-    behind = 1 if low[-1] == "Z" and all(value[-1] == "Z" for value in column) else 0
-    return ahead, behind
+    prefix = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1
+    suffix = 1 if low[-1] == "Z" and all(value[-1] == "Z" for value in column) else 0
+    return prefix, suffix
 
 
 def _written(

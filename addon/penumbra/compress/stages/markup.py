@@ -95,7 +95,7 @@ def to_text(text: str) -> str | None:
     writer = _Writer("hidden" in lowered, "rowspan" in lowered or "colspan" in lowered, len(text))
     if tree.body is not None:
         writer.walk(tree.body)
-    if writer.room < 0:
+    if writer.space < 0:
         return None
     heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
     lines = ([f"# {heading}"] if heading else []) + writer.finish()
@@ -119,10 +119,10 @@ def _is_deep(text: str) -> bool:
 class _Writer:
     """A `_Writer` collects lines while the tree is walked."""
 
-    def __init__(self, hides: bool, spans: bool, room: int) -> None:
+    def __init__(self, hides: bool, spans: bool, space: int) -> None:
         self.hides, self.spans = hides, spans
         """True if some element may be hidden, or a cell may span others. Attributes are read only then."""
-        self.room = room
+        self.space = space
         """The characters that spanning cells may still add: a few tags can ask for very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
@@ -261,7 +261,7 @@ class _Writer:
 
     def _write_spanning(self, table: _Table) -> None:
         """Write the cells of earlier rows that span this row."""
-        while self.room >= 0 and (text := table.spanning()) is not None:
+        while self.space >= 0 and (text := table.spanning()) is not None:
             self._write_bars(table)
             self._add(text)
             table.column += 1
@@ -274,8 +274,8 @@ class _Writer:
             self._add(" | " * missing if missing == 1 else " |" * missing + " ")
 
     def _add(self, text: str) -> None:
-        self.room -= len(text)
-        if self.room >= 0:
+        self.space -= len(text)
+        if self.space >= 0:
             self.parts.append(text)
 
     def _link(self, start: int, address: str) -> None:

@@ -77,10 +77,10 @@ def with_name(text: str, path: str) -> str | None:
     start = text.find(path, 0, end) if path else -1
     if start < 0 or end > _LONGEST or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
         return None
-    behind = start + len(path)
-    if text[start - 1 : start] not in _AROUND or text[behind : behind + 1] not in _AROUND:
+    end_of_path = start + len(path)
+    if text[start - 1 : start] not in _AROUND or text[end_of_path : end_of_path + 1] not in _AROUND:
         return None
-    return text[:start] + path.replace("\\", "/").rstrip("/").rpartition("/")[2] + text[behind:]
+    return text[:start] + path.replace("\\", "/").rstrip("/").rpartition("/")[2] + text[end_of_path:]
 
 
 def _written(arguments: Any) -> Iterator[str]:

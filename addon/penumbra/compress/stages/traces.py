@@ -64,9 +64,9 @@ def fold(text: str) -> str | None:
             position += 1
             continue
         end = trace[-1][1]
-        folded = _folded(lines, trace)
-        changed |= len(folded) < end - position
-        written += folded
+        shown = _shown(lines, trace)
+        changed |= len(shown) < end - position
+        written += shown
         position = end
     return "\n".join(written) if changed else None
 
@@ -133,7 +133,7 @@ def _trace(frames: dict[int, Frame], position: int) -> list[Frame]:
     return trace
 
 
-def _folded(lines: Sequence[str], trace: Sequence[Frame]) -> list[str]:
+def _shown(lines: Sequence[str], trace: Sequence[Frame]) -> list[str]:
     written: list[str] = []
     run: list[Frame] = []
     for number, frame in enumerate(trace):

@@ -22,16 +22,16 @@ def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     """
     if not exceeds(text, limit):
         return None
-    room = max(0, limit - reserve)
-    if room < selection.LEAST:
-        return head(text, room)
+    space = max(0, limit - reserve)
+    if space < selection.LEAST:
+        return head(text, space)
     data = Text.of(text).data
     failures = FailureLines.of(data)
 
-    def body(room: int) -> str:
-        return selection.ends_in_part(data, room, _marker, failures)
+    def body(space: int) -> str:
+        return selection.ends_in_part(data, space, _marker, failures)
 
-    return failure_lines.write(failures, room, body, Severity.COMPLAINT, least=selection.LEAST)
+    return failure_lines.write(failures, space, body, Severity.COMPLAINT, least=selection.LEAST)
 
 
 def _marker(start: int, end: int) -> str:
