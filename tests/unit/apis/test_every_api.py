@@ -220,12 +220,6 @@ def test_results_and_words_of_ours_are_read_as_such(name: str) -> None:
     assert (messages[-1].role, messages[-1].by_model) == ("user", False)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_errors_say_why(name: str) -> None:
-    for status in (400, 500):
-        assert b"because" in REQUESTS[name].error(status, "because")
-
-
 def test_a_prompt_is_read_once() -> None:
     api, document = opened("anthropic")
     assert api.prompt(document) is api.prompt(document)
@@ -250,3 +244,55 @@ def test_calls_that_no_exchange_is_recognised_by(what: str) -> None:
     assert len(list(REQUESTS[name].past_calls(document))) == 1
     assert len(list(REQUESTS[name].outside_results(document))) == 1
     assert [one.calls for one in REQUESTS[name].visible(document)] == [()]
+
+
+OPENAI = {"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}}
+AMAZON = {"__type": "ValidationException", "message": "no"}
+ERRORS: dict[str, tuple[Any, str]] = {
+    "anthropic": (
+        {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}},
+        '"type":"api_error"',
+    ),
+    "bedrock": (AMAZON, '"__type":"InternalServerException"'),
+    "bedrock_invoke": (AMAZON, '"__type":"InternalServerException"'),
+    "gemini": (
+        {"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}},
+        '"status":"INTERNAL"',
+    ),
+    "ollama": ({"error": "no"}, '"error":"no"'),
+    "openai_chat": (OPENAI, '"type":"server_error"'),
+    "openai_responses": (OPENAI, '"type":"server_error"'),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_errors_have_the_shape_of_their_api(name: str) -> None:
+    refused, failed = ERRORS[name]
+    assert json.loads(REQUESTS[name].error(400, "no")) == refused
+    assert failed in REQUESTS[name].error(500, "no").decode()
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        None,
+        3,
+        {},
+        [],
+        [None],
+        [3, "x", []],
+        [{}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": [None, {}, 3, {"type": "tool_result"}]}],
+        [{"parts": [None, {}, 3]}],
+        [{"type": "function_call_output"}],
+        [{"type": "function_call_output", "call_id": "c", "output": [None, 3]}],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_odd_messages_have_no_results(name: str, messages: Any) -> None:
+    api = REQUESTS[name]
+    conversation = api.read(Document(json.dumps({api.messages: messages}).encode()))
+    assert (conversation.results, conversation.last_response) == ((), -1)

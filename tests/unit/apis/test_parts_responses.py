@@ -125,32 +125,5 @@ def test_what_is_not_a_result_of_the_client_is_not_read(item):
     assert texts == []
 
 
-@pytest.mark.parametrize(
-    "items",
-    [
-        None,
-        3,
-        {},
-        [],
-        [None],
-        [3, "x", []],
-        [{}],
-        [{"type": "function_call_output"}],
-        [output("c", [None, 3])],
-    ],
-)
-def test_odd_shapes_read_as_nothing(items):
-    conversation, texts = read({"input": items})
-    assert texts == []
-    assert conversation.last_response == -1
-
-
 def test_an_answer_that_closes_the_request_is_none():
     assert read({"input": [user("go"), said("half")]})[0].last_response == -1
-
-
-def test_errors():
-    assert json.loads(REQUESTS["openai_responses"].error(400, "no")) == {
-        "error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}
-    }
-    assert json.loads(REQUESTS["openai_responses"].error(502, "no"))["error"]["type"] == "server_error"

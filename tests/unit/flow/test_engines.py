@@ -1,4 +1,4 @@
-"""Engines are replaced where what they are made with changes, and close behind their last request."""
+"""Engines are replaced where what they are made with changes, and close after their last request."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 
 
-class Leases:
-    """Of one process."""
+class Handles:
+    """The handles of one process."""
 
     def __init__(self) -> None:
         self.engines = Engines(ExternalMetrics(), tuple)
@@ -69,13 +69,13 @@ def test_each_value_that_an_engine_is_made_with_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
-def test_an_engine_closes_behind_its_last_lease(
+def test_an_engine_closes_after_its_last_handle(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def go() -> None:
-        handles = Leases()
+        handles = Handles()
         first, second = handles.begin(MEMORY), handles.begin(replace(MEMORY, min_bytes=1))
         assert second.engine is first.engine
         later = handles.begin(replace(MEMORY, **change))
@@ -98,7 +98,7 @@ def test_an_engine_closes_behind_its_last_lease(
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> None:
     async def go() -> None:
-        handles = Leases()
+        handles = Handles()
         with handles.begin(MEMORY) as handle:
             handles.engines.close(at_once=at_once)
             assert is_open(handle.engine) is not at_once
@@ -109,7 +109,7 @@ def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> 
 
 def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
     async def go() -> None:
-        handles = Leases()
+        handles = Handles()
         with handles.begin(MEMORY) as handle:
             handle.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
             key = handle.engine.database.key
@@ -126,7 +126,7 @@ def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path
     settings = Settings(database=str(file))
 
     async def live() -> tuple[object, ...]:
-        handles = Leases()
+        handles = Handles()
         with handles.begin(settings) as handle:
             engine = handle.engine
             await engine.stores.originals.put(b"scope", {"ref": "the original"})
@@ -193,7 +193,7 @@ def test_no_cache_of_the_process_keeps_what_was_forgotten() -> None:
     incoming = Incoming(api, APIS[0].body(turns), {"x-api-key": said}, {}, "10.0.0.1", f"{said}.example:443")
 
     async def live() -> list[str]:
-        handles = Leases()
+        handles = Handles()
         with handles.begin(MEMORY) as handle:
             await handle.engine.process(incoming, MEMORY)
         before = _kept(said)
