@@ -202,7 +202,7 @@ class Penumbra(Guarded):
         }
 
     def _stats(self) -> dict[str, Any]:
-        """Figures for `penumbra stats`."""
+        """Return figures for `penumbra stats`."""
         return {
             **self._process(),
             "proxy": listening.proxy(),

@@ -56,7 +56,7 @@ class Results:
         return len(self._by_id)
 
     def copy(self) -> Results:
-        """An independent copy; later messages don't touch the original."""
+        """Return an independent copy; later messages don't touch the original."""
         by_id, waiting = self._by_id.copy(), self._waiting
         waiting = waiting if self.pairing.named else waiting.copy()
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)

@@ -40,15 +40,15 @@ class Caller:
     scope: bytes
     """Scope of stored content: no other scope gets it."""
     session: str = ""
-    """Common to all requests of the conversation."""
+    """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
     """`session` by the opening as the client sends it, with its secrets; empty: the same as `session`."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty: no part changes."""
     is_open: bool = False
-    """Without a credential, only proofs in the request count."""
+    """The request has no credential, so that proofs in it alone count."""
     joined: str = ""
-    """Common to all requests that share originals; empty: none."""
+    """Name that all requests with shared originals have; empty: none are shared."""
 
     @property
     def owner(self) -> bytes:

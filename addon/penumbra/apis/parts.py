@@ -48,7 +48,7 @@ class OpenCalls:
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
     def copy(self) -> OpenCalls:
-        """An independent copy: closing a call in one leaves it open in the other."""
+        """Return an independent copy: closing a call in one leaves it open in the other."""
         copied = OpenCalls()
         copied.add(self._all.values())
         return copied

@@ -78,7 +78,7 @@ class Links:
         return len(self._history) + len(self._calls)
 
     def copy(self) -> Links:
-        """An independent copy; later messages don't touch the original."""
+        """Return an independent copy; later messages don't touch the original."""
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:

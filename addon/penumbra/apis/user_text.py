@@ -108,7 +108,7 @@ class Passages:
     """The last command that the user ran."""
 
     def copy(self) -> Passages:
-        """An independent copy; later texts don't touch the original."""
+        """Return an independent copy; later texts don't touch the original."""
         return Passages(self._said, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:

@@ -72,7 +72,7 @@ def stream_plainly(flow: Flow, response: HttpResponse) -> None:
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
-        # Without it, a body that breaks off would be one that ends, with the client's connection.
+        # Else the end of the connection would end the body, and a body that breaks off would look complete.
         response.headers["transfer-encoding"] = "chunked"
 
 

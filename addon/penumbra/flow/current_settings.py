@@ -84,7 +84,7 @@ class Engines:
     """Keeps the engine in force. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
-        """See `Engine`."""
+        """Both arguments go to each `Engine`."""
         self._metrics = metrics
         self._listening = listening
         self._current: _SharedEngine | None = None
@@ -153,7 +153,7 @@ class CurrentSettings:
         self._told: set[str] = set()
 
     def report_unknown(self) -> None:
-        """Log options that nobody knows: a misspelt one would otherwise be ignored for ever."""
+        """Log unknown options: a misspelt one would otherwise be ignored for ever."""
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
@@ -163,7 +163,7 @@ class CurrentSettings:
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
 
     def read(self) -> None:
-        """Read everything anew. Raises SettingsError, and then all stays as it was."""
+        """Read everything anew. Raises SettingsError, and leaves the settings in force then."""
         options = {option.name: getattr(ctx.options, option.full_name) for option in OPTIONS}
         self._file_state = _state_of_file()
         settings = load(options, os.environ, _path())

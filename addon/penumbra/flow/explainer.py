@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; this is the sent form."
 PRIORITY = 3.0
-"""Above the views of JSON (1) and GraphQL (2)."""
+"""The view's priority, above those of JSON (1) and GraphQL (2)."""
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
-"""Metadata of what is only observed."""
+"""Name of the metadata of observed requests."""
 NOT_OURS = -2.0
 """A priority below all, and equal to none: mitmproxy 11 compares views themselves where these are equal."""
 

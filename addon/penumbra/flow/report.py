@@ -82,8 +82,8 @@ class Reports:
     def accepted(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """A request, or a frame of a socket, is sent on. `handle` rewrote the request; that of a socket's
-        flow has ended. Never raises: what can't be shown is sent all the same."""
+        """Report a request, or a frame of a socket, that is sent on. `handle` rewrote it; the handle of a
+        socket's flow has ended. Never raises: a request that can't be reported is sent all the same."""
         try:
             self._tell(flow, state, handle, incoming, accepted)
         except Exception as error:
@@ -152,7 +152,7 @@ class Reports:
             self._event(flow, entry, accepted)
 
     def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, handle: EngineHandle) -> None:
-        """Report what would have become of a request that was sent on as it came. `handle` made the
+        """Report the changes that would be made in a request that was sent on as it came. `handle` made the
         observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)

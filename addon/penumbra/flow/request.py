@@ -370,9 +370,10 @@ class OtherRequests:
         return settings.unknown_paths != "pass" and destination.is_provider(flow, settings.hosts)
 
     async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
-        """A frame of a client's WebSocket as it may be sent. Raises RedactionError.
+        """Return a frame of a client's WebSocket without its secrets. Raises RedactionError.
 
-        `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
+        `kind` is its content type; `known`: the socket's path is known; `strict`: the socket takes JSON
+        alone.
         """
         with self._handle() as handle:
             return await self._frame(flow, handle, frame, kind, known=known, strict=strict)

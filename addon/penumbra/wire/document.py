@@ -178,8 +178,8 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Offsets of the items of an array that a computation can continue with; None: it begins anew each
-        time."""
+        """Return the offsets of the items of an array over which computations can continue; None: they begin
+        anew each time."""
         remembered = self._parsed.remembered
         is_continued = remembered is not None and not self._amended and array is self._remembered
         return remembered.starts if remembered is not None and is_continued else None
@@ -187,8 +187,8 @@ class Document:
     def computed(
         self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
     ) -> S:
-        """The result of a computation over the `count` items of an array, continued after those of a known
-        prefix. `step` takes in the item at an index, and nothing after it.
+        """Return the result of a computation over the `count` items of an array, continued after those of a
+        known prefix. `step` takes in the item at an index, and nothing after it.
 
         The result must not contain places of the document.
         """

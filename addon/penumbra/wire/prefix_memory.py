@@ -378,13 +378,14 @@ class Remembered(NamedTuple):
     """Offsets of all items in the document."""
 
     def offset(self, address: int) -> int | None:
-        """Offset in the document of what lies at an address in a remembered item; None: it lies in none."""
+        """Return the offset in the document of a value at an address in a remembered item; None: the value is
+        in no such item."""
         offset = self.likely.offset(address)
         return None if offset is None else self.starts[0] + offset
 
     def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
-        """The result of a computation over all items, continued from a prefix. `step` adds the item at an
-        index."""
+        """Return the result of a computation over all items, continued from a prefix. `step` adds the item at
+        an index."""
         at, state, end = 0, None, len(self.likely.items)
         for prefix in (self.likely, self.found):
             kept: S | None = prefix.state(computation.key, computation.inputs)
