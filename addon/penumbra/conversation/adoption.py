@@ -1,10 +1,10 @@
 """Decides about results and reasoning that the provider has seen without Penumbra.
 
 A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
-blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response
-which did not pass through Penumbra keeps its form where a cached prefix or thinking depends on that form.
-After a pause that no cache outlives, only thinking does: other results then get the form that Penumbra would
-have given them.
+blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response which did
+not pass through Penumbra keeps its form where a cached prefix or thinking depends on that form. After a pause
+that no cache outlives, only thinking keeps their form: other results get the form that Penumbra would have
+given them.
 
 Where reasoning follows another prefix than the one that it was made for, the request asks the provider to
 drop it; where the request can't ask for that, the block is left out as far as the API allows.
@@ -96,7 +96,7 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
     """Return whether a change costs nothing, since nothing of the conversation can be cached any more.
 
-    `cold`: seconds without a request after which that is so.
+    `cold`: seconds without a request after which nothing is cached.
     """
     settings = request.settings
     may_change = settings.adopt == "auto" and settings.rewrites_history

@@ -58,7 +58,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
     return _more_than_one(headers, "content-type")
 
 
-def says_twice(request: Request) -> bool:
+def is_ambiguous(request: Request) -> bool:
     """Return whether a member occurs twice on the way to a text of the request that has to be searched."""
     document, conversation = request.document, request.conversation.messages
     if not request.settings.must_search:

@@ -45,7 +45,7 @@ class CompiledRules:
     async def redactor(self) -> Redactor:
         """Return the redactor. Raises RedactionError if the rules can't be used."""
         if self._redactor.done():
-            # Else the event loop would go round once more, for every request.
+            # To await it would cost each request one more round of the event loop.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 

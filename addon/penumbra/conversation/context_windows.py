@@ -27,7 +27,8 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more; of a text with fewer, half still fits."""
+"""Most texts have more bytes a token. A text with fewer fits all the same, since it gets half of the
+tokens."""
 _OTHERS_BYTES = 1_000
 """Bytes of JSON around the text of a message that is added to a body."""
 

@@ -178,10 +178,10 @@ class Engine:
     async def _send(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
-        """Send a request, again where the store did not return a form or another proxy has decided meanwhile.
+        """Take the steps again while the store does not return a form or another proxy has decided first.
 
-        After some tries the request is sent as if there were no store. `retry` holds forms that are not
-        recorded yet, since the request was refused.
+        After some tries, the request gets the forms that it would have without a store. `retry` holds forms
+        that are not recorded yet, since the request was refused.
         """
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
@@ -265,20 +265,20 @@ class Engine:
             provider_results=provider_history.results_before(request, prepared),
             references=comparing(prepared.references, request, past, inputs.redact) if prepared else None,
             show=await self.rules.show(),
-            # Values that are put back are a matter of the conversation.
+            # Where secret values are put back, names depend on the conversation.
             shown=None if request.settings.restores_secrets else self._shown_texts,
             is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
         )
         external = await self._compressors.forms(incoming, inputs, turn.do)
         if external:
-            # While they were waited for, another request may have decided.
+            # Another request may have decided while the compressors were at work.
             past = {**past, **await self.stores.decisions.get(external)}
         return replace(inputs, past=past, external=external)
 
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str
     ) -> Accepted:
-        """Return the request that is sent, with everything that its response is read by."""
+        """Return the request that is sent, with everything that is needed to read its response."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
         new, outside = rewritten.decisions, inputs.outside.decisions

@@ -16,7 +16,7 @@ from penumbra.store.key_file import SharedPlace
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Sizes are bytes, times are seconds."""
+    """An `EngineSettings` is what an engine is made with. Sizes are bytes, times are seconds."""
 
     database: Path | None
     """The file; None to keep everything in memory."""

@@ -60,7 +60,7 @@ class AskedCompressors:
         except RedactionError:
             raise
         except Exception as error:
-            _log.warning("Penumbra asks nobody about a request's results: %s", errors.place(error))
+            _log.warning("Penumbra asks no external compressor about a request: %s", errors.place(error))
             return {}
 
     async def _forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:

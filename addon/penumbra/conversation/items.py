@@ -55,7 +55,7 @@ class Keys:
 
     @classmethod
     def of(cls, possession: bytes, opening: str) -> Keys:
-        """`opening`: the first words."""
+        """Return the keys of a conversation that begins with the words `opening`."""
         data = opening.encode("utf-8", "surrogatepass")
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
@@ -74,7 +74,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # An id that may repeat does not tell this result from another with the same text.
+            # The id does not distinguish this result from another one with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 

@@ -41,7 +41,7 @@ class Mentions:
     """A `Mentions` is the names that one request's texts and calls use."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[int, Raw]] | None = None
+        self._places: list[tuple[int, Raw]] | None = None
         self._read: dict[int, tuple[list[str], int]] = {}
         """Names and number of characters of each text, by its offset in the body."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
@@ -51,23 +51,23 @@ class Mentions:
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
     ) -> Mapping[str, float]:
         """Return the names in texts and calls before a result, each with its weight."""
-        if self._said is None:
+        if self._places is None:
             start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
             places = ((document.place(value)[0], value) for value in wire.outside_results(document))
-            self._said = sorted((place for place in places if place[0] >= start), key=itemgetter(0))
-        count = bisect_left(self._said, document.place(result.value)[0], key=itemgetter(0))
+            self._places = sorted((place for place in places if place[0] >= start), key=itemgetter(0))
+        count = bisect_left(self._places, document.place(result.value)[0], key=itemgetter(0))
         if self._last[0] != count:
-            self._last = count, self._weights(document, self._said[:count])
+            self._last = count, self._weights(document, self._places[:count])
         return self._last[1]
 
-    def _weights(self, document: Document, said: Sequence[tuple[int, Raw]]) -> dict[str, float]:
+    def _weights(self, document: Document, places: Sequence[tuple[int, Raw]]) -> dict[str, float]:
         weights: dict[str, float] = {}
         read = 0
-        for age, (place, value) in enumerate(reversed(said)):
+        for age, (place, value) in enumerate(reversed(places)):
             if place not in self._read:
                 self._read[place] = _names(document.source(value))
             names, characters = self._read[place]
-            weight = 1 - (1 - _OLDEST) * age / len(said)
+            weight = 1 - (1 - _OLDEST) * age / len(places)
             for name in names:
                 if name not in weights:
                     weights[name] = weight

@@ -1,4 +1,4 @@
-"""Plans smaller forms for texts that were sent before: the results and arguments that get one.
+"""Plans smaller forms for results and arguments of calls that were sent before.
 
 `superseded` plans for texts that a later call has made useless, if the savings are worth a new cached prefix.
 Arguments of calls change on request alone, and after results: after the first changed result, everything is
@@ -279,7 +279,7 @@ class Planner:
         except RedactionError:
             raise
         except Exception as error:
-            _log.warning("Penumbra leaves what was superseded as it is: %s", errors.place(error))
+            _log.warning("Penumbra leaves superseded texts as they are: %s", errors.place(error))
             return Plan()
 
     def superseded_results(self) -> Plan:

@@ -132,7 +132,7 @@ def _overridden(
 class _SoFar:
     """A `_SoFar` is what was read of the first messages."""
 
-    said: Passages
+    user_text: Passages
     results: Results
     links: Links
     texts: list[ResultText] = field(default_factory=list)
@@ -149,25 +149,25 @@ class _SoFar:
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
         """Read the next value, which holds these messages; return the texts of its results."""
-        passages = self.said.add(document, value, turn)
+        passages = self.user_text.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
-        said = items.with_user_text(document, passages, texts)
-        self.texts += said
-        for text in said:
+        found = items.with_user_text(document, passages, texts)
+        self.texts += found
+        for text in found:
             if (call := text.call) is None or (call.arguments is None and call.cached is None):
                 self.uncalled.append(text.call_id)
-        for item in filter(None, map(make, said)):
+        for item in filter(None, map(make, found)):
             (self.for_programs if item.result.by_program else self.items).append(item)
         self.passages += (passage for passage in passages if not passage.certain)
         return texts
 
     def weigh(self) -> int:
-        """Rough size in bytes."""
+        """Return the rough size in bytes."""
         parts = _SIZED(self)
         return _ENTRY_BYTES * (len(parts) + sum(map(len, parts)))
 
     def copy(self) -> _SoFar:
-        return _SoFar(self.said.copy(), *[part.copy() for part in _SIZED(self)])
+        return _SoFar(self.user_text.copy(), *[part.copy() for part in _SIZED(self)])
 
 
 _SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "blocks", "passages", "uncalled")

@@ -139,7 +139,7 @@ class RequestReader:
         tool_calls: ToolCallCache,
         restored: RestoredValues,
     ) -> None:
-        """`key`: the installation's."""
+        """`key` is the installation's."""
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
         self.values: PrefixMemory | None = PrefixMemory()
@@ -198,7 +198,7 @@ class RequestReader:
             user = document.string(metadata.get("user_id")) or ""
             caller = incoming.credentials.caller(self._key, user)
             request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
-            if request and ambiguity.says_twice(request):
+            if request and ambiguity.is_ambiguous(request):
                 raise Unreadable("its body says something twice on the way to a tool's result")
             if request is None:
                 return None

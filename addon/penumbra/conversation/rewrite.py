@@ -76,7 +76,7 @@ class Forms:
         )
 
     def weigh(self) -> int:
-        """Rough size in bytes."""
+        """Return the rough size in bytes."""
         return self.size + _ITEM_BYTES * (1 + len(self.items))
 
     def fits(self, items: tuple[Item, ...], past: Mapping[bytes, Decision], texts: EarlierTexts) -> bool:

@@ -71,8 +71,8 @@ def recognise(
         if (
             ("path" in rule and path.partition("?")[0].rstrip("/").endswith(rule["path"]))
             or ("item" in rule and last == rule["item"])
-            or ("metadata" in rule and _says(document, headers or {}, rule["metadata"]))
-            or ("header" in rule and _names(headers or {}, rule["header"]))
+            or ("metadata" in rule and _has_metadata(document, headers or {}, rule["metadata"]))
+            or ("header" in rule and _has_header(headers or {}, rule["header"]))
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
@@ -97,7 +97,7 @@ def _begins(text: str, starts: Sequence[str]) -> bool:
     return bool(lowered) and text.lstrip()[: max(map(len, lowered))].lower().startswith(lowered)
 
 
-def _says(document: Document, headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
+def _has_metadata(document: Document, headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
     top = document.members(document.root)
     metadata = document.members(top.get("client_metadata"))
     for text in (headers.get(rule["header"]), document.string(metadata.get(rule["header"]))):
@@ -110,7 +110,7 @@ def _says(document: Document, headers: Mapping[str, str], rule: Mapping[str, str
     return False
 
 
-def _names(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
+def _has_header(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
     return rule["value"] in [value.strip().lower() for value in headers.get(rule["name"], "").split(",")]
 
 
@@ -118,19 +118,19 @@ def _system(document: Document, prompt: Prompt) -> str:
     """Return the system prompt, which is in a member of its own or in the first message."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
-    return "\n".join(_said(document, parts))
+    return "\n".join(_texts_of(document, parts))
 
 
 def _last_user_texts(document: Document, prompt: Prompt) -> list[str]:
     for message in reversed(prompt.messages):
         if message.role == "user":
-            return _said(document, message.parts)
+            return _texts_of(document, message.parts)
         if message.role in ("assistant", "model"):
             return []
     return []
 
 
-def _said(document: Document, parts: Iterable[Part]) -> list[str]:
+def _texts_of(document: Document, parts: Iterable[Part]) -> list[str]:
     """Return the texts of a message without its tool results."""
     texts = (text for part in parts if part.kind is Kind.TEXT for text in part.texts)
     return [document.string(text) or "" for text in texts]
@@ -141,7 +141,7 @@ def _said(document: Document, parts: Iterable[Part]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """One message, shortened, with the calls that it makes and answers."""
+    """A `_Message` is one message, its shortened form, and the calls that it makes and answers."""
 
     source: bytes
     form: bytes
@@ -152,17 +152,15 @@ class _Message:
     """Text of the user in a message; empty for all else."""
     leads: bool
     """A system message at the beginning: it stays."""
-    says: bool
+    is_prompt: bool
     """The message is a user's, and answers no call."""
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
-    """Cut the messages of a compaction request to `budget` bytes of JSON, as far as possible.
-
-    Returns None if the request is within the budget, or if the provider stores its history. With `prompted`,
-    the last message and the calls whose results are in it stay unchanged. Reasoning is left out, since the
-    prefix before it changes. Raises NotJson.
-    """
+    """Return a request for a summary whose messages are cut to `budget` bytes of JSON, as far as possible, or
+    None if the request is within the budget or the provider stores its history. With `prompted`, the last
+    message and the calls whose results are in it stay unchanged. Reasoning is left out, since the prefix
+    before it changes. Raises NotJson."""
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
@@ -214,7 +212,7 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
     start = 0
     waiting: set[str] = set()
     for index, message in enumerate(messages):
-        if index > start and (message.says or not (waiting or message.results)):
+        if index > start and (message.is_prompt or not (waiting or message.results)):
             groups.append(range(start, index))
             start, waiting = index, set()
         waiting |= message.calls
@@ -227,7 +225,7 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
     """Read a message and shorten it; `programs` names the calls whose results programs read."""
     document = Document(source)
     message = wire.message(document, document.root)
-    own = _said(document, message.parts)
+    own = _texts_of(document, message.parts)
     results = frozenset(wire.pair(part) for part in message.of(Kind.RESULT))
     if any(part.block is document.root for part in message.of(Kind.REASONING)):
         form = b""
@@ -242,15 +240,15 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
         results=results,
         text="\n".join(own).strip() if message.role == "user" else "",
         leads=message.role in _LEADING,
-        says=message.role == "user" and not results,
+        is_prompt=message.role == "user" and not results,
     )
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
     """Return a message without reasoning and with shorter texts and arguments, or nothing if it was all
     reasoning."""
-    said = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
-    places = [text for part in said for text in part.texts]
+    parts = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
+    places = [text for part in parts for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
     if sum(size(value) for _, value in texts) > MESSAGE_BYTES:
         limit = max(_SHORTENED // len(texts), _LEAST_TEXT)
@@ -291,12 +289,12 @@ def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
         f"Original messages: {len(messages)}. Omitted messages: {len(left_out)}.",
         f"Original chat messages JSON bytes: {total}. Omitted JSON bytes: {missing}.",
     ]
-    said = [message.text for message in left_out if message.text]
-    if len(said) > _EXCERPTS:
-        said = said[: _EXCERPTS // 3] + said[-(_EXCERPTS - _EXCERPTS // 3) :]
-    if said:
+    texts = [message.text for message in left_out if message.text]
+    if len(texts) > _EXCERPTS:
+        texts = texts[: _EXCERPTS // 3] + texts[-(_EXCERPTS - _EXCERPTS // 3) :]
+    if texts:
         lines.append("Omitted user-message excerpts:")
-    for text in said:
+    for text in texts:
         line = "- " + " ".join(text[:_EXCERPT].split())
         if sum(size(part) + 1 for part in lines) + size(line) > _NOTE - 500:
             break

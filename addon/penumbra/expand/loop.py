@@ -132,7 +132,7 @@ class ToolLoop:
             self._shown |= self._shows
             return out
         except Exception as error:
-            _log.error("penumbra: a response goes on as it comes: %s", place(error))
+            _log.error("penumbra: a response is passed on unread: %s", place(error))
             self._broken = True
             return data
 
@@ -222,10 +222,10 @@ class ToolLoop:
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
         text = "".join(turn.text for turn in turns)
-        said = last.text.strip() or last.real_calls
+        answers = last.text.strip() or last.real_calls
         hidden = None
         covered = self.rounds > 0 and self._covered == len(self.turns)
-        if turns and covered and (last.message or not said):
+        if turns and covered and (last.message or not answers):
             signed = any(turn.signatures for turn in turns)
             hidden = Hidden(tuple(self._hidden), last.message, signed=signed, broken=True)
         ours = self.rounds or any(turn.injected for turn in turns)

@@ -113,7 +113,7 @@ def _announces(value: Any) -> bool:
     if not isinstance(choices, list):
         return False
     deltas = [choice.get("delta") for choice in choices if isinstance(choice, dict)]
-    said = [
+    content = [
         part
         for delta in deltas
         if isinstance(delta, dict)
@@ -121,4 +121,4 @@ def _announces(value: Any) -> bool:
         if key != "role" and part
     ]
     ended = any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices)
-    return not said and not ended
+    return not content and not ended
