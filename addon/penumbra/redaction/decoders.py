@@ -23,6 +23,7 @@ import re2
 
 from penumbra.linear import Linear, latin1
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.view import (
     AROUND,
@@ -209,13 +210,13 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
     """Yield the view of rows of dumps: of each its beginning, where its bytes are shown from and to, and the
     bytes."""
-    made, behind = Making(data), 0
+    made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
-        if begin - behind > _FAR:
+        if begin - last > _FAR:
             made.piece(b"\n\n", begin, GLUE)
-        behind = min(end, stop)
-        made.piece(octets, start, behind - start)
+        last = min(end, stop)
+        made.piece(octets, start, last - start)
     if made.size:
         yield made.view(apart=True)
 
@@ -304,7 +305,7 @@ def _boxes(data: bytes) -> Iterator[View]:
     """Yield the view of boxes and tables in which each wrapped cell is one piece."""
     made, joints, above = Making(data), [], [(0, 0)]
     pending: list[list[tuple[int, int]]] = []
-    behind = -1
+    last = -1
 
     def flush() -> None:
         for column, pieces in enumerate(pending):
@@ -317,7 +318,7 @@ def _boxes(data: bytes) -> Iterator[View]:
 
     for row in _ROW.finditer(data):
         cells = _cells(data, row)
-        goes_on = row.start() - behind in (1, 2) and _continues(data, above, cells) and bool(pending)
+        goes_on = row.start() - last in (1, 2) and _continues(data, above, cells) and bool(pending)
         if not goes_on:
             flush()
             pending += [[] for _ in cells]
@@ -326,10 +327,10 @@ def _boxes(data: bytes) -> Iterator[View]:
             if end > start:
                 # A blank at the end of a full cell may be one of the text.
                 pending[column].append((start, end + (cell[1] - end == 2)))
-        above, behind = cells, row.end()
+        above, last = cells, row.end()
     flush()
     if joints:
-        made.piece(b"\n", behind, GLUE)
+        made.piece(b"\n", last, GLUE)
         yield made.view(joints, _NAMED, apart=True)
 
 
@@ -415,6 +416,7 @@ class Sign(IntEnum):
     ARRAY = 9
     BOX = 10
     WORD_DIFF = 11
+    TAIL = 12
 
 
 DECODERS = {
@@ -435,6 +437,7 @@ _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
+    Sign.TAIL: TAIL.pattern,
     **{sign: decoder.pattern for sign, decoder in DECODERS.items()},
 }
 

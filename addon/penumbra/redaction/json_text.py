@@ -35,7 +35,7 @@ def is_json(data: bytes) -> bool:
     try:
         orjson.loads(inner)
     except orjson.JSONDecodeError:
-        return bool(_SURROGATE.search(inner)) and _is_lenient_json(inner)
+        return bool(_SURROGATE.search(inner)) and _is_json(inner.decode("utf-8", "surrogatepass"))
     return True
 
 
@@ -46,10 +46,10 @@ def still_json(text: str, new: str) -> str:
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
 
 
-def _is_lenient_json(data: bytes) -> bool:
-    """Return whether a text with lone surrogates is JSON, which orjson refuses."""
+def _is_json(text: str) -> bool:
+    """Return whether a text is JSON, which may have lone surrogates that orjson refuses."""
     try:
-        json.loads(data.decode("utf-8", "surrogatepass"))
+        json.loads(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -88,7 +88,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
 def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, int]:
     """Return `start` and `end`, moved outwards where they cut an escape in two."""
     low = max(first, start - 12)
-    # Backslashes pair up from the left: begin where none stands in front.
+    # Backslashes pair up from the left: begin where none stands before.
     while low > first and data[low - 1 : low] == b"\\":
         low -= 1
     for match in _ESCAPE.finditer(data, low, end + 12):
@@ -123,16 +123,22 @@ class Structured:
         """Return a text of `container` without the secrets that it or its surroundings show. Raises
         RedactionError."""
         if id(container) not in self._known:
-            # With the value itself, so that its id can't become another's.
+            # The value is kept, so that its id can't become another's.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
         beside = self._known[id(container)][1].get(text)
         if beside is None:
             return redact(text)
         further = redact(beside)
-        counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
-        counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
+        counts = _counts(text, beside)
         counts.update(further.counts)
         return Redacted(further.text, dict(sorted((+counts).items())))
+
+
+def _counts(text: str, beside: str) -> Counter[str]:
+    """Return how many secrets of a text its surroundings made known, by rule."""
+    counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
+    counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
+    return counts
 
 
 def scalars(
@@ -170,8 +176,7 @@ def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: C
     if isinstance(text, str) and "\n" in text.strip():
         beside = text
     further = redact(beside)
-    counts.update(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
-    counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text if isinstance(text, str) else ""))
+    counts.update(_counts(text if isinstance(text, str) else "", beside))
     counts.update(further.counts)
     clean = further.text
     if clean == text and (inner := _wrapped(clean, redact, counts)):
@@ -193,14 +198,6 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
         return ""
     counts.update(clean.counts)
     return base64.b64encode(clean.text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:

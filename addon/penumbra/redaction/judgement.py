@@ -189,7 +189,7 @@ def _is_label(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    # Only small letters, and a sign that joins: what most values lack is asked first.
+    # Most values are not of small letters alone.
     if not value.islower() or not value.isascii():
         return False
     return _COMPOUND.match(value.encode()) is not None
@@ -294,7 +294,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
     if ends_as_word(value) or len(value) < 8:
         return False
     if len(value) >= 12 and len(_WORD.findall(value)) > len(value) / 3:
-        return True  # Capitals and small letters as they fell: the words of a name are longer.
+        return True  # Random capitals make short words; those of a name are longer.
     if style is Style.QUOTED:
         return value.islower() or not is_wordy(value)
     if style is Style.ENV:

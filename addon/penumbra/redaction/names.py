@@ -58,7 +58,7 @@ def is_program_name(value: str) -> bool:
     value = value.rstrip(";")
     if value[-1:] in ("!", "?"):
         if _FIGURE.search(value):
-            return False  # After figures, such a sign is of a password.
+            return False  # A sign after figures is part of a password.
         value = value.rstrip("!?")
     if len(value) > _LONGEST:
         return False
@@ -81,7 +81,7 @@ def is_program_name(value: str) -> bool:
         return True
     if len(words) < 2:
         return is_program_word(words[0]) and len(humps) == 2 and humps[1].isdigit() and len(humps[1]) == 1
-    # Names have one number beside their widths.
+    # A name has at most one number that is no width.
     numbers = sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps)
     if sum(map(len, words)) < _LEAST_MEAN * len(words) or numbers > 1:
         return False
@@ -108,7 +108,7 @@ def _is_word(part: str) -> bool:
     humps = [hump.lower() for hump in _HUMP.findall(part)]
     known = sum(len(hump) for hump in humps if len(hump) >= _LEAST_WORD and is_program_word(hump))
     if part.lower() == part or part.upper() == part:
-        # Figures within letters, or a long run of them: only of words that are known.
+        # Figures within letters, or many letters, are of a name only with known words.
         return known >= _LEAST_KNOWN * len(part)
     return len(part) <= _LONGEST_PART or known >= _SHARE * len(part)
 
@@ -224,7 +224,7 @@ class Names:
         """Return the words for passwords with letters beyond ASCII, small and capital, as patterns over bytes
         in Latin-1."""
         words = {form(word) for word in self._passwords for form in (str.lower, str.upper, str.capitalize)}
-        # Of ASCII letters, a text's are small wherever names are looked for.
+        # Names are looked for in texts whose ASCII letters are small.
         written = {word.encode().lower().decode("latin-1") for word in words if not word.isascii()}
         return sorted(re.escape(word) for word in written)
 
@@ -308,8 +308,8 @@ class Names:
         `encryptedPassword`."""
         if len(words) < 2:
             return False
-        behind = words[-2] in self._passwords and words[-1] in self._hashes
-        return behind or (words[-1] in self._passwords and words[-2] in self._hashed)
+        is_hash = words[-2] in self._passwords and words[-1] in self._hashes
+        return is_hash or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
         """Return the secret's word at the end of a word without humps, and the rest of it: `dbpassword`,

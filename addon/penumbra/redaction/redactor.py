@@ -275,7 +275,7 @@ class Redactor:
         found += _cut_at_lines(data, list(self._anchored(data, low)))
         flags, tags = Sign.FLAG in shown, Sign.TAG in shown
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)
-        if not hint.quiet:
+        if Sign.TAIL in shown and not hint.quiet:
             found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
@@ -288,7 +288,7 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders see around their anchors."""
         done: dict[str, int] = {}
-        # Where what an anchor's rules have found ends for all of them.
+        # By anchor, the end of what all of its rules have found.
         over: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
         owners, automaton = self._anchors

@@ -153,7 +153,7 @@ def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
             yield match
             at = match.end()
         elif data[start] == _BACKSLASH:
-            # Text that follows some but not all of the backslashes follows none.
+            # Where no disguise begins at the first of several backslashes, none begins at a later one.
             backslashes = _BACKSLASHES.match(data, start)
             run = backslashes.end() if backslashes else start
 
@@ -260,8 +260,8 @@ def _is_of_one_depth(joint: bytes) -> bool:
     """Return whether both quotes of a joint are escaped alike; if not, one stands within the text that the
     other ends."""
     closing = len(joint) - len(joint.lstrip(b"\\"))
-    behind = joint[:-1]
-    return closing == len(behind) - len(behind.rstrip(b"\\"))
+    opening = joint[:-1]
+    return closing == len(opening) - len(opening.rstrip(b"\\"))
 
 
 def joined(data: bytes) -> Iterator[View]:

@@ -1,4 +1,4 @@
-"""Cheap looks that come before the search: they pass over nothing that the search would find."""
+"""Questions that are asked before a search miss nothing that the search finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.user_rules import plain
 
 
 def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
-    """Where the end of a line breaks the token, too."""
+    """The pattern of an anchor matches at every secret of its rules, also at one that a line's end breaks."""
     by_id = {each.id: each for each in rule.read()}
     seen = 0
     for file in rules.load_folder("secrets"):

@@ -1,4 +1,4 @@
-"""Every byte outside of a value survives: bars, brackets, users, file names and whatever else stands beside one."""
+"""Every byte outside of a value stays: bars, brackets, users, file names and other neighbours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _only_values_go(text: str, values: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("form", LAST)
 def test_bar_ends_a_value(form: str) -> None:
-    """What a bar parts from a value, in a shell or in a table, is none of it."""
+    """A bar in a command or a table ends a value."""
     for at, value in enumerate(VALUES):
         for behind in BEHIND[at % 2 :: 2]:
             text = contexts.fill(
@@ -105,7 +105,7 @@ CERTIFICATE_LINE = "MIICKzCCAbGgAwIBAgIKe3G2gla4EnycqDAKBggqhkjOPQQDAzBaMQswCQYD
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
 def test_lines_of_certificates_stay(end: str) -> None:
-    """A line of base64 may hold what a token holds in the middle."""
+    """A line of base64 may contain the form of a token."""
     for line in (CERTIFICATE_LINE, "A" + CERTIFICATE_LINE[1:]):
         text = end.join(
             ("-----BEGIN CERTIFICATE-----", line, line, "EwJVUzETMBEGA1U=", "-----END CERTIFICATE-----")

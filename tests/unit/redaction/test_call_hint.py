@@ -1,4 +1,4 @@
-"""What a call's path or command line says of the secrets in its output."""
+"""Hints that a call's path or command line gives for the search of its output."""
 
 from __future__ import annotations
 

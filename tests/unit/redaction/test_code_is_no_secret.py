@@ -1,6 +1,6 @@
-"""Code and listings that name secrets and hold none: nothing of them may change.
+"""Code and listings that name secrets and hold none stay unchanged.
 
-An agent edits what it has read: a placeholder in a line of code would be written into the file.
+An agent edits the code that it has read, and would write a placeholder into the file.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def test_all_lines_stay_together(before: str) -> None:
 
 
 def test_beside_a_telling_name_a_value_still_goes() -> None:
-    """What makes the lines above harmless hides no secret."""
+    """The signs that make the lines above harmless hide no secret."""
     for line in ("password: hunter2x9!", "PASS=q8Zk2mVt41", 'token "q8Zk2mVt41Lp0xWn7Rtb"', "pwd=Zk2!mVt41q"):
         assert REDACTOR.redact(line).counts
 

@@ -1,4 +1,4 @@
-"""Placeholders that stand in or beside a secret: anybody may write one, and it protects nothing."""
+"""Placeholders in or beside a secret protect nothing, since anybody may write one."""
 
 from __future__ import annotations
 

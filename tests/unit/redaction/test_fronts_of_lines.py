@@ -1,4 +1,4 @@
-"""What tools put in front of lines hides nothing: a name in one line, its value in another."""
+"""Prefixes that tools put before lines hide no name in one line and no value in another."""
 
 from __future__ import annotations
 

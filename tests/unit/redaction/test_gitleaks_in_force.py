@@ -1,4 +1,4 @@
-"""Which rules are in force when a user brings a gitleaks.toml, and what a bad one says."""
+"""The rules in force when a user brings a gitleaks.toml, and the messages for a bad one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Private keys that are no PEM, and texts in base64 that hold secrets: plain, numbered, in strings of JSON."""
+"""Private keys in other formats than PEM, and texts in base64 that hold secrets: plain, numbered, in strings
+of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of RE2 asked directly, and through the package: the same answers."""
+"""Patterns of RE2 give one answer, asked directly or through the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that go on for thousands of bytes behind each of many anchors: judged by how they begin."""
+"""Values of thousands of bytes after each of many anchors are judged by their beginnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts with their secrets between `⟦` and `⟧`: these go, and not a byte besides."""
+"""Texts with marks around their secrets, `⟦` and `⟧`: exactly the marked bytes are replaced."""
 
 from __future__ import annotations
 

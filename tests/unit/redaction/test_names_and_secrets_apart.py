@@ -1,4 +1,4 @@
-"""What programs call their things hides no secret: made tokens with words in front, and words that people choose."""
+"""Names in programs hide no secret: random tokens with words before them, and words that people choose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLOTS = (
 
 
 def made(form: str) -> list[str]:
-    """Random values of that form that have figures in their random part."""
+    """Return random values of a form, with figures in their random part."""
     values = []
     for seed in range(SEEDS):
         chance = random.Random(f"{form} {seed}")
@@ -72,7 +72,7 @@ IN_SLOTS = (
 
 
 def test_signs_of_programs_within_a_secret() -> None:
-    """A random value has signs between its characters that programs have between their words."""
+    """A random value may have signs that programs have between their words."""
     letters = string.ascii_letters + string.digits
     for seed in range(SEEDS):
         chance = random.Random(seed)
@@ -102,7 +102,7 @@ BARE_SLOTS = ("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "mysq
 
 @pytest.mark.parametrize("slot", BARE_SLOTS)
 def test_bar_parts_no_password(slot: str) -> None:
-    """A password with a bar in it goes whole, wherever the bar stands and however short what is in front is."""
+    """A password with a bar is replaced whole, wherever the bar stands."""
     letters = string.ascii_letters + string.digits
     for seed in range(4 * SEEDS):
         chance = random.Random(seed)
@@ -142,7 +142,7 @@ PEOPLE_SAY = (
 
 @pytest.mark.parametrize("end", ["1", "7", "64", "256", "3!", "1?", "12"])
 def test_words_of_programs_are_passwords_too(end: str) -> None:
-    """Where only a password can stand, what people make of words that programs have, too, is one."""
+    """Words of programs are a password where only a password can stand."""
     for seed in range(SEEDS // 4):
         chance = random.Random(f"{end} {seed}")
         value = "".join(chance.sample(PEOPLE_SAY, 2)) + end

@@ -1,4 +1,4 @@
-"""What a name says of its value: kinds of keys, slips of the pen, hints; and values that no program could hold."""
+"""Meanings of names: kinds of keys, slips, hints; and values that no program contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What looks like a secret by its name, or stands where one may stand, and is none: by form."""
+"""Values with the name, the form or the place of a secret that are none."""
 
 from __future__ import annotations
 

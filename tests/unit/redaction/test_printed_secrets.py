@@ -1,4 +1,5 @@
-"""Commands that print one bare secret: the examples of the rule file, and what agents put around."""
+"""Commands that print one bare secret: examples of the rule file, and texts that agents put around
+outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private keys in every form in which tools print them."""
+"""Private keys in all forms in which tools print them."""
 
 from __future__ import annotations
 

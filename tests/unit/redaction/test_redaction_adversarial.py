@@ -1,4 +1,4 @@
-"""Texts that try to smuggle a secret past the engine, and texts that must not be touched."""
+"""Texts that try to smuggle a secret past redaction, and texts that must stay."""
 
 from __future__ import annotations
 
@@ -248,13 +248,13 @@ def test_hint_lowers_and_raises_the_threshold(redactor: Redactor) -> None:
 
 @pytest.mark.parametrize("lead", range(6))
 def test_long_value_of_other_alphabets(lead: int) -> None:
-    """What is read of a long value may end within a character."""
+    """The part of a long value that is read may end within a character."""
     value = contexts.values(9)["base62"] + "7" * lead + "ключ€😀" * 80
     assert value[:40] not in redact(f"DB_PASSWORD={value}\n")
 
 
 def test_tokens_without_anything_between_settle_at_once() -> None:
-    """What is left beside a placeholder goes with its whole word, not one token at a time."""
+    """The rest of a word beside a placeholder is replaced with it, not one token at a time."""
     text = "AKIA" * 400
     once = redact(text)
     assert 1 <= len(PATTERN.findall(once)) <= 3
@@ -262,7 +262,7 @@ def test_tokens_without_anything_between_settle_at_once() -> None:
 
 
 def work(redactor: Redactor, text: str) -> int:
-    """What a text costs that was met before: the same in every run."""
+    """Return the number of calls for a text that was seen before, which is the same in every run."""
     redactor.redact(text)
     return calls(redactor.redact, text)
 

@@ -1,4 +1,4 @@
-"""Texts that can't be searched for secrets: refused, masked or passed."""
+"""Texts that can't be searched for secrets are refused, masked or passed."""
 
 from __future__ import annotations
 

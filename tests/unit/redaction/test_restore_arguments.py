@@ -75,7 +75,7 @@ def test_as_if_the_client_had_got_placeholders(client: str, shape: str, argument
 @settings(max_examples=examples(60), deadline=None)
 @given(ARGUMENTS)
 def test_places_are_known_without_the_values(arguments: dict[str, Any]) -> None:
-    """Also of values that can't be found again, since they may be anything."""
+    """Places of short values are remembered, too, which can't be found again."""
     written, sent = json.dumps(arguments), json.dumps(put_in(arguments))
     known = dict(sent_stretches(written, sent, VALUES))
     document = Document(json.dumps({"a": put_in(arguments)}).encode())
@@ -129,7 +129,7 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
 
 
 def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
-    """As that of an engine which still ends its requests, when another is in force."""
+    """An engine that still ends its requests may write while another is in force."""
 
     async def go() -> None:
         database = Database(None, 1 << 26)

@@ -1,4 +1,4 @@
-"""Secrets in rows: of tables whose rows are not all alike, of SQL with expressions in it."""
+"""Secrets in rows of uneven tables, and of SQL with expressions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_brackets_in_sql_are_counted(statement: str) -> None:
     ["O\\'Brien", "it''s", "ends\\\\", "a, b", "Ren\\'e, (x)", "two\nlines", '"q"'],
 )
 def test_quotes_in_cells_of_sql(name: str) -> None:
-    """Whatever quotes and backslashes a cell in front of the secret holds, in a string or not."""
+    """A cell before the secret may hold any quotes and backslashes, in a string or not."""
     statement = f"INSERT INTO users (id, name, password) VALUES (1, '{name}', '@'), (2, 'b', '@'), (3, '{name}', '@');"
     for value in PASSWORDS:
         statement = statement.replace("@", value, 1)
@@ -82,7 +82,7 @@ def test_backslashes_in_sql_are_read_in_one_way(unclosed: str) -> None:
 
 
 def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names in it have values of their own, all of which end where it ends."""
+    """All names in a long value have values that end where it ends."""
     rest, read = assignments._REST, 0
 
     class Counting:

@@ -1,5 +1,5 @@
-"""Every rule's own examples. `¦` splits tokens so that no file holds a whole one; `⟦ ⟧` marks
-what has to go."""
+"""The examples of every rule. `¦` splits tokens so that no file holds a whole one; `⟦ ⟧` marks the bytes to
+be replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ it, so that each of its places is gone through."""
 
 
 def test_what_a_value_must_have_is_looked_for_from_its_beginning_only() -> None:
-    """`[a-z]{0,99}[0-9][a-z0-9]{0,198}` says the same in a twentieth of the time."""
+    """`[a-z]{0,99}[0-9][a-z0-9]{0,198}` means the same and takes a twentieth of the time."""
     assert [each.id for each in RULES if _SOMEWHERE.search(each.regex)] == []
 
 
@@ -96,7 +96,8 @@ def test_secret_beside_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("joint", ["_", "-"])
 def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
-    """`acme_migration_20240101_create_users_table` names something; with other than words in it, it is one."""
+    """`acme_migration_20240101_create_users_table` is a name; with random parts in the place of words, it is
+    a token."""
     ours = SecretRule("acme", f"acme{joint}[A-Za-z0-9_-]{{28,}}", anchors=(f"acme{joint}",), digits=4)
     redactor = Redactor(LIBRARY_KEY, [rule.of(ours, "acme-key")])
     for words in ("migration 20240101 create users table", "report of the whole 2024 quarter 3 for review"):
@@ -106,7 +107,7 @@ def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
 
 
 def test_rules_are_read_as_they_are_written() -> None:
-    """Without their examples, which a start leaves out."""
+    """A start leaves out the examples of rules and nothing else."""
     for file in rules.load_folder("secrets"):
         for written, made in zip(FILES[file.name], rule.parse(file.name, file.content), strict=True):
             assert next(each for each in RULES if each.id == written.id) == made

@@ -1,4 +1,4 @@
-"""A request whose search for secrets takes too long is not sent: its texts are refused, or masked."""
+"""A request whose search takes too long is not sent; its texts are refused or masked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def redactor() -> Redactor:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_search_under_way_ends(name: str, redactor: Redactor) -> None:
-    """The time is over as soon as it is asked for."""
     with pytest.raises(TooLarge, match="the search takes more than"):
         bounded(redactor.redact, 1e-9)(TEXTS[name], "")
     assert bounded(redactor.redact)(TEXTS[name], "") == redactor.redact(TEXTS[name])

@@ -1,4 +1,4 @@
-"""By form, not by case: each place where a secret may stand, with values of every make; only the value goes."""
+"""Every form of a place for a secret, with values of every make: only the value is replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN_ONLY = ("box kv", "openapi example", "xml setting", "smart quotes")
 
 
 def _only_the_value_goes(text: str, value: str) -> None:
-    """With the value put back, nothing has changed."""
+    """Check that the text with the value put back is unchanged."""
     redacted = REDACTOR.redact(text).text
     assert value not in redacted
     assert PATTERN.sub(lambda _: value, redacted) == text

@@ -1,4 +1,5 @@
-"""Secrets in lists and maps under a telling name, in halves, below a prompt: all values go, and nothing else."""
+"""Secrets in lists and maps under a telling name, in halves, and below prompts: exactly the values are
+replaced."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def test_members_that_are_no_secrets_stay(redactor: Redactor) -> None:
 
 
 def test_quotes_of_different_depth_join_nothing(redactor: Redactor) -> None:
-    """The one stands within the text that the other ends: JSON within JSON stays valid."""
+    """One of two such quotes stands within the text that the other ends: JSON within JSON stays valid."""
     inner = json.dumps({"token": '\\"&q8Zk2mVt41Lx9RwPz0-\\"&'})
     json.loads(json.loads(redactor.redact(json.dumps([inner])).text)[0])
 

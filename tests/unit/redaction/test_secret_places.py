@@ -1,4 +1,4 @@
-"""Secrets whose name stands apart from them, and texts of those forms that hold none."""
+"""Secrets whose names stand apart from them, and texts of such forms without a secret."""
 
 from __future__ import annotations
 

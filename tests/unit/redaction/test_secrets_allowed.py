@@ -1,4 +1,4 @@
-"""What the operator says is no secret stays; all else goes as before."""
+"""Values that the operator allows stay; all others are redacted as before."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_wrong_entry_is_refused(entry: str) -> None:
 
 
 def test_what_is_allowed_is_searched_for_nothing_else_to_hide_it() -> None:
-    """A second pass over what came out changes nothing."""
+    """A second pass over the redacted text changes nothing."""
     once = redacted("value:n0t-a-Real1")
     assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:n0t-a-Real1"])).redact(once).text == once
 

@@ -1,4 +1,4 @@
-"""What is made of the rules is made once, and anew where a user's change."""
+"""Compiled rules are shared, and compiled anew when a user's rules change."""
 
 from __future__ import annotations
 

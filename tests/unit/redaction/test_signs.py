@@ -1,4 +1,4 @@
-"""What one pass says of a text is what the searches behind it find."""
+"""The signs that one pass finds are those that separate searches find."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re2
 
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.view import DISGUISE, JOINTS
 
@@ -20,6 +21,7 @@ TEXTS = {
     "a b\n" + "QUJD" * 20: {Sign.ENCODED},
     "--PassWord Tr0ub4dor": {Sign.FLAG},
     "<b>nothing</b>": {Sign.TAG},
+    "acme_" + "a1B2" * 7: {Sign.TAIL},
     '{"a": "<b>nothing<\\/b>"}': {Sign.TAG},
     "x" * 300_000 + " --token \u001b[0mabcd" + "é" * 9: {Sign.DISGUISE},
 }
@@ -34,6 +36,7 @@ def test_signs_are_what_the_searches_find(text: str) -> None:
         Sign.ENCODED: re2.search(DECODERS[Sign.ENCODED].pattern, data),
         Sign.FLAG: FLAGS.search(data.lower()),
         Sign.TAG: re2.search(TAG_ENDS, data),
+        Sign.TAIL: TAIL.search(data),
     }
     assert signs(data) == {sign for sign, found in searched.items() if found} == TEXTS[text]
 
@@ -48,7 +51,7 @@ def test_no_text_in_base64_is_without_its_sign() -> None:
 
 
 def test_an_anchor_that_begins_one_secret_may_stand_in_another(redactor: Redactor) -> None:
-    """Where a word runs into it, too: those whose anchor it is are asked apart."""
+    """An anchor within a word is asked by each of its rules."""
     token = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
     assert redactor.redact(f"x{token}q").counts
     assert redactor.redact(f"https://hooks.example.net/{token}").counts == {"github-token": 1}

@@ -1,4 +1,4 @@
-"""Values that are known from one place are found wherever else they stand, however the text is cut for that."""
+"""Values that are known from one place are found in all others, in whatever pieces the text is searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are JSON and no text: what a member is named tells what it holds."""
+"""Results that are JSON: the names of members tell what they hold."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ every_form = pytest.mark.parametrize("api", FORMS)
 
 
 def sent(api: str, response: Any, redact: Any = None, **settings: Any) -> tuple[str, Counter[str]]:
-    """The request as it is sent, and what was counted."""
+    """Return the request as it is sent, and the counts."""
     known = next(one for one in recognise.apis() if one.id == api)
     document = Document(json.dumps(FORMS[api](response)).encode())
     request = read.read(document, known, Settings(**settings), b"scope")

@@ -1,4 +1,4 @@
-"""Secrets that no name stands right in front of, and what looks like them and holds none."""
+"""Secrets without a name right before them, and texts that look like them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values kept in memory and put back into edits."""
+"""Values that are kept in memory and put back into edits."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ PIECES = st.sampled_from(BROKEN) | st.sampled_from(MEMBERS)
     st.data(),
 )
 def test_fragments_join_to_the_whole(text: str, how: tuple[str, bool], data: st.DataObject) -> None:
-    """Whatever the text is: a model may write anything."""
+    """A model may write any text, in fragments of any size."""
     tool, freeform = how
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
     one = of(tool, freeform=freeform)

@@ -1,4 +1,4 @@
-"""What a shell says of itself is no secret, however much its words look like those of one."""
+"""Output of a shell about its own state is no secret, even if its words look like one's."""
 
 from __future__ import annotations
 

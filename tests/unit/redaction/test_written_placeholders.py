@@ -1,4 +1,4 @@
-"""Placeholders in the calls of a response, and the legend that says what they are."""
+"""Placeholders in the calls of a response, and the note that explains them."""
 
 from __future__ import annotations
 

@@ -146,10 +146,10 @@ def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plur
         if value is None:
             return
         yield value
-        behind = _NEXT.match(data, value.end) or (None if opener else _BLANKS.match(data, value.end))
-        if behind is None:
+        following = _NEXT.match(data, value.end) or (None if opener else _BLANKS.match(data, value.end))
+        if following is None:
             return
-        at = behind.end()
+        at = following.end()
 
 
 def _bare(data: bytes, at: int, style: Style) -> Value | None:
@@ -195,7 +195,7 @@ _FOLLOWERS = (
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
     r"|[\\\"'`]?[ \t]*(?:\r|\\+r)?(?:\n|\\+n)[ \t]*[\"']?[!#-&*-9;?-\[\]-~]*[0-9]"
-    r"[!#-&*-9;?-\[\]-~=]*[\"'\\]?[\r\n\\]"  # alone in its line, as what is in the next one
+    r"[!#-&*-9;?-\[\]-~=]*[\"'\\]?[\r\n\\]"  # alone in the next line
     r"|[\"'][a-z0-9+/]{8}"  # glued
     r"|[\\\"'`]+(?:\)?[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
@@ -467,8 +467,10 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
         text = data[value.start : value.end]
         if b"/" in text and _CODE_FILE.search(text.split(b"::", 1)[0]):
             return True
-    told = data[start - 3 : start] == b"to " or data[end : end + 4] == b" to " or data[start:end] == b"Pass"
-    if told or data[value.start - 1 : value.start] == b"`":
+    is_verb = (
+        data[start - 3 : start] == b"to " or data[end : end + 4] == b" to " or data[start:end] == b"Pass"
+    )
+    if is_verb or data[value.start - 1 : value.start] == b"`":
         return value.style in (Style.SPACED, Style.APART)
     if value.style is Style.PROSE and _SLUG.fullmatch(data, value.start, value.end):
         return True

@@ -141,10 +141,10 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
                 break
             at += 1
         if data[at : at + 1] != b")":
-            behind = _NEXT_ROW.search(data, at, at + _LONGEST_SQL_ROW)
-            if behind is None:
+            following = _NEXT_ROW.search(data, at, at + _LONGEST_SQL_ROW)
+            if following is None:
                 break
-            at = behind.start()
+            at = following.start()
         at += 1
         if data[at : at + 1] == b",":
             at += 1
@@ -275,7 +275,7 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
     """Return the line around a place, without what tools put before lines."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
-    # Any other beginning has one of these.
+    # Every beginning but that of a line has one of these signs.
     if any(data.find(sign, start, at) >= 0 for sign in _BEGIN_SIGNS):
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)
@@ -368,7 +368,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
     text = value[1]
     if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
         return  # The end of a call of a program.
-    # Of letters alone, a cell says of a password what a form does: `required`.
+    # A cell of letters alone describes a password as a form does: `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
     span = secret(data, Value(*value.span(1), style), name, "column")
@@ -381,7 +381,7 @@ def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> l
     cells: list[tuple[int, int]] = []
     if delimiter is _BLANKS:
         end = start + len(data[start:end].rstrip(b" "))
-    # A string of JSON around the line makes the number of quotes odd: none of them parts cells then.
+    # A string of JSON around the line makes the number of quotes odd: then no quote hides a delimiter.
     balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0
     quotes, counted = 0, start
     for match in delimiter.finditer(data, start, end):

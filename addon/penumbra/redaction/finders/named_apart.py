@@ -133,20 +133,20 @@ def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
     """Yield the names that the record around a value may have for it."""
     before = data[max(0, match.start() - _REACH) : match.start()]
-    behind = data[value.end : value.end + _REACH]
-    if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, behind)):
+    after = data[value.end : value.end + _REACH]
+    if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, after)):
         return
     if flag := _FLAG.search(before):
         yield _judge(flag[1])
-    if chosen := _WHERE.match(behind):
+    if chosen := _WHERE.match(after):
         yield _judge(chosen[1])
     if not match[1]:
-        yield from _in_lines(before, behind)
+        yield from _in_lines(before, after)
     opening = _opening(before)
     if opening is not None:
-        yield from _in_braces(before, opening, behind)
+        yield from _in_braces(before, opening, after)
     elif match[1] and not _BRACE.search(before):
-        yield from _in_members(_cut_off(before), behind)
+        yield from _in_members(_cut_off(before), after)
 
 
 def _opening(before: bytes) -> int | None:
@@ -162,8 +162,8 @@ def _opening(before: bytes) -> int | None:
     return None
 
 
-def _in_braces(before: bytes, opening: int, behind: bytes) -> Iterator[Name]:
-    yield from _in_members(_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", behind).partition(b"}")[0])
+def _in_braces(before: bytes, opening: int, after: bytes) -> Iterator[Name]:
+    yield from _in_members(_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", after).partition(b"}")[0])
     holder = _HOLDER.search(before, max(0, opening - 120), opening)
     if holder:
         yield _judge(holder[1] or holder[2])
@@ -184,7 +184,7 @@ def _cut_off(before: bytes) -> bytes:
     return b"\n".join(lines[first + 1 :])
 
 
-def _in_lines(before: bytes, behind: bytes) -> Iterator[Name]:
+def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
     """Yield the names in lines of YAML and its like: siblings stand in the same column, the owner left of
     them."""
     above = _BREAK.split(before)[-_LINES:]
@@ -193,7 +193,7 @@ def _in_lines(before: bytes, behind: bytes) -> Iterator[Name]:
     if own is None or own.end() < column:
         return
     if own[1]:
-        yield from _siblings(_BREAK.split(behind)[1:_LINES], column)
+        yield from _siblings(_BREAK.split(after)[1:_LINES], column)
         return
     yield from _siblings(reversed(above[:-1]), column)
 
@@ -254,7 +254,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match and match[2]:
             if _COMPARED.match(data, value.end):
                 continue
-            # An argument or member of its own, but for the commas of calls in it.
+            # The name stands in the same argument or member, whose calls may have commas.
             commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
         yield from _first(data, value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)))

@@ -262,7 +262,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
     for entry in (_ENCODED_ENTRY if encoded else _ENTRY).finditer(data, start, end):
         value = entry[3]
         if (encoded and len(value) % 4) or (entry[1] and not entry[2]):
-            continue  # Where keys have quotes, a value without them is a number.
+            continue  # A value without quotes beside a key with quotes is a number.
         text = value.decode("utf-8", "replace")
         if is_placeholder(text) or is_reference(text):
             continue

@@ -266,7 +266,7 @@ def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | Non
     before = _PROMPT.match(data, begin, sign)
     if before is None:
         return None
-    # A comment, a heading, a quotation begin as prompts do that say nothing of who and where.
+    # Comments, headings and quotations begin like prompts without a user and a folder.
     is_sure = before[1] is not None or data[sign] not in b"#>%"
     return sign, is_sure, _LINE if real >= of_string else _LINE_OF_STRING
 
@@ -290,7 +290,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
     """Return where the only word of a line stands; (0, 0) if there are more."""
-    # A front ends in a blank, which what stood after it may have taken along.
+    # The prefix of a line ends in a blank, which an empty line lacks.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
     return value.span(1) if value else (0, 0)

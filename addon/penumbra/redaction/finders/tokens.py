@@ -45,17 +45,17 @@ TAIL = Linear(
     _OPTIONS,
 )
 _DOTTED = (
-    # An id of digits in base64, a time, a signature: of bots of Discord.
+    # Bots of Discord: an id of digits in base64, a time, a signature.
     re.compile(
         rb"(?<![\w.+/-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}(?![\w.+/-])"
     ),
-    # An id and a secret: of Zhipu and its like.
+    # Zhipu and its like: an id and a secret.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
-    # An application, a key of it and its secret: of Ably.
+    # Ably: an application, a key of it and its secret.
     re.compile(rb"(?<![\w.+/-])[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![\w.+/-])"),
-    # An id and a digest: of Airtable.
+    # Airtable: an id and a digest.
     re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
-    # Three numbers: of Mailgun.
+    # Mailgun: three numbers.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
 """Patterns of tokens in parts with points between them, a form that nothing else has."""
@@ -304,7 +304,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
     """Return the rule's secret that begins at `anchor`. `wraps`: whether the line's end may break it."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
-    # Nearly all anchors stand inside of longer words: worth a look before the pattern.
+    # Nearly all anchors stand inside of longer words, which shows faster than a pattern fails.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
@@ -323,7 +323,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # The part that the end may lose must not be everything else.
+    # The end of the value may be cut off, and something must be left.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
@@ -360,7 +360,7 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
     if run is None or rest is None or data[anchor - 1 : anchor] in _JOINTS:
         return None
     if begins_with(rest[1], rule.anchors):
-        return None  # A list of such tokens, or of what begins like them.
+        return None  # Such lines are a list of tokens.
     end = wrapped_end(data, anchor, run.end(), rule.window, rule.anchors)
     if end == run.end():
         end = rest.end(1) if is_opaque(rest[1].decode("ascii")) else end

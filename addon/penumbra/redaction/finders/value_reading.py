@@ -105,13 +105,13 @@ def before_bar(data: bytes, start: int, end: int) -> int:
     return end
 
 
-def _is_other(behind: bytes) -> bool:
+def _is_other(after: bytes) -> bool:
     """Return whether the text after a `|` is no part of the value before it; it may have a name of its
     own."""
-    named = _NAMED.match(behind)
+    named = _NAMED.match(after)
     if named is not None:
         return is_wordy(named[1].decode("ascii"))
-    return _ENDS.match(behind) is not None
+    return _ENDS.match(after) is not None
 
 
 def _is_in_row(data: bytes, at: int, bar: int) -> bool:
@@ -145,7 +145,7 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
-    # The semicolon of the last one may be no part of what was found.
+    # The match may end before the semicolon of the last entity.
     stop = data.find(opener[0][:-1], opener.end(), end)
     return opener.end(), stop if stop >= 0 else end
 
@@ -192,7 +192,7 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
         if match is None:
             framed = framed_value(data, at)
             return Value(*framed, style) if framed else None
-        # Most values hold none of what one of them begins with.
+        # Most values hold no beginning of such an end.
         may_be_cut = b"%" in match[0] or b"&" in match[0] or not match[0].isascii()
         cut = _PERCENT_END.search(data, at, match.end()) if may_be_cut else None
         end = cut.start() if cut else match.end()
@@ -206,7 +206,7 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
     if opener[-1:] != b'"':
         end = end_of_string(data, at, end, closed=data[end : end + 1] == opener[-1:])
     if data[end : end + 2] == b'\\"':
-        # The backslashes in front belong to the quote.
+        # The backslashes before the quote belong to the quote.
         end = at + len(data[at:end].rstrip(b"\\"))
     at, end = unframed(data, at, end)
     return Value(at, end, style) if end > at else None

@@ -17,7 +17,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -264,29 +264,22 @@ class ReadRequest(Protocol):
     def wire(self) -> ApiFormat: ...
 
 
+@dataclass(slots=True, repr=False, eq=False)
 class Restoration:
     """The values that may go back into one response, and those that did."""
 
-    def __init__(
-        self,
-        format_name: str,
-        conversation: bytes,
-        values: Values,
-        folder: Folder,
-        declared: Mapping[str, str],
-        past: Restorations,
-    ):
-        """`folder`: the start of relative paths; `declared`: see `restorer.edited`."""
-        self.format = format_name
-        self._conversation = conversation
-        self._values = values
-        self._folder = folder
-        self._declared = declared
-        self._past = past
-        self._noted: dict[bytes, Stretches] = {}
-        self._sent: set[str] = set()
-        self.used: dict[str, str] = {}
-        """Placeholder -> value."""
+    format: str
+    conversation: bytes
+    values: Values
+    folder: Folder
+    """The start of relative paths."""
+    declared: Mapping[str, str]
+    """See `restorer.edited`."""
+    past: Restorations
+    used: dict[str, str] = field(default_factory=dict)
+    """Placeholder -> value."""
+    _noted: dict[bytes, Stretches] = field(default_factory=dict)
+    _sent: set[str] = field(default_factory=set)
 
     @property
     def calls(self) -> int:
@@ -295,27 +288,27 @@ class Restoration:
 
     def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
         """Return a restorer for the arguments of a call; None if nothing may go back into them."""
-        opened = restorer_of(tool, self._values, self._folder, self._declared, freeform=freeform)
+        opened = restorer_of(tool, self.values, self.folder, self.declared, freeform=freeform)
         if opened is not None:
             opened.note = self._note
         elif not restorer.settled(tool):
             # The effect of this call is not read here: later calls may find another folder.
-            self._folder = replace(self._folder, moved=True)
+            self.folder = replace(self.folder, moved=True)
         return opened
 
     def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
         self._sent.add(sent)
         self.used |= used
         noted = {
-            _key(self._conversation, text): tuple(stretches)
+            _key(self.conversation, text): tuple(stretches)
             for text, stretches in sent_stretches(written, sent, used)
         }
         self._noted |= noted
-        self._past.note(noted)
+        self.past.note(noted)
 
     async def keep(self) -> None:
         """Store the places of the values that went back, for the time after a restart."""
-        await self._past.put(self._noted)
+        await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
         """Return a response as the client got it, but with the placeholders."""
@@ -506,7 +499,7 @@ def _first_move(request: ReadRequest) -> int:
     """Return the turn of the first call that may have changed the folder of relative paths."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
-        # Calls that are not in the request may have.
+        # Calls that are not in the request may have changed it.
         return -1
     for call in request.wire.past_calls(request.document):
         texts = (leaf.text for leaf in leaves(document, call.arguments))

@@ -388,7 +388,7 @@ class Restorer:
         at = self._passed
         for match, path in self._marks(text):
             value = self.values.of(path).get(match[0]) if path else None
-            # A patch is made of lines with a sign in front: a value of several lines can't stand there.
+            # A patch is made of lines that begin with a sign: a value of several lines can't stand there.
             if value is None or (self.how.in_lines and ("\n" in value or "\r" in value)):
                 continue
             self.used[match[0]] = value
