@@ -283,8 +283,16 @@ class AnchorPattern:
         return cls(tuple(rules), Linear(any_look, latin1(_MEMORY * len(looks))), reach)
 
     def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether a token at an anchor may be broken by the end of its line."""
-        return _WRAPS.match(data, anchor, anchor + self.reach) is not None
+        """Return whether the end of a line may break a token at an anchor: the line is wide, or the next one
+        begins with a random word."""
+        if _WRAPS.match(data, anchor, anchor + self.reach) is None or data[anchor - 1 : anchor] in _JOINTS:
+            return False
+        run = _RUN.match(data, anchor)
+        rest = _REST.match(data, run.end()) if run else None
+        if run is None or rest is None:
+            return False
+        is_wide = run.end() - _line_begin(data, anchor) >= _LEAST_WIDTH
+        return is_wide or is_opaque(rest[1].decode("ascii"))
 
 
 def _whatever_is_around(rule: Rule) -> bytes:
@@ -357,10 +365,8 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
     """Return the secret at `anchor` if a terminal or mailer broke its line."""
     run = _RUN.match(data, anchor, anchor + rule.window)
     rest = _REST.match(data, run.end()) if run is not None else None
-    if run is None or rest is None or data[anchor - 1 : anchor] in _JOINTS:
-        return None
-    if begins_with(rest[1], rule.anchors):
-        return None  # Such lines are a list of tokens.
+    if run is None or rest is None or begins_with(rest[1], rule.anchors):
+        return None  # Lines that begin alike are a list of tokens.
     end = wrapped_end(data, anchor, run.end(), rule.window, rule.anchors)
     if end == run.end():
         end = rest.end(1) if is_opaque(rest[1].decode("ascii")) else end
