@@ -133,10 +133,6 @@ class Pending:
     base: Shortened
     """Input of the strategy."""
 
-    @property
-    def output(self) -> ToolOutput:
-        return self.result.output
-
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
@@ -144,14 +140,6 @@ class _Selector:
 
     asking: Asking
     strategy: Strategy
-
-    @property
-    def settings(self) -> Settings:
-        return self.asking.settings
-
-    @property
-    def references(self) -> References | None:
-        return self.asking.references
 
     def pending(
         self, results: Callable[[], Iterable[OpenResult]]
@@ -169,7 +157,7 @@ class _Selector:
 
     def _reason(self, result: OpenResult) -> str:
         """Return why a strategy is not asked about a result; empty if it may be asked."""
-        settings, output = self.settings, result.output
+        settings, output = self.asking.settings, result.output
         if tools.skips(output.tool, settings.skip_tools):
             return "skipped tool"
         if size(output.text) <= settings.min_bytes:
@@ -198,10 +186,10 @@ class _Selector:
     @property
     def _in_chain(self) -> bool:
         """Return whether the pipeline shortens the input of the strategy, without its final cut."""
-        return self.settings.strategy.startswith("pipeline")
+        return self.asking.settings.strategy.startswith("pipeline")
 
     def _shorten(self, result: OpenResult) -> Shortened:
-        settings, references = self.settings, self.references
+        settings, references = self.asking.settings, self.asking.references
         policy = Policy(mode=Mode.SAFE, min_bytes=settings.min_bytes)
         if self._in_chain:
             policy = settings.policy(can_expand=references is not None)
@@ -213,13 +201,13 @@ class _Selector:
     @property
     def overhead(self) -> str:
         """Return the prefix of a text that lost something."""
-        return self.references.overhead() if self.references is not None else ""
+        return self.asking.references.overhead() if self.asking.references is not None else ""
 
     def _may_lose(self) -> bool:
         """Return whether something may be left out: the model can ask for the original, or the operator
         allows it."""
-        settings = self.settings
-        return settings.lossy != "off" and (self.references is not None or settings.lossy == "on")
+        settings = self.asking.settings
+        return settings.lossy != "off" and (self.asking.references is not None or settings.lossy == "on")
 
     def instead(self, pending: Pending) -> str:
         """Return the text that would be sent instead; a response must be smaller."""
@@ -229,7 +217,7 @@ class _Selector:
         """Return the outcome of asking about a result."""
         if outcome.text is not None:
             return Asked(outcome.how, self._lossy(pending, outcome.text, self.strategy.name))
-        if self.settings.fallback_strategy == "simple" and not self._in_chain:
+        if self.asking.settings.fallback_strategy == "simple" and not self._in_chain:
             text = first_words(pending.base.text)
             if size(self.overhead + text) < size(pending.base.text):
                 return Asked(outcome.how, self._lossy(pending, text, "simple"))
@@ -237,6 +225,43 @@ class _Selector:
 
     def _lossy(self, pending: Pending, text: str, stage: str) -> Shortened:
         return replace(pending.base, text=text, loss=Loss.LOSSY, stages=(*pending.base.stages, stage))
+
+    def answers(self, pending: Sequence[Pending], outcomes: Sequence[Outcome]) -> dict[bytes, Asked]:
+        """Return the outcome for each result, by key."""
+        return {one.result.key: self.asked(one, got) for one, got in zip(pending, outcomes, strict=True)}
+
+    def asks(self, pending: Sequence[Pending]) -> list[Ask]:
+        """Return the questions to the strategy."""
+        asking, is_aware = self.asking, self.strategy.is_aware
+        question = asking.question() if is_aware else ""
+        asks: list[Ask] = []
+        for each in pending:
+            clean, output = each.result.clean, each.result.output
+            task = Task(
+                text=each.base.text,
+                tool=output.tool,
+                intent=clean(intent(output.arguments)).text if is_aware else "",
+                question=question,
+                ratio=asking.settings.target_ratio,
+                scope=asking.scope,
+                credential=asking.credential if self.strategy.captures else None,
+            )
+            redact = partial(_cleaned, clean)
+            asks.append(Ask(task, self.instead(each), self.overhead, asking.reader, redact, asking.work))
+        return asks
+
+    def line(self, pending: Pending, outcome: Outcome) -> str:
+        """Return a line for the log, without any part of the text."""
+        references, show, output = self.asking.references, self.asking.show, pending.result.output
+        before = size(pending.base.text)
+        result = f"{show(output.call_id) or 'a result'} ({show(output.tool)})"
+        about = f"strategy {self.strategy.name}: {result}"
+        if outcome.text is None:
+            return f"{about}: no response ({outcome.how}), {before:,} bytes take the fallback"
+        mapped = (
+            f"mapped to {references.ref(pending.base.original)}" if references is not None else "not mapped"
+        )
+        return f"{about}: {outcome.how}, {before:,} -> {size(outcome.text):,} bytes, {mapped}"
 
 
 class ExternalCompressors:
@@ -268,17 +293,17 @@ class ExternalCompressors:
         pending, asked = await asking.work(partial(selector.pending, results))
         if pending:
             outcomes = await self._outcomes(selector, pending)
-            asked |= await asking.work(partial(_asked, selector, pending, outcomes))
+            asked |= await asking.work(partial(selector.answers, pending, outcomes))
         return dict(asked)
 
     async def _outcomes(self, selector: _Selector, pending: Sequence[Pending]) -> list[Outcome]:
-        asks = await selector.asking.work(partial(_asks, selector, pending))
-        settings = selector.settings
+        asks = await selector.asking.work(partial(selector.asks, pending))
+        settings = selector.asking.settings
         outcomes = await self._dispatcher.outcomes(
             selector.strategy, asks, settings.api.timeout, cost_check=settings.cost_check
         )
         for one, outcome in zip(pending, outcomes, strict=True):
-            _log.info("Penumbra: %s", _line(selector, one, outcome))
+            _log.info("Penumbra: %s", selector.line(one, outcome))
         if any(outcome.how == "no credential" for outcome in outcomes):
             self._log_misfit(selector)
         return outcomes
@@ -298,34 +323,6 @@ class ExternalCompressors:
             )
 
 
-def _asked(
-    selector: _Selector, pending: Sequence[Pending], outcomes: Sequence[Outcome]
-) -> dict[bytes, Asked]:
-    pairs = zip(pending, outcomes, strict=True)
-    return {one.result.key: selector.asked(one, outcome) for one, outcome in pairs}
-
-
-def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
-    asking, settings = selector.asking, selector.settings
-    aware, captures = selector.strategy.is_aware, selector.strategy.captures
-    question = asking.question() if aware else ""
-    asks: list[Ask] = []
-    for each in pending:
-        clean = each.result.clean
-        task = Task(
-            text=each.base.text,
-            tool=each.output.tool,
-            intent=clean(intent(each.output.arguments)).text if aware else "",
-            question=question,
-            ratio=settings.target_ratio,
-            scope=asking.scope,
-            credential=asking.credential if captures else None,
-        )
-        scan = partial(_cleaned, clean)
-        asks.append(Ask(task, selector.instead(each), selector.overhead, asking.reader, scan, asking.work))
-    return asks
-
-
 def _cleaned(clean: Redact, text: str) -> str:
     return clean(text).text
 
@@ -341,18 +338,3 @@ def intent(arguments: Any) -> str:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return " ".join(text[:_ARGUMENT].split())
-
-
-def _line(selector: _Selector, pending: Pending, outcome: Outcome) -> str:
-    """Return a line for the log, without any part of the text."""
-    references = selector.references
-    before = size(pending.base.text)
-    show = selector.asking.show
-    result = f"{show(pending.output.call_id) or 'a result'} ({show(pending.output.tool)})"
-    about = f"strategy {selector.strategy.name}: {result}"
-    if outcome.text is None:
-        return f"{about}: no response ({outcome.how}), {before:,} bytes take the fallback"
-    mapped = (
-        f", mapped to {references.ref(pending.base.original)}" if references is not None else ", not mapped"
-    )
-    return f"{about}: {outcome.how}, {before:,} -> {size(outcome.text):,} bytes{mapped}"
