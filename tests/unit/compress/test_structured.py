@@ -197,6 +197,19 @@ def log_lines(count: int) -> str:
     )
 
 
+def filled_in(text: str) -> str:
+    """The log whose patterns a text writes once."""
+    legend, _, body = text.partition("\n[end of patterns]\n")
+    patterns = dict(line[1:].split(" ", 1) for line in legend.split("\n")[1:])
+    lines = body.split("\n")
+    for at, line in enumerate(lines):
+        if line.startswith("~"):
+            name, *values = line[1:].split(" ")
+            parts = zip(patterns[name].split("{}"), [*values, ""], strict=True)
+            lines[at] = "".join(part + value for part, value in parts)
+    return "\n".join(lines)
+
+
 def test_patterns_of_a_log_are_written_once() -> None:
     text = log_lines(100) + "\n2026-01-02T03:05:00.000Z ERROR job 7 failed: disk full\n"
     short = logs.factor(text)
@@ -204,7 +217,7 @@ def test_patterns_of_a_log_are_written_once() -> None:
     assert len(short) < len(text) // 2
     assert short.count("processed job") == 1
     assert "2026-01-02T03:05:00.000Z ERROR job 7 failed: disk full" in short.split("\n")
-    assert logs.restore(short) == text
+    assert filled_in(short) == text
     assert logs.factor(short) is None
 
 
@@ -229,7 +242,7 @@ def test_log_patterns_can_be_filled_in(kinds: list[int], chance: random.Random) 
     lines = [shapes[kind].format(*(chance.randrange(60) for _ in range(3))) for kind in kinds]
     short = logs.factor("\n".join(lines))
     if short is not None:
-        assert logs.restore(short) == "\n".join(lines)
+        assert filled_in(short) == "\n".join(lines)
         _each_pattern_is_used(short)
 
 
@@ -259,7 +272,7 @@ def test_what_counts_other_lines_is_no_pattern(marker: str) -> None:
     short = logs.factor("\n".join(lines))
     assert short is not None
     assert [line for line in short.split("\n") if line[0] == "["][2:] == lines[1:120:2]
-    assert logs.restore(short) == "\n".join(lines)
+    assert filled_in(short) == "\n".join(lines)
 
 
 # Stack traces

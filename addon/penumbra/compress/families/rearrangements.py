@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
 
 from penumbra.compress.critical_lines import critical_lines, says_as_much
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, unended, written
 from penumbra.compress.size import counted
+from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
 
 
 @dataclass(slots=True)
 class Group:
     """The step `group`: in a run of lines with the same beginning, the beginning is written once."""
 
+    rule: GroupRule
     pattern: Pattern
     also: Pattern | None
     through: Pattern | None
-    header: str
-    line: str
-    least: int
 
     def __call__(self, lines: list[str]) -> list[str]:
         keyed = self._keyed(lines)
         if not any(keyed):
             return lines
-        before, _, after = self.line.partition("{rest}")
+        before, _, after = self.rule.line.partition("{rest}")
         # A run of one line is too short then, and the next line shows that it is one.
-        is_easy = self.least > 1 and self.through is None
+        is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
         position = 0
@@ -41,8 +40,8 @@ class Group:
                 position += 1
                 continue
             end = self._end(lines, keyed, position, entry[0])
-            if end - position - keyed[position:end].count(None) >= self.least:
-                out.append(written(self.header, {"key": entry[0]}))
+            if end - position - keyed[position:end].count(None) >= self.rule.least:
+                out.append(written(self.rule.header, {"key": entry[0]}))
                 out += [
                     lines[at] if keyed_line is None else before + keyed_line[1] + after
                     for at, keyed_line in enumerate(keyed[position:end], position)
@@ -96,10 +95,8 @@ class Group:
 class Hoist:
     """The step `hoist`: columns that are the same in all lines of a run are written once before it."""
 
+    rule: HoistRule
     pattern: Pattern
-    columns: Sequence[str]
-    fields: Mapping[str, str]
-    least: int
 
     def __call__(self, lines: list[str]) -> list[str]:
         out: list[str] = []
@@ -118,14 +115,14 @@ class Hoist:
             return []
         constant = {
             name: run[0].group(name)
-            for name in self.fields
-            if len(run) >= self.least and all(match.group(name) == run[0].group(name) for match in run)
+            for name in self.rule.fields
+            if len(run) >= self.rule.least and all(match.group(name) == run[0].group(name) for match in run)
         }
-        kept = [name for name in self.columns if name not in constant]
+        kept = [name for name in self.rule.columns if name not in constant]
         lines = [" ".join(match.group(name) for name in kept) for match in run]
         if not constant:
             return lines
-        said = ", ".join(f"{self.fields[name]} {value}" for name, value in constant.items())
+        said = ", ".join(f"{self.rule.fields[name]} {value}" for name, value in constant.items())
         return [f"[{said} in each of the next {counted(len(run), 'line')}]", *lines]
 
 
@@ -134,16 +131,15 @@ class Same:
     """The step `same`: lines that are the same all over the text are written once, where the first one
     stood."""
 
+    rule: SameRule
     pattern: Pattern
-    say: str
-    least: int
 
     def __call__(self, lines: list[str]) -> list[str]:
         places = self.pattern.places(lines)
-        if len(places) < self.least or len({lines[position] for position in places}) > 1:
+        if len(places) < self.rule.least or len({lines[position] for position in places}) > 1:
             return lines
         gone = set(places)
-        said = written(self.say, {"n": len(places), "line": lines[places[0]].strip()})
+        said = written(self.rule.say, {"n": len(places), "line": lines[places[0]].strip()})
         first = places[0]
         return [
             said if position == first else line

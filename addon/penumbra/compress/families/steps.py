@@ -136,26 +136,22 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: GroupRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.group).needs("key", "rest")
-    return Group(
-        lines,
-        also=None if rule.also is None else pattern(rule.also).needs("rest"),
-        through=None if rule.through is None else pattern(rule.through),
-        header=_only("header", rule.header, "key"),
-        line=_only("line", rule.line, "rest"),
-        least=rule.least,
-    )
+    _only("header", rule.header, "key")
+    _only("line", rule.line, "rest")
+    also = None if rule.also is None else pattern(rule.also).needs("rest")
+    through = None if rule.through is None else pattern(rule.through)
+    return Group(rule, pattern(rule.group).needs("key", "rest"), also, through)
 
 
 @_run.register
 def _(rule: HoistRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.hoist).needs(*rule.columns, *rule.fields)
-    return Hoist(lines, columns=rule.columns, fields=rule.fields, least=rule.least)
+    return Hoist(rule, pattern(rule.hoist).needs(*rule.columns, *rule.fields))
 
 
 @_run.register
 def _(rule: SameRule, pattern: MakePattern) -> Run:
-    return Same(pattern(rule.same), say=_only("say", rule.say, "line", "n"), least=rule.least)
+    _only("say", rule.say, "line", "n")
+    return Same(rule, pattern(rule.same))
 
 
 @_run.register

@@ -121,23 +121,6 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
     return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
 
 
-def restore(text: str) -> str:
-    """Return the original of a text from `factor`; any other text as it is."""
-    if not text.startswith(_FIRST + "\n"):
-        return text
-    legend, _, body = text[len(_FIRST) + 1 :].partition("\n" + _LAST + "\n")
-    shown = dict(line[1:].split(" ", 1) for line in legend.split("\n"))
-    return "\n".join(_restored(line, shown) for line in body.split("\n"))
-
-
-def _restored(line: str, shown: dict[str, str]) -> str:
-    if line[:1] != "~":
-        return line
-    name, *values = line[1:].split(" ")
-    parts = shown[name].split(_HOLE)
-    return "".join(part + value for part, value in zip(parts, [*values, ""], strict=True))
-
-
 def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
     """Return (line with gaps, values); None for a line that stays as it is."""
     if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
