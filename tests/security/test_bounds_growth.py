@@ -168,9 +168,7 @@ def test_no_pattern_is_quadratic(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [r'"(?:[^"\\]|\\.){200,}"', r"\w*[0-9]\w*"],
-    ids=["unclosed strings", "words without a number"],
+    "pattern", [r'"(?:[^"\\]|\\.){200,}"', r"\w*[0-9]\w*"], ids=["unclosed strings", "words without a number"]
 )
 def test_a_quadratic_pattern_is_seen(pattern: str) -> None:
     assert quadratic(re.compile(pattern), "finditer", Scale(2_048, 0.003, ((512, 4, 9),)))

@@ -60,9 +60,7 @@ def test_it_comes_with_the_first_loss_and_stays_where_it_came(
     assert PHANTOM not in str(again.messages)
 
 
-def test_a_conversation_met_under_way_gets_it_too(
-    clients: Any, proxy: Any, own_proxy: Any, upstream: Any
-) -> None:
+def test_a_conversation_met_under_way_gets_it_too(clients: Any, proxy: Any, upstream: Any) -> None:
     """The provider holds the earlier turns raw, and thinking bound to them: none of that changes."""
     upstream.script(Model(turn(Thinking("Hm."), bash("cat db.log")), turn(Thinking("Oh."), "Read.")))
     direct = agent(clients, proxy("regular", addon=False), thinking=True)
@@ -74,7 +72,7 @@ def test_a_conversation_met_under_way_gets_it_too(
             turn(Thinking("Ah."), "So it is."),
         )
     )
-    caller = agent(clients, own_proxy(penumbra_max_output_bytes=CAP), thinking=True, messages=direct.messages)
+    caller = agent(clients, proxy(penumbra_max_output_bytes=CAP), thinking=True, messages=direct.messages)
     caller.say("And the worker?")
     requests = upstream.asked()
     assert {request.status for request in requests} == {200}
@@ -89,19 +87,19 @@ def test_a_conversation_met_under_way_gets_it_too(
     ids=["no betas", "one beta"],
 )
 def test_without_the_betas_it_is_there_from_the_first_request(
-    extra: dict[str, Any], clients: Any, own_proxy: Any, upstream: Any
+    extra: dict[str, Any], clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    proxy = own_proxy(penumbra_max_output_bytes=CAP)
+    running = proxy(penumbra_max_output_bytes=CAP)
     upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("So it is.")))
-    AnthropicAgent(clients.anthropic(proxy), extra=extra).say("What is in the log?")
+    AnthropicAgent(clients.anthropic(running), extra=extra).say("What is in the log?")
     assert [declared(request) for request in upstream.asked()] == [(True, [])] * 3
 
 
 def test_a_client_that_drops_its_betas_gets_the_tool_with_the_others(
-    clients: Any, own_proxy: Any, upstream: Any
+    clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    proxy = own_proxy(penumbra_max_output_bytes=CAP)
-    caller = agent(clients, proxy)
+    running = proxy(penumbra_max_output_bytes=CAP)
+    caller = agent(clients, running)
     upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("So it is."), turn("Yes.")))
     caller.say("What is in the log?")
     caller.extra = {}

@@ -290,7 +290,7 @@ def kept(home: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.fixture(scope="module")
 def running(
-    provider: Any, confdir: Path, tmp_path_factory: pytest.TempPathFactory
+    provider: Any, confdir: Path, starter: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Mitmdump]]:
     """`running(scope)` returns one proxy for each scope, which keeps all that it can."""
     made: dict[str, Mitmdump] = {}
@@ -307,7 +307,9 @@ def running(
                 # Requests are printed as they were sent, and so with the places that were not searched.
                 "flow_detail": "3" if scope == "all" else "1",
             }
-            made[scope] = Mitmdump(provider, confdir, home, "reverse", options=options).start()
+            made[scope] = Mitmdump(
+                provider, confdir, home, "reverse", options=options, starter=starter
+            ).start()
         return made[scope]
 
     yield start
