@@ -1,24 +1,23 @@
-"""A result that repeats lines from earlier in the request: the repeated lines by reference, or counted.
+"""References that replace lines of a result which stand earlier in the request, and counts of such lines.
 
     120→def main():
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command, its lines by the numbers that it shows or its
-call tells, else `of its output`; none are named where they are all of that. Of equal texts, the latest is
-named; where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`,
-see `call_names`). The lines before and after a repeated part stay, and those that `staying_lines` names.
-References are reversible, from the same earlier texts. The arguments of a call are such a text as well
-(`what Write src/a.ts was given`): agents read what they have written.
+A reference names the earlier text by tool and path or command. It names the lines by the numbers that the
+text shows or its call tells, else by their place in the output; it names no lines if they are the whole
+output. The latest of equal texts is named; if a call of that name was made since, the reference says which
+one is meant (`Read src/a.ts (the 2nd)`, see `call_names`). The lines before and after a repeated part stay,
+and those that `staying_lines` names. The earlier texts restore every reference. Arguments of calls are
+earlier texts as well (`what Write src/a.ts was given`), because agents read files that they have written.
 
     $ ./watch
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-Of the report of a program, even lines that stood here and there become one line with their count: what a
-screen showed a minute ago, or a run that is made again, is mostly known by then, and what is new stays. In
-states, lists, hits and differences it matters which lines are there again, so there each line stays. For an
-unknown command, only its last result counts.
+In the report of a program, a count also replaces lines that stood in several places: most of a screen, or of
+a run that is made again, is known, and the new lines stay. Each line of a state, a list, a search or a
+difference matters, so there every line stays. For an unknown command, only its last result counts.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class _Reference:
 
     @property
     def marker(self) -> str:
-        """The line that replaces the lines."""
+        """The text that stands in place of the lines."""
         (first, last), count, name = self.numbers, self.end - self.start, self.name.name if self.name else ""
         what = f"{counted(count, 'line')}: same as in {name}"
         is_output = self.earlier.is_counted and not self.earlier.is_argument
@@ -125,7 +124,7 @@ class _Count:
 
     @property
     def marker(self) -> str:
-        """The line that replaces the lines."""
+        """The text that stands in place of the lines."""
         times = ", but for times" if self.but_for_times else ""
         return f"[{counted(self.end - self.start, 'line')} said before{times}]"
 
@@ -139,9 +138,12 @@ def with_references(
     *,
     lossy: bool = False,
 ) -> Referring | None:
-    """Return the text with markers in place of its repeated lines; None if there are none worth it. `call`:
-    the call that printed the text; `name`: its name in references; `original`: as of `line_index.read`: all
-    other lines stay; `lossy`: lines that stood here and there may be left out."""
+    """Return the text with markers in place of its repeated lines; None if there are none worth it.
+
+    `call` printed the text, and `name` is its name in references. `original` is the output that the text was
+    made of, if that has other lines: lines that the output lacks stay. `lossy`: counts may replace lines,
+    too.
+    """
     if index.is_empty():
         return None
     # Most texts have no marker, and looking for its words first takes a tenth of the time.
@@ -166,8 +168,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the position after hidden lines once no mark that is shown counts one of them; 0 if too little
-    is left to be hidden. `first`: by mark, the first line that it counts."""
+    """Return the end of hidden lines, moved up until no mark after them counts one of them; 0 if too few
+    lines are left to hide. `first`: for each mark, the first line that it counts."""
     shorter, before = end, end + 1
     while shorter < before:
         before = shorter
@@ -217,8 +219,8 @@ class _Search:
                     yield replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
-        """Return the longest repeated part around a line that reaches back no further than `covered`; None if
-        no text has the line with the same blanks around it."""
+        """Return the longest repeated part around a line that begins at `covered` or later; None if no text
+        has the line with the same blanks around it."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -271,8 +273,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of what is worth a reference between two places, next to lines that tell where
-        it was."""
+        """Yield (start, end) of lines that are worth a reference between two positions. The lines next to
+        them must be long enough to show where the lines stood."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -358,9 +360,9 @@ def _source(call: Call) -> _Source:
 
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
-    """Return the text with a marker in place of each repeated part. `numbers`: of the file's lines; empty if
-    the text shows none. Lines next to a marker get their number back: thinned numbers count up to a marker
-    only."""
+    """Return the text with a marker in place of each repeated part. `numbers` are those of the file's lines;
+    empty if the text shows none. Thinned numbers count up to a marker only, so the lines next to a marker get
+    their numbers back."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
     separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""

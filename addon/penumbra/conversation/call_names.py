@@ -1,9 +1,9 @@
 """Names of earlier calls in references: tool and path or command, which the model can see.
 
 Most models don't see the ids of calls. A bare name means the last call of that name before the result that
-refers to it. Where another one is meant, calls are counted from the first (`Read a.py (the 2nd)`): later
-calls don't change that count. No reference counts beyond `_FARTHEST` calls, or from a first call that may
-leave the request before the reference does.
+refers to it. To name another call, calls are counted from the first (`Read a.py (the 2nd)`), because later
+calls don't change that count. No name counts beyond `_FARTHEST` calls, or from a first call that may leave
+the request before the reference does.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class NamedCalls:
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> Name | None:
-        """Return the name of a result; None if it can't be named. `is_whole`: all of the result is meant, so
-        a later call with the same result may be meant as well; `lines`: (first, last) number of lines of a
-        file, which a later call has to show to be taken for this one."""
+        """Return the name of a result; None if it can't be named. `is_whole`: a later call with the same
+        result may be meant as well, since all of the result is meant. `lines`: (first, last) number of lines
+        of a file; a later call could be meant only if it shows one of them."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]

@@ -1,10 +1,10 @@
-"""The texts of a request so far that a later result may refer to, as a whole or line by line: results as they
-were forwarded, and the arguments of calls.
+"""The earlier texts of a request to which a later result may refer: results as they were forwarded, and
+arguments of calls.
 
-A result that is identical to an earlier one of the same request becomes a reference to it (`same`); repeated
-lines of any other become references, too (`by_reference`). Both are pure functions of the request: the
-referent always stands earlier in what is sent. Identity is that of the text as the client sent it, so two
-results that differ only in a secret differ.
+A reference replaces a result that is identical to an earlier one of the same request (`same`), or repeated
+lines of any other result (`by_reference`). Both are pure functions of the request: the referent always stands
+earlier in what is sent. Results are identical if the client sent the same text, so two results that differ
+only in a secret differ.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class EarlierTexts:
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
         """Return the text of an item, as it was made, with references in place of repeated lines; None if
-        there are too few. `lossy`: lines that stood here and there may be left out."""
+        there are too few. `lossy`: counts may replace lines, too."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None

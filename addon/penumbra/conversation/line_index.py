@@ -1,12 +1,12 @@
 """The line index of a conversation: which of its earlier texts show a line, and where.
 
-Texts are results as they were forwarded, and arguments of calls. A line is found by its characters without
-the blanks around it; the places of equal lines form a chain from the latest one back. A line with times is
-found without its times, too.
+The texts are results as they were forwarded, and arguments of calls. The index finds a line by its characters
+without the blanks around it; from the latest place of a line, a chain leads back to the earlier ones. A line
+with times is found without its times, too.
 
-Lines that mean something only below a legend or a head (values of a pattern, rows of a table, hits below
-their file's name) and lines that Penumbra has written are no lines of the output: the same line under another
-head says something else.
+Some lines are no lines of the output: those that mean something only below a legend or a head (values of a
+pattern, rows of a table, hits below their file's name), and those that Penumbra has written. Under another
+head, the same line would mean something else.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class TextLines(NamedTuple):
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-    """Return the lines of a text. `original`: the output that the text was made of, if that has other lines;
-    `is_numbered`: numbers before the lines are those that a reader of a file writes."""
+    """Return the lines of a text. `original`: the output that the text was made of, if that has other lines.
+    `is_numbered`: the reader of a file wrote the numbers before the lines."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
     if original is not None:
@@ -69,9 +69,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """Return the number of each line in the original, counted from 1 and rising; 0 for a line that is not
-    found there after the lines before it. Of equal lines, the one directly after is meant, else the next
-    one."""
+    """Return the number of each line in the original, counted from 1 and rising; 0 for a line that does not
+    occur there after the lines before it. Of equal lines, the first one after the line before is meant."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -218,9 +217,11 @@ class LineIndex:
         is_lossy: bool = False,
         first: int = 0,
     ) -> None:
-        """Add a text of the call that was noted last in `calls`. `original` and `is_numbered`: as of `read`;
-        `is_lossy`: something of it is left out; `first`: number in its file of the first line, where the
-        lines show none and the call tells it."""
+        """Add a text of the call that was noted last in `calls`.
+
+        `original` and `is_numbered` are those of `read`. `is_lossy`: the text lacks something of the result.
+        `first`: the number in its file of the first line, if the call tells it and the lines show none.
+        """
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
             self._unread.append(output if is_lossy else lines)
@@ -301,8 +302,8 @@ class LineIndexes:
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index of most of the first of some texts, and how many it has; a new one if
-        there is none. `hashes`: for each text, a hash of all texts up to it."""
+        """Remove and return the index that has most of the first of some texts, and how many it has; a new
+        index if there is none. `hashes`: for each text, a hash of it and all texts before it."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)

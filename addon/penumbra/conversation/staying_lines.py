@@ -1,7 +1,7 @@
 """Lines of a repeated text that stay, because a later turn needs them in this place.
 
 In an output, failures stay with the lines around them and the headings above them, and so do locations,
-endings and acknowledged changes. A heading stays wherever a line below it stays: hits are never read under
+endings and acknowledged changes. A heading stays if a line below it stays, so that no hit is read under
 another file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly
 quotes the unit that it changes from its first line or to its last one.
 """
@@ -222,8 +222,8 @@ class FileUnits:
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """Return (start, end) of what need not stay of lines that were shown before: the lines at their
-        borders stay, and the units there if the text is new beyond the border."""
+        """Return (start, end) of the repeated lines that a reference may hide. The lines at the borders stay;
+        where new text follows or precedes, so does the rest of the unit."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),

@@ -1,7 +1,7 @@
-"""The program that a tool call ran: its category, command, family and path.
+"""Classification of tool calls: category, command, family and path.
 
-The call is the first witness for the kind of a tool result; the shape of the text can only contradict.
-Nothing here raises, whatever the arguments are.
+The call decides what kind of text its result is; the shape of the text can only contradict. Nothing here
+raises, whatever the arguments are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Call:
 
     @property
     def is_quoted(self) -> bool:
-        """The result is text of files that someone may edit, and is quoted then."""
+        """The result is text of files that someone may edit, and edits quote it."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @property
@@ -87,12 +87,12 @@ class Call:
 
     @property
     def shows_files(self) -> bool:
-        """The result is text of files that someone may edit, and nothing else."""
+        """The result is nothing but text of files that someone may edit."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
     @property
     def is_beside_files(self) -> bool:
-        """Files that are quoted and the outputs of other commands follow each other in the result."""
+        """The result has text of files that someone may edit, and outputs of other commands as well."""
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:

@@ -1,9 +1,9 @@
-"""The command family of a command: the `match` part of the rules in rules/commands.
+"""Families of commands, by the `match` patterns of the rules in rules/commands.
 
-A match is written as a command line is: `git diff`, `docker|podman compose logs`,
-`cargo build --message-format`. The first word is the program (a glob is allowed), further words are the first
-operands in that order, words that begin with `-` are options that must be there. The most specific match of
-all families wins; between equals the one that comes first in `families`.
+A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
+--message-format`. The first word is the program (a glob is allowed), further words are the first operands in
+that order, and words that begin with `-` are options that the command must have. The most specific pattern of
+all families wins; of equally specific ones, the first in `families`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The parts that an agent writes around a command's output: exit code, wall time, shell id."""
+"""Envelopes: lines that an agent writes around a command's output, such as exit code, wall time and shell
+id."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def _any(patterns: Sequence[str]) -> str:
 def split_envelope(text: str) -> tuple[str, str, str]:
     """Return (head, body, tail) of a result; the three together are the text. The body is the output.
 
-    Notices at its ends that the agent has cut it are no part of it, so that they don't hide its kind.
+    Notices of a cut at the ends of the body go to head and tail, so that they don't hide the kind of the
+    output.
     """
     patterns = _patterns()
     start = 0
@@ -103,11 +105,11 @@ def split_envelope(text: str) -> tuple[str, str, str]:
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
-    """Return the text without the useless lines of its envelope; without output, the line about the end
-    stays.
+    """Return the text without the useless lines of its envelope. If there is no output, the line about the
+    end stays.
 
-    `is_quoted`: the output is a file's content, which may look like an envelope. Then only one counts that
-    says where the output begins.
+    `is_quoted`: the output is a file's content, which may look like an envelope. Then only an envelope whose
+    head ends with an opening line counts.
     """
     head, body, tail = split_envelope(text)
     if not head and not tail:
@@ -124,9 +126,9 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """Return the lines of a file that was read by its path, without what stands around them; None if that is
-    no envelope: such tags may be the file's own, if not all lines have the numbers that this tool writes.
-    `numbers`: those of the call, of which one may be where the lines begin, counted from 0 or 1."""
+    """Return the lines of a file that was read by its path, without the tags around them; None if there are
+    no such tags. Tags may be the file's own unless all lines have the numbers that this tool writes.
+    `numbers` are those of the call: the lines begin at one of them, counted from 0 or 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -138,7 +140,8 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if the file of this path stands after a tag of its tool, with the numbers that this writes."""
+    """True if the file of this path stands after a tag of its tool, with the numbers that this tool
+    writes."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
@@ -158,8 +161,8 @@ def has_own_tags(text: str) -> bool:
 
 
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
-    """Return the number of the first line where they count up by one, line by line, to the end or to notes in
-    brackets; else None."""
+    """Return the number of the first line if the lines count up by one to the end, or to notes in brackets;
+    else None."""
     first = following = None
     lines = iter(text.split("\n"))
     for line in lines:
@@ -196,9 +199,9 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return the shortened form of `whole`, with a last line if the agent had cut that itself: such parts are
-    not among our counts. The agent's notices stay, unless they are `around` the text, as far as `space` bytes
-    allow; a text without notices stays as it is."""
+    """Return the shortened form of `whole`; if the agent had cut that itself, with a last line that says so,
+    since counts leave such parts out. The line repeats the agent's notices that are neither in the form nor
+    `around` it, as far as `space` bytes allow. The form of a text without notices is unchanged."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text

@@ -1,4 +1,4 @@
-"""The rules of rules/commands, as they are read; what they do is the business of `compress.families`."""
+"""The rules of rules/commands as they are read; `compress.families` applies them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NamedFamily(NamedTuple):
 def families() -> Mapping[str, NamedFamily]:
     """Return all family rules by their names, the user's before ours, in file order.
 
-    A rule that its schema does not allow is left out, with one line in the log.
+    The log names each rule that its schema does not allow, and the rule is left out.
     """
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):

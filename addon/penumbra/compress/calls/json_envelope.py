@@ -1,4 +1,4 @@
-"""Outputs that an agent hands over as members of JSON: `{"output":"...","exit_code":0}`."""
+"""Outputs that an agent writes as members of JSON: `{"output":"...","exit_code":0}`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Shell source to tokens, in one pass from left to right.
+"""A lexer of shell source, in one pass from left to right.
 
-The reader knows quoting, redirects, here-documents, comments and nested substitutions as POSIX
-shells and bash write them. Reading never fails: text that a shell would refuse (an open quote, a stray
-parenthesis) is read as far as it makes sense. Every character is looked at a bounded number of times, so cost
-is linear in the length of the command line.
+It knows quoting, redirects, here-documents, comments and nested substitutions as POSIX shells and bash write
+them. Reading never fails: text that a shell would refuse (an open quote, a stray parenthesis) is read as far
+as it makes sense. The lexer looks at every character a bounded number of times, so its cost is linear in the
+length of the command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""True if a file holds what programs have printed (rules/logs.yaml)."""
+"""Tests for logs and other files that programs write (rules/logs.yaml)."""
 
 from __future__ import annotations
 

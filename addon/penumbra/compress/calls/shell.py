@@ -1,10 +1,10 @@
 """The commands of a command line that made the output.
 
-A command line is read into pipelines of simple commands and groups. Each pipeline is then reduced
-to the command that shaped its output: filters after a pipe either let lines through, cut or
-select some, or make other text (then they are the command). Programs that only run another one
-(sudo, timeout, npx, docker exec, bash -c, ...) are taken off. Commands that print nothing are left
-out. Nothing here raises, and the cost is linear in the length of the line.
+A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
+command that shaped its output: a filter after a pipe lets lines through, cuts or selects some, or makes other
+text, and in the last case the filter is that command. Programs that only run another one (sudo, timeout, npx,
+docker exec, bash -c, ...) are taken off, and commands that print nothing are left out. Nothing here raises,
+and the cost is linear in the length of the line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The category of a tool's name, whichever agent uses it and whichever API carries it."""
+"""Categories of tools by name, for every agent and every API."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def one_spelling(path: str) -> str:
-    """Return the spelling by which paths are compared: with slashes, and no step that leads nowhere; of
-    Windows' absolute paths the one that all of its programs' spellings share. The case of names stays:
-    whether it tells files apart depends on the disk."""
+    """Return the spelling by which paths are compared: with slashes and without needless steps. An absolute
+    path of Windows gets the one spelling that all of its programs share. The case of names stays, since only
+    the disk decides whether case tells files apart."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

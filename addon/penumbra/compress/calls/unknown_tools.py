@@ -1,6 +1,7 @@
 """Categories of tools with unknown names, by their arguments and the words of the name.
 
-Agents name their tools as they like, but call a path, a range of lines and a pattern much the same.
+Agents name their tools as they like, but their names for a path, a range of lines and a pattern are much
+alike.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ class _Operands:
 
 
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return (command, None), or (anything, script) if the command is a command line of its own.
+    """Return (command, None), or (anything, script) if the command runs a command line.
 
-    The command begins with a program's base name, and options before its subcommand are taken
-    off. The command is empty if there were only assignments.
+    The command begins with a program's base name and lacks the options before its subcommand. It is empty if
+    there were only assignments.
     """
     for _ in range(MAX_WRAPPERS):
         argv = _after_assignments(argv)

@@ -6,12 +6,11 @@
     ...
     20→def main():
 
-Read tools put a number before each line, which costs about a fifth of the tokens of a read.
-Lines between two numbered ones count up, so nothing is lost, and the text of a line is exactly
-what stands in the file: it can be quoted in an edit. A run's first and last lines keep their
-numbers. The padding of the numbers goes.
+Read tools put a number before each line, which costs about a fifth of the tokens of a read. Lines between two
+numbered ones count up, so nothing is lost, and each line is exactly the file's: an edit can quote it. A run's
+first and last lines keep their numbers. The padding of the numbers goes.
 
-Numbers may also be the file's own: `may_be_the_files` and `count_lines` tell them from a reader's.
+A file may have numbers of its own: `may_be_the_files` and `count_lines` tell them from a reader's.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ class Numbered:
 def thin(text: str) -> str | None:
     """Return the text with every twentieth line number; None if its lines are not numbered.
 
-    Numbers stay where they could not be restored: in lines that only look numbered, and where they jump over
-    as many lines as stand there without one.
+    A number stays where nobody could restore it: in a line that only looks numbered, and where the numbers
+    jump over as many lines as stand there without one.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -235,9 +234,9 @@ def prefix(number: int, separator: str) -> str:
 def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
-    Two of the first lines must have numbers that are as far apart as the lines are; below the
-    legend one number is enough. After a bare colon, only some contents begin with a blank, or all
-    do that are indented: by an even number of blanks.
+    Two of the first lines must have numbers that are as far apart as the lines are; below the legend one
+    number is enough. The separator is a bare colon if only some contents begin with a blank, or if all
+    contents are indented by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
@@ -298,8 +297,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """True if the numbers in a text of files, if it has any, are known to count its lines. `original`: the
-    output that it was made of, if that has other lines."""
+    """True if the numbers in a text of files, if there are any, are known to count its lines. `original`: the
+    output that the text was made of, if that has other lines."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":
