@@ -220,7 +220,7 @@ def _is_list(text: str) -> bool:
     lines = text[:_LOOKED_AT].split("\n")
     paths = sum(
         [
-            len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.is_hit(line)
+            len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.HIT.match(line)
             for line in lines
         ]
     )

@@ -134,15 +134,15 @@ def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None
     """Return a JSON value within `room` bytes; None if the text is no JSON, or not even its brackets fit.
     `compared`: returns the facts of units; without it the first units come first."""
     body = text.strip(" \t\r\n")
-    if body[:1] not in ("{", "[") or _has_repeated_members(body):
-        return None
     tree = _Tree()
     try:
+        if body[:1] not in ("{", "[") or _has_repeated_members(body):
+            return None
         tree.add(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         return None
     units = Units.joined([encode(unit) for unit in tree.texts])
-    weighed = compared(units) if compared is not None else None
+    weighed = compared(units) if compared else None
     needs = {at: [parent] for at, parent in enumerate(tree.parents) if at}
     names = [name for of_depth in tree.names for name in of_depth]
     failures = failure_lines.ranked([unit.replace("\n", " ") for unit in tree.texts])
@@ -166,18 +166,13 @@ def _left_out(items: int) -> str:
 
 def _has_repeated_members(source: str) -> bool:
     """Return whether an object has two members of one name, of which a decoder would keep one."""
-    try:
-        json.loads(source, object_pairs_hook=_unrepeated, parse_float=str, parse_int=str)
-    except KeyError:
-        return True
-    except (ValueError, RecursionError):
-        return False
-    return False
+    repeated: list[bool] = []
 
+    def hook(members: list[tuple[str, object]]) -> None:
+        repeated.append(len(dict(members)) < len(members))
 
-def _unrepeated(members: list[tuple[str, object]]) -> None:
-    if len(dict(members)) < len(members):
-        raise KeyError
+    json.loads(source, object_pairs_hook=hook, parse_float=str, parse_int=str)
+    return any(repeated)
 
 
 def _is_name(value: str) -> bool:

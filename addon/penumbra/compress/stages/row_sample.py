@@ -49,13 +49,13 @@ def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
     shorter = {number: _short(lines[number], longest) for number in heads}
     left = room - sum(size(line) + 1 for line in shorter.values())
     count = max(1, len(lines) - len(heads))
-    for cells in (1, 2, 4, 8, 16) if left // count >= _FEW else ():
-        longest = left // count - cells * (_NOTE + 3)
+    widths = [left // count - cells * (_NOTE + 3) for cells in (1, 2, 4, 8, 16) if left // count >= _FEW]
+    every: list[str] = []
+    for longest in (*widths, max(_LONGEST, left // count - 2 * _NOTE - 4)):
         every = [shorter[at] if at in heads else _in_part(line, longest) for at, line in enumerate(lines)]
         if sum(size(line) + 1 for line in every) <= room:
-            return every, above
-    longest = max(_LONGEST, left // count - 2 * _NOTE - 4)
-    return [shorter[at] if at in heads else _in_part(line, longest) for at, line in enumerate(lines)], above
+            break
+    return every, above
 
 
 def is_separated(text: str) -> bool:
@@ -65,13 +65,10 @@ def is_separated(text: str) -> bool:
 
 def _separator(lines: Sequence[str]) -> str:
     """Return the mark between cells, which nearly all of the first lines have equally often; else nothing."""
-    head_lines = lines[:_LOOKED_AT]
+    first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
-        if count < 2:
-            continue
-        lines_with = sum(line.count(mark) == count for line in head_lines)
-        if lines_with * 10 >= 9 * len(head_lines):
+        if count >= 2 and sum(line.count(mark) == count for line in first) * 10 >= 9 * len(first):
             return mark
     return ""
 
@@ -80,13 +77,10 @@ def _lines(text: str) -> list[str]:
     """Return a line for each row of a JSON text."""
     if text.startswith("[table 1: ") or "\n[table 1: " in text[:2_000]:
         return text.rstrip("\n").split("\n")
-    tables = json_table.to_tables(text)
-    if tables is not None:
+    if (tables := json_table.to_tables(text)) is not None:
         return tables.split("\n")
     lines = text.strip().split("\n")
-    if len(lines) > 1:
-        return lines
-    return []
+    return lines if len(lines) > 1 else []
 
 
 def odd(lines: Sequence[str]) -> list[int]:
@@ -167,13 +161,12 @@ _LEAST_CELLS = 3
 _WORDS = 8
 """Words at the beginning of a line that are compared."""
 _NOTHING = re.compile(r"0+(?:\.0+)?%?")
-_KINDS = {
-    **dict.fromkeys("0123456789-", "number"),
-    "": "",
+_KINDS = dict.fromkeys("0123456789-", "number") | {
     "{": "object",
     "[": "array",
     "(": "remark",
     "<": "name",
+    "": "",
 }
 _TRUTHS = {"null": "null", "true": "truth", "false": "truth"}
 

@@ -12,7 +12,8 @@ from penumbra.compress.facts import NAME
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
 )
-_HIT = re.compile(r"L?([0-9]{1,8})([:-])")
+HIT = re.compile(r"L?([0-9]{1,8})([:-])")
+"""The number that a hit below the name of its file begins with."""
 _LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
@@ -28,11 +29,6 @@ def is_search(call: Call) -> bool:
     return bool(command) and (command[0] in _PROGRAMS or command[:2] == ("git", "grep"))
 
 
-def is_hit(line: str) -> bool:
-    """Return whether a line begins with a line number, as hits below the name of a file do."""
-    return bool(_HIT.match(line))
-
-
 def asked(call: Call, arguments: Any) -> frozenset[str]:
     """Return the names that a search looks for."""
     words = call.command[1:] if call.shell else [arguments] if isinstance(arguments, str) else []
@@ -44,7 +40,7 @@ def asked(call: Call, arguments: Any) -> frozenset[str]:
 def heading(line: str, before: str, following: str) -> str:
     """Return the file that a line names for the hits below it; empty if there is none. `before`, `following`:
     the lines around it."""
-    if not _HIT.match(following) or _HIT.match(line):
+    if not HIT.match(following) or HIT.match(line):
         return ""
     if labelled := _LABELLED.fullmatch(line):
         return labelled[1]
@@ -57,7 +53,7 @@ def headings(lines: Sequence[str]) -> dict[int, int]:
     """Return for each hit the number of the line that names its file."""
     above: dict[int, int] = {}
     named = -1
-    hits = [bool(_HIT.match(line)) for line in lines]
+    hits = [bool(HIT.match(line)) for line in lines]
     for number, is_hit in enumerate(hits):
         if is_hit:
             if named >= 0:
