@@ -87,13 +87,13 @@ class Engines:
         """Both arguments go to each `Engine`."""
         self._metrics = metrics
         self._listening = listening
-        self._current: _SharedEngine | None = None
+        self.current: _SharedEngine | None = None
 
     def handle(self, settings: Settings, made_with: EngineSettings) -> EngineHandle:
         """Return a handle on the engine for these settings, which is made if it is not there."""
-        if self._current is None or self._current.engine.settings != made_with:
-            self._current = self._replaced(self._current, made_with)
-        return EngineHandle(self._current, settings)
+        if self.current is None or self.current.engine.settings != made_with:
+            self.current = self._replaced(self.current, made_with)
+        return EngineHandle(self.current, settings)
 
     def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
         """Return a new engine. The database stays where its place stays: there is one for each place, also in
@@ -109,17 +109,17 @@ class Engines:
 
     def forget(self) -> None:
         """Empty the database, but for what has no content, and all that the engine in force remembers."""
-        if (old := self._current) is not None:
+        if (old := self.current) is not None:
             old.engine.forget()
             short_texts.forget()
             # All other memories are the engine's own: another one has none.
-            self._current = self._replaced(old, old.engine.settings)
+            self.current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
         """Close all engines once no request uses them; `at_once`: now."""
-        if self._current is not None:
-            _retire(self._current)
-            self._current = None
+        if self.current is not None:
+            _retire(self.current)
+            self.current = None
         while at_once and _DRAINING:
             _DRAINING.pop().engine.close()
 

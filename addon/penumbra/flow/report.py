@@ -169,7 +169,7 @@ class Reports:
         if accepted.request.settings.observe:
             # No caller waited.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
-            self._await_response(flow, turn)
+            self.await_response(flow, turn)
             results = turn.results
             if handle.settings.page_originals == "on":
                 self._texts.keep(handle, accepted, results)
@@ -179,7 +179,7 @@ class Reports:
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(facts)}
         self._event(flow, entry, accepted)
 
-    def _await_response(self, flow: Flow, turn: TurnRecord) -> None:
+    def await_response(self, flow: Flow, turn: TurnRecord) -> None:
         """Have the journal's entry wait for a response that may be there already."""
         if (state := states.of(flow)) is not None:
             state.turn = turn

@@ -58,7 +58,7 @@ class ResponseWay:
         self.privacy = FlowPrivacy(blank_flows)
         edits = ResponseEdits()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
-        self._steps: tuple[Step, ...] = (
+        self.steps: tuple[Step, ...] = (
             # Before any other step has read the response to a refused request: the others know only the
             # response to the request that takes its place.
             self.overflow_retry,
@@ -80,7 +80,7 @@ class ResponseWay:
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.format = incoming.api.format
         state.has_placeholders = placeholder.stands_in(accepted.rewritten.body)
-        for step in self._steps:
+        for step in self.steps:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: Flow) -> None:
@@ -94,7 +94,7 @@ class ResponseWay:
     def headers(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None or flow.response is None:
             return
-        for step in self._steps:
+        for step in self.steps:
             with _contained():
                 step.headers(flow, state, flow.response)
 
@@ -104,7 +104,7 @@ class ResponseWay:
         if state.broken:
             # A document could not break off sooner.
             flow.kill()
-        for step in self._steps:
+        for step in self.steps:
             if flow.response is not None:
                 with _contained():
                     await step.complete(flow, state, flow.response)
@@ -117,7 +117,7 @@ class ResponseWay:
     async def failed(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None:
             return
-        for step in self._steps:
+        for step in self.steps:
             with _contained():
                 await step.failed(flow, state)
         bodies.let_go(flow)
@@ -134,7 +134,7 @@ class ResponseWay:
 
     def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """Return a stream that the tool loop reads, with the edits of the steps after it."""
-        for step in self._steps:
+        for step in self.steps:
             response = step.filtered(flow, state, response)
         return response
 

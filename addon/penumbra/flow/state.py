@@ -21,8 +21,8 @@ from penumbra.metrics.sessions import TurnRecord
 MOST_FLOWS = 10_000
 """With more flows than these, the oldest are checked: mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
-"""Seconds. A flow that is older, with so many others begun after it, has ended unseen. A younger one stays,
-however many there are: without its state it would show its client what is not the client's."""
+"""Seconds after which a flow, with so many others begun after it, is taken for ended. A younger one stays:
+without its state, its client would see hidden parts of the response."""
 T = TypeVar("T")
 
 

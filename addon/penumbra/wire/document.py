@@ -380,10 +380,7 @@ class Document:
     # Editing
 
     def amend(self, value: Raw, data: bytes) -> None:
-        """Put other JSON in the place of a value, and have it read from now on. Raises NotJson.
-
-        The value itself, where it is taken from its container again, and all that is read of it.
-        """
+        """Put other JSON in the place of a value, which reads in this form from now on. Raises NotJson."""
         for cleared in (self._made, self._contained, self._about):
             cleared.clear()
         owner = self._owner(value)

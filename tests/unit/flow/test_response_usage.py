@@ -22,7 +22,7 @@ from penumbra.flow.response import ResponseUsage
 from penumbra.flow.state import FlowState
 from penumbra.flow.tool_loop import Turns
 from penumbra.flow.websocket import WebSockets
-from penumbra.flow.websocket_streams import Sending, Socket, SocketStream, Waiting
+from penumbra.flow.websocket_streams import Sending, Socket, SocketStream, Waiting, WebSocketRetry
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.journal import Journal
 
@@ -116,11 +116,11 @@ def test_a_request_counts_when_its_response_is_no_error(
 
     async def go() -> None:
         if is_worked_out == "behind it":
-            reports._await_response(flow, turn)
+            reports.await_response(flow, turn)
             return
         handle: Any = SimpleNamespace(end=lambda: None)
         state: FlowState = states.begin(flow, handle)
-        reports._await_response(flow, turn)
+        reports.await_response(flow, turn)
         assert journal.amounts.dollars_saved == 0
         await (usage.failed(flow, state) if broken_off else usage.complete(flow, state, flow.response))
         states.forget(flow)
@@ -142,7 +142,7 @@ FAILED = (
     [((CREATED,), 0.0), ((CREATED, FAILED), 0.0), ((CREATED, SAYS), 1.0), ((CREATED, SAYS, FAILED), 1.0)],
 )
 def test_over_websocket_it_counts_when_something_of_the_response_has_come(
-    steps: Steps, frames: tuple[bytes, ...], dollars: float
+    steps: Steps, frames: tuple[bytes, ...], dollars: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, nothing = steps[0], SimpleNamespace()
     turns = Turns(journal, lambda event: None)
@@ -157,7 +157,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
         return False
 
     async def go() -> None:
-        sockets._retry.smaller = no_retry  # type: ignore[method-assign]
+        monkeypatch.setattr(WebSocketRetry, "smaller", no_retry)
         made: Any = handle
         sending = Sending(SocketRequest(b"{}", None), accepted, made)
         waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())

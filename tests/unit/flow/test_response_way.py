@@ -51,7 +51,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
 ) -> None:
     async def go() -> None:
         way = response_way()
-        steps = way._steps
+        steps = way.steps
         assert steps.index(way.privacy) == 6
 
         async def broken(*_: Any) -> None:
@@ -126,7 +126,7 @@ def test_a_response_is_read_though_nothing_can_be_written(
     async def go() -> None:
         way = response_way()
         seen: list[Any] = []
-        way._steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
+        way.steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
         flow = tflow.tflow(resp=tutils.tresp())
         states.begin(flow, held := handle(engines))
         held.engine.database.close()
@@ -159,7 +159,7 @@ def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, e
     for flow in flows:
         states.begin(flow, handle(engines))
     assert [states.of(flow) is not None for flow in flows] == [False, False, True, True, True]
-    current = engines._current
+    current = engines.current
     assert current is not None
     assert current.handles == 3
     # The same flow once more takes its own place.
