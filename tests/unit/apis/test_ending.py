@@ -1,4 +1,4 @@
-"""Which model wrote a response, and why it stopped: streams and documents of each API."""
+"""Model and stop reason of a response, where `test_one_response.py` has no such form."""
 
 from __future__ import annotations
 
@@ -8,113 +8,44 @@ from msgspec import json
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import NOT_READ, Ending
 
-ANTHROPIC = (
-    {
-        "type": "message_start",
-        "message": {
-            "id": "m",
-            "role": "assistant",
-            "model": "claude-x-1",
-            "content": [],
-            "stop_reason": None,
-        },
-    },
-    {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 1}},
-    {"type": "message_stop"},
-)
-CHAT = tuple(
-    {
-        "model": "gpt-x-1",
-        "choices": [{"index": index, "delta": {"content": "So"}, "finish_reason": reason}],
-    }
+MESSAGE = {"id": "m", "role": "assistant", "model": "claude-x-1", "content": [], "stop_reason": None}
+CHAT = [
+    {"model": "gpt", "choices": [{"index": index, "delta": {"content": "So"}, "finish_reason": reason}]}
     for index, reason in ((0, None), (1, "length"), (0, "stop"))
-)
-RESPONSES = (
-    {"type": "response.created", "response": {"id": "r", "model": "gpt-x-1", "status": "in_progress"}},
-    {
-        "type": "response.incomplete",
-        "response": {
-            "id": "r",
-            "model": "gpt-x-1-snapshot",
-            "status": "incomplete",
-            "incomplete_details": {"reason": "max_output_tokens"},
-        },
-    },
-)
-GEMINI = tuple(
-    {
-        "candidates": [
-            {"content": {"parts": [{"text": "So"}]}, **({"finishReason": reason} if reason else {})}
-        ],
-        "modelVersion": "gemini-x-1",
-    }
-    for reason in ("", "STOP", "STOP")
-)
-
-
-def sse(events):
-    return b"".join(
-        b"event: %b\ndata: %b\n\n" % (event.get("type", "message").encode(), json.encode(event))
-        for event in events
-    )
+]
+INCOMPLETE = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+RESPONSES = [
+    {"type": "response.created", "response": {"id": "r", "model": "gpt", "status": "in_progress"}},
+    {"type": "response.incomplete", "response": {"id": "r", "model": "gpt-snapshot", **INCOMPLETE}},
+]
+GEMINI = {"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}], "modelVersion": "gemini-x"}
 
 
 @pytest.mark.parametrize(
     ("name", "events", "ending"),
     [
-        ("anthropic", ANTHROPIC, Ending("claude-x-1", ("max_tokens",))),
-        ("openai_chat", CHAT, Ending("gpt-x-1", ("stop", "length"))),
-        ("openai_responses", RESPONSES, Ending("gpt-x-1-snapshot", ("max_output_tokens",))),
-        ("gemini", GEMINI, Ending("gemini-x-1", ("STOP",))),
+        ("anthropic", [{"type": "message_start", "message": MESSAGE}], Ending("claude-x-1")),
+        ("openai_chat", CHAT, Ending("gpt", ("stop", "length"))),
+        ("openai_responses", RESPONSES, Ending("gpt-snapshot", ("max_output_tokens",))),
     ],
+    ids=["a stream that broke off", "several choices", "a detail"],
 )
-def test_of_a_stream(name, events, ending):
+def test_streams(name, events, ending):
     response = FORMATS[name].stream("")
-    response.feed(sse(events))
+    response.feed(b"".join(b"data: %b\n\n" % json.encode(event) for event in events))
     assert response.end_turn().ending == ending
 
 
 @pytest.mark.parametrize(
     ("name", "body", "ending"),
     [
-        (
-            "anthropic",
-            {"type": "message", "model": "m", "content": [], "stop_reason": "tool_use"},
-            Ending("m", ("tool_use",)),
-        ),
-        (
-            "openai_chat",
-            {"model": "m", "choices": [{"index": 0, "message": {"content": "So"}, "finish_reason": "stop"}]},
-            Ending("m", ("stop",)),
-        ),
-        (
-            "openai_responses",
-            {"model": "m", "status": "completed", "incomplete_details": None, "output": []},
-            Ending("m", ("completed",)),
-        ),
         ("openai_responses", {"model": "m", "status": "queued", "output": []}, Ending("m")),
-        ("gemini", GEMINI[1], Ending("gemini-x-1", ("STOP",))),
-        ("gemini", {"response": GEMINI[1]}, Ending("gemini-x-1", ("STOP",))),
-        (
-            "ollama",
-            {"model": "m", "message": {"content": "So"}, "done": True, "done_reason": "stop"},
-            Ending("m", ("stop",)),
-        ),
-        (
-            "bedrock",
-            {"output": {"message": {"content": [{"text": "So"}]}}, "stopReason": "end_turn"},
-            Ending("", ("end_turn",)),
-        ),
+        ("gemini", {"response": GEMINI}, Ending("gemini-x", ("STOP",))),
         ("openai_chat", {"model": 7, "choices": [{"finish_reason": {"a": 1}}, None]}, NOT_READ),
     ],
+    ids=["no end", "a wrapper", "odd values"],
 )
-def test_of_a_document(name, body, ending):
+def test_documents(name, body, ending):
     response = FORMATS[name].body("")
     response.feed(json.encode(body))
     assert response.end_turn().ending == ending
-
-
-def test_a_stream_that_broke_off_has_no_reason():
-    response = FORMATS["anthropic"].stream("")
-    response.feed(sse(ANTHROPIC[:1]))
-    assert response.end_turn().ending == Ending("claude-x-1")

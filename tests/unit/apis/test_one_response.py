@@ -139,6 +139,14 @@ def test_a_turn_of_nothing_but_the_tool_ends_without_calls(case: Case) -> None:
     assert got.ending.reasons == case.read(case.written(script.turn("x"))).ending.reasons
 
 
+@every_case
+def test_the_model_and_the_reason_of_the_end_are_read(case: Case) -> None:
+    reason = "incomplete" if case.format == "openai_responses" else "max_tokens"
+    turn = case.read(case.begin().written(script.turn("x", stop=reason)))
+    assert turn.ending.reasons == (reason,)
+    assert bool(turn.ending.model) is (case.format != "bedrock")
+
+
 @every_stream
 def test_text_goes_out_at_once_and_the_end_is_delayed(case: Case) -> None:
     data, response = case.begin().written(ASKING), case.reader()
