@@ -95,6 +95,9 @@ def test_nothing_shows_in_repr() -> None:
     vault.keep(b"scope", b"1", "/f", {MARK: VALUE})
     assert repr(vault) == "<Vault of 1 scopes>"
     assert repr(VALUES) == "<Values of 2 files>"
+    one = of()
+    one.feed(json.dumps({"file_path": PATH, "a": OTHER}))
+    assert "other" not in repr(one) + repr(Read("/b", {OTHER: "other"}))
 
 
 @pytest.mark.parametrize(

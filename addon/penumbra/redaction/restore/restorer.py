@@ -214,7 +214,7 @@ class Read:
     """One result: the file that it shows, and the values that were taken out of it."""
 
     path: str
-    values: Mapping[str, str]
+    values: Mapping[str, str] = field(repr=False)
     """Placeholder -> value. Secret."""
 
     def size(self) -> int:
@@ -349,7 +349,7 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
     return Edited(in_lines=True) if kind == "patch" else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Restorer:
     """Puts values back into the arguments of one call. `freeform`: they are a patch, else JSON."""
 
