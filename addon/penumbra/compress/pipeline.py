@@ -44,11 +44,11 @@ _OURS = re.compile(
     r"|\[[^\n;]{1,400} in part; [0-9]+ bytes?[],;]|\[[0-9]+ lines of JSON; "
     r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
 )
-"""Beginnings of texts that went through a pipeline before."""
+"""The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
 """Bytes that a deleting stage must save for its tokens not to be estimated."""
 _CLEARLY_WORTH = 1_000
-"""The threshold for a stage that is the first to leave something out."""
+"""The same threshold for a stage that is the first to leave something out."""
 _WORTH = 100
 """Estimated tokens that must be saved for a reference to be worth it."""
 _EXCERPT = "excerpt"
@@ -100,7 +100,7 @@ def shorten(
 
 @dataclass(slots=True)
 class _Run:
-    """One text on its way through the stages, and the changes to it so far."""
+    """A `_Run` is one text on its way through the stages, with the changes to it so far."""
 
     output: ToolOutput
     policy: Policy
@@ -130,7 +130,7 @@ class _Run:
 
     @property
     def call(self) -> Call:
-        """The call of the result; read only where it matters, since command lines take time to read."""
+        """The call of the result, which is classified when it is first asked for."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
@@ -450,5 +450,5 @@ def _classified(output: ToolOutput) -> Call:
 
 
 def _failed(stage: str, error: Exception) -> None:
-    """One log line, without the text that it failed on."""
+    """Log the failure of a stage in one line, without any of the text."""
     _log.warning("Penumbra passes over stage %s: %s", stage, errors.place(error))

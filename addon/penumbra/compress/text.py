@@ -16,9 +16,9 @@ MOST_LINES = 400_000
 
 
 class Text(str):
-    """A string with what is derived from it, each made when it is first asked for, and kept.
+    """A `Text` is a string that keeps its bytes, lines and tokens once they have been asked for.
 
-    A `Text` is a `str` wherever one is expected. Its lines are shared by all stages, and so never changed.
+    All stages share its lines, and so never change the list.
     """
 
     @classmethod
@@ -55,5 +55,5 @@ class Text(str):
 
     @cached_property
     def is_readable(self) -> bool:
-        """True if stages may look at the lines. Counted before any of them does."""
+        """True if stages may look at the lines: the text is counted before any of them does."""
         return len(self) <= _LONGEST and self.count("\n") <= MOST_LINES

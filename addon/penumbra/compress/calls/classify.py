@@ -52,13 +52,13 @@ class Call:
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
-    """Commands of different families made the output one after the other."""
+    """True if commands of different families made the output one after the other."""
     shell: bool = False
-    """The call ran a command line."""
+    """True if the call ran a command line."""
     cut: bool = False
-    """The output shows only some lines (`| tail -50`)."""
+    """True if the output shows only some lines (`| tail -50`)."""
     selected: bool = False
-    """The lines passed a filter (`| grep x`, `| sort`)."""
+    """True if the lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
     """All commands that printed something, in order, `echo` included."""
     numbers: frozenset[int] = frozenset()
@@ -70,12 +70,12 @@ class Call:
 
     @property
     def is_quoted(self) -> bool:
-        """The result is text of files that someone may edit, and edits quote it."""
+        """True if the result is text of files that someone may edit, and edits quote it."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @property
     def shows_data(self) -> bool:
-        """The result is of logs, data and the like, which nobody writes by hand."""
+        """True if the result is of logs, data and the like, which nobody writes by hand."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
@@ -87,7 +87,7 @@ class Call:
 
     @property
     def shows_files(self) -> bool:
-        """The result is nothing but text of files that someone may edit."""
+        """True if the result is nothing but text of files that someone may edit."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
     @property
@@ -115,13 +115,13 @@ class Call:
 
     @property
     def is_coloured(self) -> bool:
-        """The colours of the output carry meaning that its text does not."""
+        """True if the colours of the output carry meaning that its text does not."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
     @property
     def is_numbered(self) -> bool:
-        """The numbers before the result's lines are known to be line numbers."""
+        """True if the numbers before the result's lines are known to be line numbers."""
         if self.shell:
             return self.category == "edit" or any(part.numbers for part in self.parts)
         return self.category in _QUOTED

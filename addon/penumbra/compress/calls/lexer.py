@@ -31,7 +31,7 @@ class Token(NamedTuple):
     text: str
     target: str = ""
     quoted: bool = False
-    """The word has quotes in it, so it is no reserved word."""
+    """True if the word has quotes in it, so that it is no reserved word."""
 
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")

@@ -46,17 +46,17 @@ class Part:
     argv: tuple[str, ...]
     """The program (base name) and its arguments as the shell would pass them."""
     cut: bool = False
-    """The output shows only some of the command's lines: one end, or a range."""
+    """True if the output shows only some of the command's lines: one end, or a range."""
     selected: bool = False
-    """The lines passed a filter that leaves some out or orders them anew."""
+    """True if the lines passed a filter that leaves some out or orders them anew."""
     echo: bool = False
-    """The command prints its own arguments, which separate the outputs of others."""
+    """True if the command prints its own arguments, which separate the outputs of others."""
     brief: bool = False
-    """The command prints a line or two."""
+    """True if the command prints a line or two."""
     read: bool = False
-    """The command prints a file as it is."""
+    """True if the command prints a file as it is."""
     numbers: bool = False
-    """The command prints its lines after line numbers."""
+    """True if the command prints its lines after line numbers."""
     path: str = ""
     """The only file that the command reads; empty if there are several or none."""
     fed: tuple[tuple[str, ...], ...] = ()
