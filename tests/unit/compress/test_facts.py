@@ -41,12 +41,6 @@ def test_the_limit_grows_with_the_text() -> None:
     assert sizes[0] < sizes[1] < sizes[2] < 40_000
 
 
-def test_a_heading_does_not_name_its_own_call() -> None:
-    short = run("Bash", {"command": "./x"}, "\n".join(f"line {n} of it" for n in range(900)))
-    assert "in part; " in short
-    assert "call_7" not in short
-
-
 def screen(first: int, last: int) -> list[str]:
     words = ("wrote", "reads", "moves", "checks", "drops")
     return [
@@ -128,20 +122,26 @@ def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
         assert bool(asked) == (size == 12_000)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("wrote build/out/a-b.html, cfg.retryLimit=31337", "build/out/a-b.html cfg.retryLimit 31337"),
+        ('"id": "x_1" (see ~/a, /b/c) HTTP 200 ok', "x_1 ~/a /b/c HTTP 200"),
+        ("the river goes on; id=a, e.g. ab", "e.g"),
+        ("\u00e9t\u00e9_1 " + "x" * 201 + "9", "\u00e9t\u00e9_1"),
+    ],
+)
+def test_facts_are_paths_names_of_programs_and_numbers(text: str, found: str) -> None:
+    assert facts.facts_of(encode(text)) == set(encode(found).split())
+
+
 @settings(max_examples=examples(100))
 @given(st.lists(st.text("aB9_./:-~$ \té\"'=,(\n\\", max_size=60), max_size=8))
-def test_facts_are_what_the_whole_text_has(texts: list[str]) -> None:
-    data = [encode(text) for text in texts]
-    found = [
-        [
-            word
-            for word in dict.fromkeys(facts._FACT.findall(text))
-            if 3 <= len(word) <= 200 and facts._TELLING.search(word)
-        ]
-        for text in data
-    ]
-    assert Facts.of(data, {}).units == found
-    assert [facts.facts_of(text) for text in data] == [set(unit) for unit in found]
+def test_each_unit_has_the_facts_of_its_text_once(texts: list[str]) -> None:
+    units = Facts.of([encode(text) for text in texts], {}).units
+    assert [set(unit) for unit in units] == [facts.facts_of(encode(text)) for text in texts]
+    assert all(len(set(unit)) == len(unit) for unit in units)
+    assert all(fact in encode(text) for unit, text in zip(units, texts, strict=True) for fact in unit)
 
 
 def test_what_is_new_is_counted_as_far_as_needed() -> None:

@@ -35,20 +35,6 @@ def test_lines_that_are_no_titles(line: str) -> None:
     assert headings.above([line, "below"]) == {}
 
 
-def test_a_finding_keeps_its_title() -> None:
-    findings = [
-        f"**Finding number {n} of the review.**\n\nNothing is said here that is new, as before.\n"
-        f"In src/area{n}/file_{n}.ts, `handle{n}` keeps retryLimit={n * 7919}.\n"
-        for n in range(200)
-    ]
-    lines = shown("mcp__host__review", {"id": 7}, "\n".join(findings)).split("\n")
-    found = [at for at, line in enumerate(lines) if re.match(r"In src/area\d+/", line)]
-    assert len(found) > 10
-    for at in found:
-        number = re.findall(r"area(\d+)/", lines[at])[0]
-        assert f"**Finding number {number} of the review.**" in lines[max(0, at - 4) : at]
-
-
 def test_hits_of_a_very_long_output_stand_below_their_file() -> None:
     files = [
         f"src/area{n}/file_{n}.ts:\n"
@@ -69,18 +55,23 @@ def test_hits_of_a_very_long_output_stand_below_their_file() -> None:
     assert len(of_hits) > 2
 
 
-def test_a_title_keeps_the_place_that_it_is_about() -> None:
+def test_a_finding_is_shown_with_its_title_and_a_title_with_its_place() -> None:
     findings = [
         f"**Finding {n}: handle{n} keeps retryLimit={n * 7919}.**\n\n"
         f"`src/area{n}/file_{n}.ts`, line {n + 3}: nothing is said here that is new, as it was before.\n"
+        f"In value_{n} of it {n * 31} is kept.\n"
         for n in range(200)
     ]
     lines = shown("mcp__host__review", {"id": 7}, "\n".join(findings)).split("\n")
-    titles_shown = [at for at, line in enumerate(lines) if line.startswith("**Finding ")]
-    assert 10 < len(titles_shown) < 200
-    for at in titles_shown:
+    numbers = {kind: [at for at, line in enumerate(lines) if line.startswith(kind)] for kind in ("**", "In ")}
+    assert 10 < len(numbers["**"]) < 200
+    assert numbers["In "]
+    for at in numbers["**"]:
         number = re.findall(r"\d+", lines[at])[0]
         assert lines[at + 2].startswith(f"`src/area{number}/file_{number}.ts`, line ")
+    for at in numbers["In "]:
+        number = re.findall(r"value_(\d+)", lines[at])[0]
+        assert any(line.startswith(f"**Finding {number}:") for line in lines[max(0, at - 4) : at])
 
 
 @pytest.mark.parametrize(
