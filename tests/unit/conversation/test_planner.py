@@ -97,8 +97,13 @@ def test_whose_thinking_is_bound(example):
 
 @pytest.mark.parametrize(
     ("chosen", "references"),
-    [({"supersede": "off"}, REFERENCES), ({}, None), ({"lossy": "off"}, REFERENCES)],
-    ids=["off", "no way back", "nothing may be left out"],
+    [
+        ({"supersede": "off"}, REFERENCES),
+        ({}, None),
+        ({"lossy": "off"}, REFERENCES),
+        ({"skip_tools": frozenset({"read"})}, REFERENCES),
+    ],
+    ids=["off", "no way back", "nothing may be left out", "skipped tool"],
 )
 def test_switched_off_or_without_a_way_back_nothing_happens(chosen, references):
     talk = Talk(**chosen)
@@ -248,6 +253,12 @@ def test_the_unread_tail_is_last_and_keeps_more():
     assert sorted(plan) == [0, 1]
     assert len(plan[0]) < 1100
     assert 12_000 < len(plan[1]) <= 16_000
+
+
+def test_superseded_results_keep_least():
+    plan = fitted([text(0, LOG[:6000], superseded=True), text(1, LOG)], Need(bytes=7_000))
+    assert len(plan[0]) <= 400
+    assert 1_000 < len(plan[1]) <= 4_000
 
 
 def test_the_prefix_counts():
