@@ -168,6 +168,11 @@ class SharedStore:
         return self.outage.reach is Reach.WHOLE
 
     @property
+    def asking(self) -> int:
+        """Return the number of round trips that are under way or wait."""
+        return self._round_trips + len(self._waiting)
+
+    @property
     def delayed(self) -> int:
         """Return the number of rows that wait to be written."""
         return len(self._delayed)

@@ -172,8 +172,7 @@ class Inside:
     @command.command("tests.asking")
     def what_is_asked(self) -> str:
         """Return the number of round trips to a shared store that are under way or wait."""
-        store = shared_store()
-        return str(store._lanes + len(store._waiting))
+        return str(shared_store().asking)
 
     @command.command("tests.patience")
     def be_patient(self, seconds: str) -> None:
