@@ -43,7 +43,7 @@ _GAP, _FOR_GAPS = 160, 4
 _BASE = 30
 """Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
 _MISSES = 40
-"""Units that do not fit after which no more are tried."""
+"""Units that do not fit, after which no further units are tried."""
 _BEFORE, _AFTER = 230, 1_400
 """Bytes that are shown around a place in a text that is too large to be cut as a whole."""
 _MOST = 16
@@ -155,7 +155,6 @@ class Selection:
     """The facts of each unit; None: units are not compared, and the first come first."""
     needs: Needs = field(default_factory=dict)
     mark: int = _MARK
-    """Bytes of a usual mark."""
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
     """For each unit 1 if it is shown, else 0."""
@@ -286,10 +285,8 @@ class Selection:
 
     def _is_blank_alone(self, unit: int) -> bool:
         """Return whether a unit is an empty line among units that are left out, and would cost a mark."""
-        starts, shown = self.units.starts, self.shown
-        if starts[unit + 1] - starts[unit] > 1:
-            return False
-        return not ((unit > 0 and shown[unit - 1]) or (unit + 1 < len(shown) and shown[unit + 1]))
+        starts = self.units.starts
+        return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
         """Show the units at places of the text, and some around each, in at most `share` per cent of the

@@ -137,8 +137,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, and the positions of its first line to leave out and of the line after
-it."""
+"""The match of a block's first line, its first line to leave out, and the line after it."""
 
 
 @dataclass(slots=True)

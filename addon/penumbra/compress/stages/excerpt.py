@@ -86,7 +86,7 @@ _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 _SHARE = 0.75
 """Part of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The same part for texts that may be quoted: lists, and reports of another agent."""
+"""Part of an excerpt that they may take where the text may be quoted: in lists, and reports of an agent."""
 _MORE = 6_000
 """Bytes by which failure lines may enlarge an excerpt that would leave them out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)

@@ -213,8 +213,7 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
     of a record or commit."""
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
-    record, is_commit, message = -1, False, -1
-    remark = (-2, 0)
+    record, is_commit, message, remark = -1, False, -1, (-2, 0)
     for number, line in enumerate(lines):
         if not line.strip():
             message = -1

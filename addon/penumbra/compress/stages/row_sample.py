@@ -157,7 +157,7 @@ def _odd_values(counts: Mapping[str, int]) -> set[str]:
 
 _TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
 _LEAST_CELLS = 3
-"""Cells of a line that is a row."""
+"""Cells that a row has at least."""
 _WORDS = 8
 """Words at the beginning of a line that are compared."""
 _NOTHING = re.compile(r"0+(?:\.0+)?%?")
