@@ -250,7 +250,7 @@ class _Run:
             shown_before=self.output.shown_before,
             arguments=self.output.arguments,
         )
-        with time_budget.Watched(self.is_late):
+        with time_budget.watched(self.is_late):
             # Rules for a command's JSON come before rules for JSON.
             if source.shape is Shape.JSON and self.command_family():
                 source = self._after_family(source)

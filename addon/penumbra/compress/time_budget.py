@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 SMALL = 65_536
@@ -62,21 +63,15 @@ class Overrun(Exception):
 _watch = threading.local()
 
 
-class Watched:
-    """A context in which `check` raises once a budget is used up."""
-
-    __slots__ = ("_before", "_is_late")
-
-    def __init__(self, is_late: IsLate) -> None:
-        self._is_late = is_late
-        self._before = never
-
-    def __enter__(self) -> None:
-        self._before = getattr(_watch, "is_late", never)
-        _watch.is_late = self._is_late
-
-    def __exit__(self, *error: object) -> None:
-        _watch.is_late = self._before
+@contextmanager
+def watched(is_late: IsLate) -> Iterator[None]:
+    """Return a context in which `check` raises once a budget is used up."""
+    before = getattr(_watch, "is_late", never)
+    _watch.is_late = is_late
+    try:
+        yield
+    finally:
+        _watch.is_late = before
 
 
 class Allowance:
@@ -108,7 +103,7 @@ class Allowance:
         try:
             if own <= 0:
                 raise Overrun
-            with Watched(is_late):
+            with watched(is_late):
                 return work()
         finally:
             self._any = max(0.0, self._any - (self._around() - begun))
