@@ -32,7 +32,7 @@ from penumbra.short_texts import forgettable
 _CONVERSATIONS = 32
 _CHARACTERS = 10_000_000
 """The most characters of all texts that are indexed. Their lines take seven bytes of memory for each
-character; a text that was dropped is indexed anew, in about 35 milliseconds for each million."""
+character; a text that was dropped is indexed anew, in about 30 milliseconds for each million."""
 
 
 class TextLines(NamedTuple):
