@@ -71,7 +71,7 @@ def shorten_pauses():
 
 
 def shared_store():
-    return ctx.master.addons.get("penumbra").engines._current.engine.shared
+    return ctx.master.addons.get("penumbra").engines.current.engine.shared
 
 
 class Inside:
