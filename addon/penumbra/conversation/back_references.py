@@ -174,14 +174,19 @@ def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequen
     while shorter < before:
         before = shorter
         shorter = min([shorter, *(first[at] for at in range(shorter, shorter + _NEAR) if at in first)])
-    return shorter if shorter == end or _is_worth(lines[start : max(start, shorter)], _LEAST_REFERENCE) else 0
+    return shorter if shorter == end or _is_worth(lines, start, shorter, _LEAST_REFERENCE) else 0
 
 
-def _is_worth(lines: Sequence[str], least: int) -> bool:
-    """True if lines have at least so many estimated tokens."""
-    text = "\n".join(lines)
-    return token_estimate.estimate(text[:_LONG]) >= least or (
-        len(text) > _LONG and token_estimate.estimate(text) >= least
+def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
+    """True if the lines from `start` to `end` have at least so many estimated tokens."""
+    after, characters = start, 0
+    while after < end and characters <= _LONG:
+        characters += len(lines[after]) + 1
+        after += 1
+    # The beginning is mostly enough, and the same lines are asked for with many ends.
+    beginning = "\n".join(lines[start:after])[:_LONG]
+    return token_estimate.estimate(beginning) >= least or (
+        characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
     )
 
 
@@ -199,7 +204,7 @@ class _Search:
     _units: FileUnits | None = None
 
     def __post_init__(self) -> None:
-        self._bare = ["\x00" if line is None else line.strip() for line in self.read.output]
+        self._bare = ["\n" if line is None else line.strip() for line in self.read.output]
 
     def references(self) -> Iterator[_Reference]:
         """Yield the repeated lines that become references, without the lines around them that stay, in
@@ -256,7 +261,7 @@ class _Search:
         """True if nothing stays of a text that stands in an earlier one as a whole."""
         if self.call.is_quoted or part.end - part.start < len(self._bare) or self.staying().stated:
             return False
-        return _is_worth(self.read.lines, _LEAST_REFERENCE)
+        return _is_worth(self.read.lines, 0, len(self._bare), _LEAST_REFERENCE)
 
     def _within(self, part: _Reference) -> Iterator[_Reference]:
         """Yield the pieces of a repeated part that become references, in order.
@@ -269,30 +274,32 @@ class _Search:
                 self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
             start, end = self._units.repeated(part.start, part.end)
         for first, after in self.staying().stretches(start, end, located=True):
-            for begin, stop in self._between_telling(first, after):
+            for begin, stop in self._without_headings(first, after, self._between_telling):
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
-    def _between_telling(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of lines that are worth a reference between two positions. The lines next to
-        them must be long enough to show where the lines stood."""
+    def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return (start, end) of what is worth a reference between two places, next to lines that tell where
+        it was; None if nothing is."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
             end -= 1
-        if start < end and _is_worth(self.read.lines[start:end], _LEAST_REFERENCE):
-            yield from self._without_headings(start, end, self._between_telling)
+        return (start, end) if _is_worth(self.read.lines, start, end, _LEAST_REFERENCE) else None
 
     def _without_headings(
-        self, start: int, end: int, hide: Callable[[int, int], Iterator[tuple[int, int]]]
+        self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
-        """Yield the place itself; if the heading of a line that stays is in it, what `hide` returns for the
-        lines before and after the heading."""
-        heading = self.staying().heading(start, end)
-        if heading is None:
-            yield start, end
-        else:
-            yield from hide(start, heading)
-            yield from hide(heading + 1, end)
+        """Yield (start, end) of the parts between two places that are hidden, in order. `hidden`: returns the
+        part of a place that is worth it. A part is split at the heading of a line that stays."""
+        waiting = [(start, end)]
+        while waiting:
+            if (part := hidden(*waiting.pop())) is None:
+                continue
+            heading = self.staying().heading(*part)
+            if heading is None:
+                yield part
+            else:
+                waiting += [(heading + 1, part[1]), (part[0], heading)]
 
     def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
         """Yield the lines between references that earlier texts show, in order."""
@@ -304,15 +311,15 @@ class _Search:
         for start, end in list(pairwise(borders))[::2]:
             for first, after in self._runs(start, end, key):
                 for one, next_one in self.staying().stretches(first, after):
-                    for begin, stop in self._several(one, next_one):
+                    for begin, stop in self._without_headings(one, next_one, self._several):
                         shown = list(filter(None, map(self.index.shown, self._bare[begin:stop])))
                         has_other_times = any(times for _, times in shown)
                         yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
 
-    def _several(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of lines that are worth a count between two places."""
-        if end - start > 1 and _is_worth(self.read.lines[start:end], _LEAST_COUNTED):
-            yield from self._without_headings(start, end, self._several)
+    def _several(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return two places if the lines between them are worth a count; None if they are not."""
+        is_worth = end - start > 1 and _is_worth(self.read.lines, start, end, _LEAST_COUNTED)
+        return (start, end) if is_worth else None
 
     def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
         """Yield (first, end) of lines that are all shown before, from a telling one to a telling one. `key`:

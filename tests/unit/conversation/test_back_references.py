@@ -251,6 +251,16 @@ def test_failures_endings_and_their_headings_stay() -> None:
     assert rerun(ran, ran, "grep -h '' log") == "[44 lines: same as in Bash ./run]"
 
 
+def test_headings_of_many_files_in_turns_with_headings_of_their_parts_stay() -> None:
+    body = [f"the statement number {n} of the program in its order" for n in range(12)]
+    parts = [line for n in range(900) for line in (f"--- src/a_{n}.c", f"@@ -{n},12 +{n},12 @@", *body)]
+    made = rerun("\n".join(parts), "\n".join([*parts[:-1], "    another end"]))
+    assert made is not None
+    lines = made.split("\n")
+    assert [line for line in lines if line.startswith("---")] == [f"--- src/a_{n}.c" for n in range(900)]
+    assert "[12 lines: same as in Bash ./run, lines 3 to 14 of its output]" in lines
+
+
 pool = st.sampled_from(
     [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)]
     + ["", "}", "==> a.py <==", "src/a.py:", "  12: hit", "error: no such thing", "done, 3 passed"]

@@ -43,6 +43,16 @@ def test_known_lines_are_counted_and_new_ones_stay() -> None:
     assert made(index, ["[3 lines said before]", *MIXED]) == ["[3 lines said before]", *MIXED]
 
 
+def test_lines_that_are_not_of_the_output_stay_whatever_was_shown() -> None:
+    mark = "a line that a stage has put there"
+    lines = [*MIXED[:8], mark, *MIXED[8:]]
+    found = with_references(
+        shown(STEPS, OTHER, ["\0", "\n"]), "\n".join(lines), MAKE, "", "\n".join(MIXED), lossy=True
+    )
+    assert found is not None
+    assert mark in found.text.split("\n")
+
+
 STAYING = {
     "summary of fixes": "Fixed 3 files",
     "summary of checks": "Checked 290 files in 108ms. No fixes applied.",
