@@ -30,7 +30,7 @@ from penumbra.flow import current_settings, state
 class Tell:
     @command.command("tests.kept")
     def kept(self) -> str:
-        handles = addons[0].engines._current.handles
+        handles = addons[0].engines.current.handles
         return f"{{len(state._STATES) - 1}} flows, {{handles - 1}} handles, {{len(current_settings._DRAINING)}} engines"
 
 
