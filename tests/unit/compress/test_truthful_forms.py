@@ -119,6 +119,15 @@ def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -
     assert '"name":"deep","id":9' in (json_prune.prune(deep, 200) or "")
 
 
+def test_a_long_string_in_an_object_keeps_its_beginning() -> None:
+    """Prose has few facts, but says most."""
+    notes = {
+        "hunk": "\n".join(f"+value_{n} = {n * 7919}" for n in range(900)),
+        "body": "we agree to this " * 30,
+    }
+    assert '"body":"we agree' in (json_prune.prune(json.dumps(notes), 3_000, weighed) or "")
+
+
 def test_each_of_a_few_records_keeps_what_names_it() -> None:
     hits = [
         {

@@ -27,14 +27,12 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
-_LONGEST_NAME = 120
-"""Characters of a value that may name its object."""
-_NAMES = 4
-"""Members of an object that name it, at most."""
+_LONGEST_NAME, _NAMES = 120, 4
+"""Characters of a member that may name its object; such members of an object at most."""
 _WHOLE, _STRING = 40, 300
 """Characters of an array or object, and of a string, that are one unit."""
-_OF_NAMES, _OF_FAILURES = 60, 30
-"""Per cent of the room for what names each object, and for what failed."""
+_OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
+"""Per cent of the room for names of objects, for beginnings of long strings, and for failures."""
 _MARK = 6
 """Bytes that a gap costs on average: all gaps of an object have one mark."""
 _MORE, _TRIES = 1.5, 8
@@ -57,6 +55,8 @@ class _Tree:
     """How many items or keys each unit has, among them those that are no units."""
     names: list[list[int]] = field(default_factory=list)
     """By depth, the numbers of members that say which object they are of, or that have members themselves."""
+    beginnings: list[int] = field(default_factory=list)
+    """The numbers of the first lines of long strings."""
     left: int = facts.LONGEST
     """Characters for further units: of longer texts all else is only counted."""
 
@@ -77,6 +77,7 @@ class _Tree:
                     break
                 self.add(_decoded(item), number, depth + 1)
         else:
+            self.beginnings.append(number + 1)
             for line in Units.of(encode(_TEXT.decode(encode(source)))).texts():
                 self._append(line.decode("utf-8", "surrogatepass"), number)
         self.ends[number] = len(self.texts)
@@ -151,6 +152,7 @@ def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None
         chosen = Selection(units, budget + selection.ASIDE, weighed, needs, _MARK)
         chosen.take([0], 100)
         chosen.take(names, _OF_NAMES)
+        chosen.take(tree.beginnings, _OF_BEGINNINGS)
         chosen.take(failures, _OF_FAILURES)
         chosen.fill()
         written = tree.written(chosen.shown)
