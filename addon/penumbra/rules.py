@@ -17,14 +17,14 @@ import yaml
 from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
-# Bounds of a user's YAML file: deep nesting ends a parser, and the process with it.
+# Bounds of a user's YAML file: a deeply nested file could crash the parser, and so the process.
 MOST_BYTES = 4_000_000
 DEEPEST = 100
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooMuch(yaml.YAMLError):
-    """A YAML file exceeds these bounds."""
+    """Raised for a YAML file that is longer than `MOST_BYTES` or nested deeper than `DEEPEST`."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -34,7 +34,7 @@ class TooMuch(yaml.YAMLError):
 def read(path: Path) -> str:
     """Return the text of a file.
 
-    Raises OSError, UnicodeDecodeError, and YAMLError where it exceeds the bounds or is no YAML.
+    Raises OSError, UnicodeDecodeError, and YAMLError if the file exceeds the bounds or is not YAML.
     """
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
@@ -43,13 +43,13 @@ def read(path: Path) -> str:
     text = data.decode().replace("\r\n", "\n")
     depth = 0
     try:
-        # Events come one by one, from a parser that does not call itself.
+        # The event parser does not recurse, so deep nesting can't crash it.
         for event in yaml.parse(text, Loader=LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:
                 raise TooMuch(f"nested deeper than {DEEPEST}")
     except yaml.MarkedYAMLError as error:
-        # PyYAML has a bound of its own since 6.0.4, and reads ahead of the events.
+        # PyYAML since 6.0.4 reads ahead and has its own depth limit, which may be met first.
         if "nesting depth" in str(error):
             raise TooMuch(f"nested deeper than {DEEPEST}") from None
         raise
@@ -65,7 +65,7 @@ class RuleFile(NamedTuple):
     """A rule file of a folder."""
 
     name: str
-    """Relative to the rules folder."""
+    """The path relative to the rules folder."""
     content: Any
     is_users: bool = False
 
@@ -75,7 +75,7 @@ _users: Mapping[str, Any] = {}
 _version = 0
 """Number that changes with the user's rules."""
 _clear: list[Callable[[], None]] = []
-"""Functions that empty caches of results of rules."""
+"""Functions that empty the caches of values derived from rules."""
 
 
 @cache
@@ -140,7 +140,7 @@ def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
 
 
 def add(users: Mapping[str, Any]) -> None:
-    """Use the checked content of a user's folder in place of that of an earlier one."""
+    """Replace the content of the user's folder by this checked content."""
     global _users, _version
     if not users and not _users:
         return
@@ -151,7 +151,7 @@ def add(users: Mapping[str, Any]) -> None:
 
 
 def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
-    """Cache a value that is made of rules; it is made again when the user's rules change."""
+    """Cache a value that is derived from rules, until the user's rules change."""
     made: tuple[int, _Value] | None = None
 
     @wraps(function)
@@ -159,7 +159,7 @@ def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
         nonlocal made
         version = _version
         if made is None or made[0] != version:
-            # A value that is made while the rules change in another thread counts as made of the old rules.
+            # If another thread changes the rules meanwhile, the value counts as derived from the old rules.
             made = (version, function())
         return made[1]
 
@@ -176,7 +176,7 @@ def until_changed(function: _Function) -> _Function:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Return two contents as one: the first one's values count, and lists are joined."""
+    """Merge two contents: lists are joined, and of other values the first content's win."""
     if isinstance(first, dict) and isinstance(second, dict):
         both = {key: _joined(value, second[key]) if key in second else value for key, value in first.items()}
         return both | {key: value for key, value in second.items() if key not in first}

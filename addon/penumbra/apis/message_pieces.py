@@ -1,7 +1,9 @@
-"""Responses whose stream is a list of messages with a piece of the response each: Gemini's and Ollama's.
+"""Responses of Gemini and Ollama, whose streams are lists of messages that each carry a piece of the
+response.
 
-Calls arrive whole, often together with the end of the turn. That end is delayed once a call of the injected
-tool was seen. An empty line separates the texts of turns that the client sees as one text.
+Calls arrive whole, often together with the end of the turn. Once a call of the injected tool was seen, the
+end is delayed until the hidden calls are answered. An empty line separates the texts of turns that the client
+sees as one text.
 """
 
 from __future__ import annotations
@@ -59,13 +61,13 @@ class Noted:
     """The content of one piece."""
 
     texts: Sequence[Raw] = ()
-    """The visible texts: strings."""
+    """The JSON strings with visible text."""
     hides: bool = False
-    """The piece has a call of the injected tool."""
+    """True if the piece has a call of the injected tool."""
     shows: bool = False
-    """The piece has other content."""
+    """True if the piece has content that the client may see."""
     ends: bool = False
-    """The turn is over."""
+    """True if the piece ends the turn."""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class Reading(ABC):
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)
         return Turn(
-            # A turn that broke off after a call may lack a part of it.
+            # A turn that broke off after a call may lack a part of that call.
             message=self.message() if self.finished or not calls else None,
             injected=tuple(self.injected),
             real_calls=tuple(self.real_calls),
@@ -109,7 +111,7 @@ class Reading(ABC):
 
 
 class PieceTurns(Turns):
-    """Pieces of messages, or one document."""
+    """Editors of a stream of pieces, or of one document."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self.seam = Seam()

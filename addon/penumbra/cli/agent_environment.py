@@ -66,8 +66,8 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Variables of bundles that programs read instead of their own certificates; the bundle holds the public
-ones, too."""
+"""Variables that name a bundle which programs read instead of their own certificates. The bundle therefore
+includes the public certificates."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
 """Variables of certificates that programs read in addition to their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
@@ -79,10 +79,10 @@ class Programs:
     """Facts about programs on this machine."""
 
     git_has_own: bool = False
-    """True if git is configured with certificates of its own, which a variable would overrule. Its
-    connections are not decrypted."""
+    """True if git is configured with its own certificates, which a variable would overrule. Git's connections
+    are not decrypted then."""
     node_uses_proxy: bool = True
-    """True if Node's own fetch can be told to use the proxy. Node 22 warns of that in the output of every
+    """True if a variable may make Node's `fetch` use the proxy. Node 22 then prints a warning in every
     program."""
 
 
@@ -106,7 +106,8 @@ def variables(
     if tools.git_has_own:
         variables.pop("GIT_SSL_CAINFO", None)
     for name in _ADDED:
-        # The bundle contains a file that the variable already names. Otherwise the CA alone is read faster.
+        # The bundle contains a file that the variable already names. Without such a file, the CA alone
+        # suffices and is read faster.
         variables[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
     return variables
 
@@ -133,7 +134,7 @@ def extra_files(environment: Mapping[str, str]) -> list[Path]:
 
 def for_shell(environment: Mapping[str, str], shell: str) -> str:
     """Return assignments for sh, fish or PowerShell."""
-    # Variables of Windows have one spelling.
+    # Names of variables ignore case on Windows, so one spelling suffices.
     names = [name for name in environment if shell != "powershell" or name.isupper()]
     return "\n".join(_ASSIGNMENTS[shell](name, environment[name]) for name in names)
 

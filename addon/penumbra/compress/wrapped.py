@@ -1,4 +1,5 @@
-"""Results that are JSON around outputs: each output is shortened by itself, and the JSON stays JSON."""
+"""Tool results in JSON with outputs of commands as its strings: each output is shortened by itself, and the
+JSON stays valid."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from penumbra.compress.result import Policy, Shortened, ToolOutput
 from penumbra.compress.size import size
 
 _ESCAPES = 2
-"""The divisor of a result's limit for its outputs, since escapes take bytes, too."""
+"""All outputs together may take the result's limit divided by this, since JSON escapes lengthen them."""
 
 _ASKED = {"bash": "command", "other": "query"}
-"""The argument that says what a call asks for, by category. For all other categories it is a path."""
+"""The name of the argument with the command or query of a call, by the tool's category; `path` otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,11 @@ def shorten(
     each: Callable[[ToolOutput, Policy], Shortened],
     quoted: bool = False,
 ) -> Wrapped | None:
-    """Return the text with its outputs shortened by `each`; None if it is no such JSON, or nothing is saved.
+    """Return the text with its outputs shortened by `each`; None if the text is no such JSON, or nothing is
+    saved.
 
-    `quoted`: an agent may edit the text that the result shows. JSON is such a file then, unless it names the
-    call of each output.
+    With `quoted`, an agent may edit the text that the result shows, so only outputs whose call the JSON names
+    are shortened: other JSON may be the file itself.
     """
     asked = [inner for inner in outputs(text) if inner.asked or not quoted]
     if not asked:
@@ -61,7 +63,7 @@ def shorten(
 
 
 def _output(part: Output, output: ToolOutput) -> ToolOutput:
-    """Return the output as the result of its call."""
+    """Return a part of the JSON as a tool result of its own, with the arguments of its call."""
     arguments = output.arguments
     if part.asked:
         kind = category(output.tool)
@@ -71,5 +73,6 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
 
 
 def _literal(text: str, before: str) -> str:
-    """Return the text as a JSON string; characters beyond ASCII are escaped if they were in `before`."""
+    """Return the text as a JSON string; escape characters beyond ASCII if `before`, the string in its place,
+    has none."""
     return json.dumps(text, ensure_ascii=before.isascii())

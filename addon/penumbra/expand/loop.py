@@ -1,4 +1,5 @@
-"""Makes one response for the client from one or more turns of the provider; no I/O.
+"""The tool loop makes one response for the client from one or more turns of the provider. No I/O happens
+here.
 
         feed ──► end_turn ──► Done      no call of the injected tool, or beside real calls: the client goes on
                     │
@@ -9,8 +10,8 @@
 
 After `ROUNDS` rounds the calls are refused; if the model still calls nothing but the injected tool, one more
 request forbids all calls, so that the model has to answer. The caller, which does the I/O, may end the loop
-with `failed` while a continuation is under way. Clients may send the visible part of a broken response again,
-so its end also records the hidden part.
+with `failed` while a continuation is under way. A client may repeat the visible part of a broken response in
+its next request, so the hidden part is recorded for broken responses, too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Ask:
 
     calls: tuple[InjectedCall, ...]
     refused: bool
-    """The texts must refuse, since the model has asked too often."""
+    """True if the model has asked too often, so that the answers must refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A `Broken` is a continuation that failed before the client got anything of it or of its error."""
+    """A `Broken` is a continuation that failed before any byte of the continuation or of its error reached
+    the client."""
 
     failure: Failure
 
@@ -63,21 +65,21 @@ class Done:
     calls: tuple[str, ...] = ()
     text: str = ""
     hidden: Hidden | None = None
-    """Hidden turns, for later requests; None without any."""
+    """The hidden turns, which later requests need; None if no turn is hidden."""
     signature: str = ""
     """Signature of the last reasoning that the client got."""
     signed_late: bool = False
-    """That reasoning came after a hidden exchange."""
+    """True if that last reasoning came after a hidden exchange."""
     ids: tuple[str, ...] = ()
     """Ids of the turns."""
     made: tuple[MadeCall, ...] = ()
-    """Calls that later requests may leave out."""
+    """Tool calls that the client may leave out of later requests."""
     tokens: tuple[str, ...] = ()
-    """Tokens that identify calls whose ids don't."""
+    """Tokens that identify the calls whose ids are missing or not unique."""
     item: str = ""
     """Id of the last output item."""
     sound: bool = True
-    """The client got a complete message; False: an error, or a broken stream."""
+    """True if the client got a complete message, False after an error or a broken stream."""
     status: int | None = None
     """HTTP status of an error that replaces a JSON response."""
     broken: str = ""
@@ -149,7 +151,7 @@ class ToolLoop:
         return Ask(turn.injected, refused=self.rounds >= ROUNDS)
 
     def answered(self, texts: Sequence[str]) -> Continue | Done:
-        """Answer the calls of an Ask."""
+        """Answer the calls of an `Ask`."""
         turn = self.turns[-1]
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         if turn.real_calls:
@@ -210,7 +212,7 @@ class ToolLoop:
         if self.rounds and (turn.failure is not None or not self._shows):
             message = "the upstream ended its response early"
             return Broken(turn.failure or Failure(None, b"", message))
-        # The client's response breaks off at the same place.
+        # The client's response breaks off where the provider's did.
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
@@ -218,7 +220,7 @@ class ToolLoop:
         if self._broken:
             return Done(b"", sound=False)
         ended = self._ended if self._ended is not None else self._response.end_turn()
-        # A turn whose hidden calls were not answered counts as broken off, too.
+        # A turn with unanswered hidden calls is unfinished, too.
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
         text = "".join(turn.text for turn in turns)
@@ -240,7 +242,7 @@ class ToolLoop:
         return replace(done, pending=self._pending) if covered else done
 
     def _done(self, turn: Turn, results: tuple[bytes, ...] = ()) -> Done:
-        """Return the end of the response. `turn` is the last turn that later requests must know."""
+        """Return the end of the response. `turn` is the last turn that later requests have to repeat."""
         calls = self.turns[-1].real_calls
         text = "".join(each.text for each in self.turns)
         if not calls and not text.strip() and self.rounds > ROUNDS:
@@ -255,7 +257,7 @@ class ToolLoop:
         out, last = self._response.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
         done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
-        # An exchange that can't be put back takes its reasoning along.
+        # If an exchange can't be put back into later requests, its reasoning has to be removed from them.
         return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
 
 
@@ -264,6 +266,7 @@ def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
-    """Return the last reasoning of a response, and whether hidden turns precede it."""
+    """Return the signature of the last reasoning of a response, and whether hidden turns precede that
+    reasoning."""
     signed = [number for number, each in enumerate(turns) if each.signatures]
     return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

@@ -49,11 +49,11 @@ def _limited(
     names: Iterable[x509.GeneralName],
     *more: Any,
 ) -> Any:
-    """Return mitmproxy's own certificate with the permitted names alone; with all names if none is permitted,
-    so that the client reports it."""
+    """Return mitmproxy's own certificate with the permitted names alone; if no name is permitted, with all
+    names, so that the client reports the error."""
     names = list(names)
     kept = [name for name in names if is_permitted(name, allowed)]
-    # BoringSSL can't check limits of addresses, and refuses a certificate with one.
+    # BoringSSL can't check name constraints of addresses, and refuses certificates with an address.
     kept = [name for name in kept if isinstance(name, x509.DNSName)] or kept
     if not kept:
         return get_cert(common_name, x509.GeneralNames(names), *more)
@@ -61,7 +61,7 @@ def _limited(
 
 
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
-    """Return the names that a CA may sign for; None: all."""
+    """Return the names that a CA may sign for, or None if the CA may sign for all."""
     try:
         limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:
@@ -70,7 +70,7 @@ def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | No
 
 
 def is_permitted(name: x509.GeneralName, allowed: Iterable[x509.GeneralName]) -> bool:
-    """Return whether a name, or a network, lies within the allowed ones."""
+    """Return whether a name or network lies within the allowed names or networks."""
     if isinstance(name, x509.IPAddress):
         network = ipaddress.ip_network(str(name.value))
         networks = [other.value for other in allowed if isinstance(other, x509.IPAddress)]

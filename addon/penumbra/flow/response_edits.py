@@ -1,8 +1,8 @@
-"""Edits of responses on their way to the client: values put back into the model's own edits of files
-(`redaction/restore`), and input tokens reported in another scale (`conversation/context_windows.py`).
+"""Edits of responses on their way to the client. Secrets are put back into the model's own edits of files
+(`redaction/restore`), and reported input tokens are scaled (`conversation/context_windows.py`).
 
 Both are filters. In a stream that the tool loop reads they follow the loop; other streams are edited as they
-arrive, documents before they are sent. A response in which nothing is edited goes on as it came.
+arrive, documents before they are sent. A response without edits is forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class EditedResponse:
     readers: Responses
     """The readers of the API's responses."""
     restoration: Restoration | None = None
-    """The values of the placeholders that the response may write; None: none is put back."""
+    """The secrets of the placeholders that the response may write; None if no secret is put back."""
     scale: UsageScale | None = None
-    """The scale in which the client sees input tokens; None: as they are."""
+    """The scale in which the client sees input tokens; None if they are not scaled."""
     usage: ScaledUsage | None = None
     """The filter for that scale, with the real figures."""
     looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None
-    """Bytes that have gone on of a stream that is edited as it arrives."""
+    """The bytes sent so far of a stream that is edited as it arrives."""
 
     def filters(self) -> list[Filter]:
         """Return the edits in the order in which they are made."""
@@ -63,8 +63,8 @@ class ResponseEdits(Step):
     """Edits the responses of flows that have an `EditedResponse`."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note the edits of the response to an accepted request. The values to be put back stay those of the
-        client's own request, also if another one takes its place."""
+        """Note the edits of the response to an accepted request. The secrets to be put back stay those of the
+        client's request, even if another request is sent in its place."""
         found, api = state.get(EditedResponse), FORMATS.get(accepted.request.api.format)
         restoration = found.restoration if found is not None else accepted.restoration
         scale = accepted.usage_scale if api is not None else None
@@ -94,7 +94,7 @@ class ResponseEdits(Step):
             return
         shown = record.live = bytearray()
         edited, decoded = record.edited(stream=True), bodies.LiveDecoding(decode, state)
-        # Another addon may change the stream first.
+        # Another addon may have set a stream function; its output is edited here.
         earlier = response.stream if callable(response.stream) else lambda data: data
 
         def take(data: bytes) -> bytes | list[bytes]:
@@ -122,7 +122,8 @@ class ResponseEdits(Step):
 
 
 def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
-    """Put the edited body into a flow; of a stream, the client has got it already."""
+    """Put the edited body into the flow. A live stream has already been sent, so only mitmproxy's copy is
+    set."""
     if record.live is not None:
         response.data.content = bytes(record.live)
         return

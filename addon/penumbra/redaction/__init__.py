@@ -1,8 +1,8 @@
-"""Redaction: a placeholder in the place of each secret of a text.
+"""Redaction replaces each secret of a text by a placeholder.
 
 A text comes in with a hint, the command or path that it is from. The redacted text goes out, with counts by
 rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and other texts, and `OtherBodies` for
-bodies that are no LLM calls. `redact` and `redact_many` are for callers without a key.
+bodies that are no LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penumbra.redaction.redactor import Redactor
 
 MAX_BYTES = 32 << 20
-"""Default limit of one text, in UTF-8 bytes."""
+"""Default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
 """Key of the fingerprints that `redact` and `redact_many` make. The key is public: a proxy uses a key of its
 own."""

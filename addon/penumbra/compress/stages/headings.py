@@ -1,5 +1,5 @@
 """Headings: lines that name the subject of other lines, such as titles in prose and files above their hits. A
-detail can't be understood without its title, nor a title without the place that it is about.
+reader needs the title to understand a detail, and the place to understand a title, as in:
 
 **Zero the key when navigation fails.**
 
@@ -24,16 +24,16 @@ _TITLE = re.compile(
     r"|={2,} +\S.* +={2,})"
 )
 _LONGEST = 240
-"""Characters of the longest title."""
+"""Length of the longest title, in characters."""
 _BELOW = 30
-"""Lines below a title that it heads, at most."""
+"""Greatest number of lines that one title heads."""
 _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
 """A file with a line number."""
 _BEGINS = 240
 """Characters at the beginning of a line in which a place is looked for."""
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
-"""A line that names columns of the lines below it."""
+"""The end of a line that states columns which the next lines share."""
 _ARROW = re.compile(r" *--> \S")
 """The line below a message, with the message's place."""
 _RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
@@ -78,7 +78,7 @@ _DEFINITION = re.compile(
     r"|[A-Z][A-Z0-9_]{2,}[ \t]*=|\w[\w ]*::\w+\()"
 )
 _LONGEST_DEFINITION = 160
-"""Characters of the longest line that may define something."""
+"""Length of the longest definition, in characters."""
 
 
 def definitions(lines: Sequence[str]) -> list[int]:
@@ -100,13 +100,14 @@ class Headings:
     first: Sequence[int]
     """Headings that are chosen before other lines: files with hits or changes, titles of a page."""
     named: Mapping[int, int]
-    """For each failure line that does not name its file or service, the line that does."""
+    """The line that names the file or service of a failure line, by the number of the failure line."""
 
     @classmethod
     def of(
         cls, lines: Sequence[str], *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
     ) -> Headings:
-        """Find the headings of a text. `is_grouped`: an earlier stage wrote beginnings of lines only once."""
+        """Find the headings of a text. `is_grouped` says that an earlier stage wrote shared beginnings of
+        lines only once."""
         shared = shared_above(lines) if is_grouped else {}
         named = shared or files_above(lines) | located_below(lines)
         needs: dict[int, list[int]] = {}
@@ -128,7 +129,7 @@ class Headings:
 
 
 def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
-    """Return the first line of the hunk for each line of a hunk, and for that the lines with its file and
+    """Map each line of a hunk to the hunk's first line, and that first line to the lines with its file and
     commit."""
     above: dict[int, list[int]] = {}
     commit: list[int] = []
@@ -153,7 +154,7 @@ def hunks_above(lines: Sequence[str]) -> dict[int, list[int]]:
 
 
 def above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the title above each line."""
+    """Map each line to the title above it."""
     titles: dict[int, int] = {}
     title = -_BELOW - 1
     for number, line in enumerate(lines):
@@ -167,8 +168,8 @@ def above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def places(lines: Sequence[str], above: Mapping[int, int]) -> dict[int, int]:
-    """Return for each heading the line that completes it, if any: below a title its first line with a place
-    in a file; below a commit's first line its subject; in an item of a list the line with the name."""
+    """Map each heading to the line that completes it: a title to its first line with a place in a file, a
+    commit's first line to its subject, an item of a list to the line with the item's name."""
     found: dict[int, int] = {}
     seen: set[int] = set()
     for number, title in sorted(above.items()):
@@ -194,8 +195,8 @@ def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
 
 
 def files_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the line with the name of the file for indented lines that begin with a place in that file, and
-    for the lines after them."""
+    """Map the indented lines that begin with a place in a file, and the lines after them, to the line that
+    names the file."""
     files: dict[int, int] = {}
     file = -1
     for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
@@ -255,8 +256,8 @@ def located_below(lines: Sequence[str]) -> dict[int, int]:
 
 
 def shared_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the line with the beginning that a group of lines shares, which are indented by one more blank,
-    or with the columns that a stated number of lines share."""
+    """Map each line of a group to the line that states the shared beginning (the group is then indented by
+    one more blank) or the shared columns."""
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False
     for number, line in enumerate(lines):
