@@ -143,7 +143,8 @@ _CLIENTS = {
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each kind of installed client, and why it does not trust the CA in a folder; empty if it does."""
+    """Yield each kind of installed client with the reason why it does not trust the CA in a folder; the
+    reason is empty if it does."""
     with _server(folder) as port:
         for name, words in _CLIENTS.items():
             if program := shutil.which(words[0], path=environment.get("PATH")):
@@ -236,7 +237,7 @@ def port(environment: Mapping[str, str]) -> Check:
 
 
 def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield a note for each running proxy whose provider has found a broken prefix."""
+    """Yield a note for each running proxy in whose requests a provider found a changed prefix."""
     for entry in running.running(running.folder(environment)):
         found = entry.get("totals", {}).get("prefix", {})
         if found.get("broken"):
@@ -297,7 +298,7 @@ def _undo(name: str, where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """Return whether a URL is a provider's own, or this machine's, as of a proxy in reverse mode."""
+    """Return whether a URL leads to a provider or to this machine, where a proxy in reverse mode may run."""
     from penumbra.apis import recognise
 
     try:
@@ -359,8 +360,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check trust by a handshake in the environment of programs: this shell's if it names a proxy of
-    Penumbra, else that of `penumbra wrap`."""
+    """Check trust by a handshake in the environment of this shell if that names a proxy of Penumbra,
+    otherwise in that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}

@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 
 class Loss(IntEnum):
-    """The loss of a change for the model."""
+    """The severity of a change: the amount of content that the model loses."""
 
     NONE = 0
     """Nothing is lost: the text is what a screen would show, or the same data in fewer bytes."""
@@ -40,7 +40,7 @@ class Redacted:
 
 
 Redact = Callable[[str], Redacted]
-"""A function that takes the secrets out of a text. Idempotent. Raises RedactionError on failure."""
+"""An idempotent function that removes the secrets of a text. Raises RedactionError on failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Policy:
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size of a result as a share of its original's: lossy stages go on until it is met."""
+    """The wanted size of a result as a fraction of the original size: lossy stages run until it is met."""
     overhead: str = ""
-    """The text that will precede a lossy form. It counts when the form is judged."""
+    """The text that precedes a lossy form, and counts as a part of its size."""
     for_others: bool = False
     """True if an external compressor will shorten the text, which then gets no excerpt."""
 
@@ -88,7 +88,7 @@ class ToolOutput:
     shown_before: Callable[[], ShownBefore | None] = lambda: None
     """Returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """Returns the call, remembered for several readers; None if there is one reader."""
+    """Returns the classified call, if several readers share it; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Shortened:
     """The command family whose rules changed the text; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """The names of the stages that did not run because the time for this text was over."""
+    """The names of the stages that did not run because the time limit of this text had passed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Names of earlier calls in references: tool and path or command, which the model can see.
+"""References name an earlier call by its tool and its path or command, since the model can see these.
 
 Most models don't see the ids of calls. A bare name means the last call of that name before the result that
 refers to it. To name another call, calls are counted from the first (`Read a.py (the 2nd)`), because later
@@ -23,7 +23,7 @@ from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
 
 _FARTHEST = 9
-"""The last call, counted from the first, that a name can tell apart by its number."""
+"""The greatest ordinal in a name."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
 """The longest name of a tool in a reference, in characters: APIs take none that is longer."""
@@ -35,7 +35,7 @@ def is_plain(call_id: str) -> bool:
 
 
 def call_key(call_id: str, arguments_hash: bytes) -> bytes:
-    """Return the key that a call's arguments are referred to by."""
+    """Return the key of a call's arguments."""
     return f"call {call_id} ".encode("utf-8", "surrogatepass") + arguments_hash
 
 
@@ -50,9 +50,9 @@ class NamedCall:
 
     key: bytes
     text: bytes
-    """The key of the call whose result this call's result duplicates; else its own key."""
+    """The key of the call whose result this call's result duplicates; the call's own key if there is none."""
     lasts: bool
-    """The call's result keeps its form once later results refer to it."""
+    """True if the call's result keeps its form once later results refer to that result."""
     shown: list[tuple[int, int]] = field(default_factory=list)
     """For each part of a file in the result, the numbers of its first and last line."""
 
@@ -63,7 +63,7 @@ class Name:
 
     name: str
     keys: frozenset[bytes]
-    """Keys of the calls that must stay in the request for the name to be right."""
+    """Keys of the calls without which the name would be wrong: they must stay in the request."""
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ _SEARCHED = 16_000
 """The longest text that is searched for secrets, in characters. Of a longer command, the name shows only the
 beginning."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""Changes of folder before a command, which tell no two commands apart."""
+"""A change of folder before a command; names leave it out, since it does not distinguish commands."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
@@ -208,8 +208,8 @@ def _patched(arguments: Any) -> list[str]:
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:
-    """Return the end of a path, the beginning of any other text. Secrets go first, since no rule knows a part
-    of a secret."""
+    """Return the end of a path, or the beginning of any other text. Secrets are removed before the text is
+    cut, since no rule recognises a part of a secret."""
     clear = clean(text) if text else ""
     return _end(clear) if is_path else _beginning(clear)
 
@@ -230,7 +230,8 @@ def _end(path: str) -> str:
 
 
 def _around(text: str, place: int) -> tuple[int, int]:
-    """Return the start and end of the placeholder around a place; the place itself if there is none."""
+    """Return the start and end of the placeholder around a place; an empty range at the place if there is
+    none."""
     found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
     return next((each.span() for each in found if each.start() < place < each.end()), (place, place))
 

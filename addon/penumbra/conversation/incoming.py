@@ -1,4 +1,4 @@
-"""A request as an engine gets it, an `Incoming`, and as it returns it, `Accepted` or `Refused`."""
+"""An engine takes a request as an `Incoming` and returns it as `Accepted` or `Refused`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Incoming:
 
     api: Api
     body: bytes
-    """Without content coding."""
+    """The body without content coding."""
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """The headers by their names in lower case."""
     query: Mapping[str, str]
     peer: str
     """Address of the client, by which callers without credentials are distinguished."""
@@ -43,7 +43,7 @@ class Incoming:
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False
-    """The request is a frame of a WebSocket."""
+    """True if the request is a message of a WebSocket."""
 
     @cached_property
     def credentials(self) -> Credentials:
@@ -59,7 +59,7 @@ class Accepted(Struct, frozen=True):
     prepared: Prepared | None = None
     """The state of the injected tool; None: the model can't ask for originals in the response."""
     find: Find | None = None
-    """The function that finds originals which the request carries."""
+    """The function that finds the originals of results in this request."""
     decided: Mapping[bytes, Decision] = {}
     """The form of every text, by key."""
     line: str = ""
@@ -73,17 +73,17 @@ class Accepted(Struct, frozen=True):
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
     room: Bounds = NOT_KNOWN
-    """The limit for originals in later turns of the response."""
+    """The size limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None: the provider's own figures."""
     model: str = ""
     """Name of the model, without secrets."""
     show: ShowName = one_line
-    """The function that shows other names."""
+    """The function that removes secrets from names, such as those of tools, before they are shown."""
     project: str = ""
     """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None
-    """Forms of a retry, which are not remembered before the provider has accepted it."""
+    """The forms of a retry, which are remembered only when the provider has accepted the retry."""
 
     @property
     def conversation(self) -> bytes:

@@ -1,10 +1,10 @@
-"""The injected tool, as far as it needs the database.
+"""The part of the injected tool that needs the database.
 
 `prepare` declares the tool in a request and puts hidden exchanges back; `texts` answers calls of the tool;
-`remember` keeps a response for later requests. Since the prefix that a provider has cached, and binds
-reasoning to, begins with the tools, a conversation has the tool from its first request on or never. So a
-conversation whose earlier responses did not pass through Penumbra gets none, unless nothing depends on its
-prefix.
+`remember` keeps a response for later requests. The tools are at the beginning of the prefix that a provider
+caches and binds reasoning to, so a conversation has the tool from its first request on or never. A
+conversation whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on
+its prefix.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _say_unread(format_name: str) -> None:
 
 
 class Expansions:
-    """An `Expansions` is the injected tool of one engine."""
+    """An `Expansions` serves the injected tool of one engine."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Expansions:
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
-        """`key` is the installation's; `page_bytes` bounds the text that answers one call."""
+        """`key` is the installation's key; `page_bytes` limits the text that answers one call."""
         self._key = key
         self._tool_calls = tool_calls
         self._exchanges = exchanges
@@ -99,7 +99,7 @@ class Expansions:
             wire, document, caller, conditions, before, history, owner, named, past
         )
         if any_orphan in past:
-            # Reasoning of broken-off responses, which clients send again and the provider refuses.
+            # The provider would refuse the reasoning of broken-off responses, which clients send again.
             keys = {thought.index: orphan_key(caller.owner, thought.known_by) for thought in reasoning}
             orphans = await self._exchanges.get(keys.values())
             wire.take_out(document, [index for index, key in keys.items() if key in orphans])
@@ -107,7 +107,8 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """Replace the id of a response that a request is compared with by the id of its last hidden turn."""
+        """If a request names the response that it is compared with, replace that id by the id of the
+        response's last hidden turn."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
@@ -143,7 +144,7 @@ class Expansions:
         if not name:
             return None
         if reference.name_for(tools) is None and (tools.own or not tools.continuable):
-            # This response can't have calls, but the provider's history has hidden ones.
+            # The response to this request can't have calls, but hidden calls are in the provider's history.
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         known = (past[key] for key in reversed(history.keys) if key in past)
@@ -185,7 +186,7 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """Return the history of a request, and the response that the request names without carrying it."""
+        """Return the history of a request, and the response that the request names by its id alone."""
         visible = wire.visible(document)
         response_id = visible[0].response_id if visible else ""
         if not response_id:
@@ -195,7 +196,7 @@ class Expansions:
         key = exchange_key(elsewhere, visible[0])
         named = (await self._exchanges.get([key])).get(key)
         if named is not None and named.scope != caller.scope and named.hidden is not None:
-            # Another credential does not get the originals, but the hidden calls need results.
+            # A different credential must not get the originals, but the hidden calls need results.
             results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
             named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
         chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
@@ -223,7 +224,8 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """Record the response to a request without tools, text and past, which decides about no tool."""
+        """Record the response to a request without tools, text and history: such a response leaves open
+        whether the conversation gets the tool."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
@@ -409,13 +411,13 @@ def _declare(
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """Return the entry by which a conversation has the injected tool, or none, even if this response is
-    lost."""
+    """Return the entry which records that a conversation has the injected tool or has no such tool, even if
+    this response is lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:
-    """Return the scope of responses, which is another one for each API."""
+    """Return the owner of stored responses, which differs for each API."""
     name = format_name.removesuffix("_socket").encode()
     return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

@@ -1,7 +1,7 @@
-"""A response's way to the client: the steps, each in its place for a reason.
+"""The steps of a response on its way to the client, in their order.
 
-The splice delays a stream's first events until the first step knows that they are no refusal. Steps read a
-response that can be read as it arrives from `headers` on; `complete` comes when all has arrived.
+The splice delays a stream's first events until the first step knows that they are no refusal. A step reads a
+stream from `headers` on, as it arrives, and any response in `complete`, when all of it has arrived.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
 _ON_SOCKETS = "openai_responses"
 _MOST_BYTES = 4_000_000
-"""Largest response that is read for its figures at its end, if no step has read it on its way."""
+"""Size in bytes of the largest response that is read for its token figures after its end."""
 _log = logging.getLogger(__name__)
 
 
 class ResponseWay:
-    """Leads responses through the steps. All that is known of a flow is in its `FlowState`."""
+    """A `ResponseWay` leads responses through the steps. The state of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -59,21 +59,20 @@ class ResponseWay:
         edits = ResponseEdits()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
         self.steps: tuple[Step, ...] = (
-            # Before any other step has read the response to a refused request: the others know only the
-            # response to the request that takes its place.
+            # Comes first, so that no other step sees a refusal: the others see the response to the retry.
             self.overflow_retry,
-            # Makes one response of several turns: from here on there is only what the client gets.
+            # Makes one response of several turns: later steps see only the client's response.
             self.tool_loop,
-            # After the tool loop, which sums usage up; in hidden turns, which the provider gets back, no
-            # secret may stand.
+            # Comes after the tool loop, which sums usage up and sends hidden turns back to the provider:
+            # these must not contain secrets.
             edits,
-            # After the tool loop, which counts the turns that it has read.
+            # Comes after the tool loop, which reports the turns that it has read.
             ResponseUsage(journal),
-            # After the steps that count.
+            # Comes after the steps that count.
             tracing,
-            # After restoration: a placeholder that has got its value is not warned of.
+            # Comes after restoration, which removes the placeholders that need no warning.
             PlaceholderWarning(),
-            # After all steps that read the flow's bodies, which may be emptied here.
+            # Comes after all steps that read the flow's bodies, which this step may empty.
             self.privacy,
         )
 
@@ -102,13 +101,13 @@ class ResponseWay:
         if (state := states.of(flow)) is None:
             return
         if state.broken:
-            # A document could not break off sooner.
+            # A broken document can be cut off only here, since the client gets it whole.
             flow.kill()
         for step in self.steps:
             if flow.response is not None:
                 with _contained():
                     await step.complete(flow, state, flow.response)
-        # This may put a response of ours into the flow, which no step is to see.
+        # This may put Penumbra's own response into the flow, so it runs after all steps.
         websocket_streams.opening_answered(flow, state)
         bodies.let_go(flow)
         if flow.websocket is None:
@@ -124,7 +123,7 @@ class ResponseWay:
         states.forget(flow)
 
     def abandoned(self, flow: Flow, *, must_search: Callable[[Flow], bool]) -> None:
-        """Forget a flow whose last hook raised, and end a socket without a reader."""
+        """Forget a flow whose last hook raised an exception, and close a WebSocket that nothing reads."""
         state = states.of(flow)
         if websocket_streams.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
@@ -149,7 +148,7 @@ def _contained() -> Iterator[None]:
 
 
 class ResponseUsage(Step):
-    """Reports the provider's token figures to the journal."""
+    """A `ResponseUsage` reports the provider's token figures to the journal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -178,7 +177,7 @@ class ResponseUsage(Step):
 
 
 def _read(flow: Flow, state: FlowState) -> Turn:
-    """Return the turn that a whole response is, with the provider's own figures where the client gets scaled
+    """Return a whole response as a turn, with the provider's token figures even if the client gets scaled
     ones."""
     try:
         body = bodies.content(flow)
@@ -197,7 +196,7 @@ def _read(flow: Flow, state: FlowState) -> Turn:
 
 
 class PlaceholderWarning(Step):
-    """Warns of calls with placeholders in them, which only a model that sees some can write."""
+    """A `PlaceholderWarning` warns of tool calls in which the model repeats placeholders of secrets."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Count the calls with placeholders in a complete response."""
@@ -231,11 +230,11 @@ def _warn(flow: Flow, count: int) -> None:
 
 
 class FlowPrivacy(Step):
-    """Keeps bodies and secrets out of flows: blanks bodies as the setting says, and shows placeholders
-    instead of values that were put back. A body that is yet to be sent is handed to the splice; without the
-    splice it stays in the flow.
+    """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. Bodies are blanked as the setting
+    says, and placeholders are shown instead of secrets that were put back. A body that is not sent yet goes
+    to the splice; without the splice it stays in the flow.
 
-    The setting in force when a flow ends counts, since it is about flows that are kept from now on.
+    The setting that counts is the one when the flow ends.
     """
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:
@@ -281,17 +280,17 @@ class FlowPrivacy(Step):
 
 
 def _restoration(state: FlowState) -> Restoration | None:
-    """Return the values that were put back into a flow's response; None: there were none to put back."""
+    """Return the secrets that were put back into a flow's response, or None."""
     edited = state.get(EditedResponse)
     return edited.restoration if edited is not None else None
 
 
 def _may_show(flow: Flow, state: FlowState, response: HttpResponse, body: bytes) -> bool:
-    """Return whether the flow may have another body than the client gets."""
+    """Return whether the body in the flow may differ from the body for the client."""
     if state.spliced:
         state.body_to_send = body
         return True
-    # A stream has been sent. Hidden responses are read from their flows, except by the splice.
+    # A stream has already been sent. Without the splice, hidden responses are read from their flows.
     hidden = "continues" in flow.metadata.get("penumbra", {})
     return (bool(response.stream) or flow.error is not None) and not hidden
 

@@ -16,9 +16,9 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""Part of a tool's shortened results that the model may ask for before too much counts as left out."""
+"""If the model asks for more than this fraction of a tool's shortened results, too much was left out."""
 _SLOW = 1.0
-"""Seconds of a request."""
+"""Seconds of added time from which a request counts as slow."""
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",

@@ -1,8 +1,8 @@
-"""Reads the first events of a stream, since some providers refuse with status 200 and an error event.
+"""A reader of the first events of a stream, since some providers refuse with status 200 and an error event.
 
-A request can't be sent again once the client has got anything. So events that a provider sends before it has
-looked at the request (a message starts, a response was created) wait for the next event, which may be the
-refusal. All others are passed on at once. The caller bounds the wait.
+A request can't be sent again once a byte has reached the client. Events that a provider sends before it has
+looked at the request (a message starts, a response was created) therefore wait for the next event, which may
+be the refusal. All other events are passed on at once. The caller bounds the wait.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
 
-_MOST_HELD = 65_536
-"""Bytes of a stream that wait at most."""
+_MOST_WAITING = 65_536
+"""The most bytes of a stream that may wait."""
 _ANNOUNCEMENTS = (
     "message_start",
     "ping",
@@ -44,25 +44,25 @@ class FirstEvents:
     error: bytes = b""
     """Data of the error event."""
     _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)
-    _held: int = 0
+    _waiting: int = 0
 
     def __post_init__(self) -> None:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """Return the verdict after these bytes. More bytes may follow WAIT alone."""
+        """Return the verdict after these bytes. After any verdict but WAIT no more bytes may be fed."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
             events = self._cut(self.plain(data))
         except Exception:
             return Verdict.GO
-        self._held += len(data)
+        self._waiting += len(data)
         for name, content in events:
             verdict = self._verdict(name, content)
             if verdict is not Verdict.WAIT:
                 return verdict
-        return Verdict.GO if self._held > _MOST_HELD else Verdict.WAIT
+        return Verdict.GO if self._waiting > _MOST_WAITING else Verdict.WAIT
 
     def _verdict(self, name: str, content: bytes | None) -> Verdict:
         if content is None or not content.strip():

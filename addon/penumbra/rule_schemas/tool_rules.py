@@ -40,9 +40,10 @@ class UnknownToolRule(Strict, frozen=True):
     category: Category
     """The category."""
     given: dict[str, Regex]
-    """Patterns that must match arguments that the call has, by kind (a key of `kinds`); empty: any text."""
+    """Kinds of arguments (keys of `kinds`) that the call must have, with a pattern for each; an empty pattern
+    matches any text."""
     only: tuple[str, ...] = ()
-    """Kinds of other arguments that the call may have; empty: any."""
+    """Kinds of other arguments that the call may have; if empty, the call may have any."""
     named: Regex = ""
     """A pattern for the tool's name: the words of its last part, in small letters, with a blank between
     them."""
@@ -54,9 +55,9 @@ class UnknownTools(Strict, frozen=True):
     """Categories of unknown tools."""
 
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Kinds of arguments, and their names with agents."""
+    """The names that agents use for each kind of argument."""
     rules: tuple[UnknownToolRule, ...] = ()
-    """The first that fits decides."""
+    """The rules in order; the first that fits decides."""
 
 
 class ToolArguments(Strict, frozen=True):
@@ -80,11 +81,11 @@ class CodeCalls(Strict, frozen=True):
     calls: tuple[str, ...] = ()
     """The tools that run a command line."""
     members: tuple[str, ...] = ()
-    """Members of their argument that hold it."""
+    """Members of the tool's argument that hold the command line."""
 
 
 class TrimExample(Strict, frozen=True):
-    """A text, and the rest of it without the needless parts of its envelope."""
+    """A text, and the same text without the needless parts of its envelope."""
 
     text: str
     gives: str
@@ -102,11 +103,13 @@ class JsonEnvelope(Strict, frozen=True):
     asks: tuple[str, ...] = ()
     """Members that hold the call."""
     needless: Regex = ""
-    """The whole envelope around one output, without the output, if it tells nothing that anybody acts on."""
+    """A pattern for the whole envelope around one output, without the output, if the envelope carries no
+    useful information."""
     tools: tuple[str, ...] = ()
-    """Exact names of the tools whose agents write it: results of other tools may be data of this form."""
+    """Exact names of the tools whose agents write this envelope: results of other tools may be data in this
+    form."""
     trim_examples: tuple[TrimExample, ...] = ()
-    """The tests of `needless`."""
+    """Texts with and without the needless envelope, which the tests check."""
 
 
 class EnvelopeExample(Strict, frozen=True):
@@ -118,7 +121,7 @@ class EnvelopeExample(Strict, frozen=True):
 
 
 class NeedlessLine(Strict, frozen=True):
-    """A line of an envelope that tells nothing that anybody acts on."""
+    """A line of an envelope without useful information."""
 
     line: Regex
     """The line, without its end."""
@@ -142,7 +145,7 @@ class FileEnvelope(Strict, frozen=True):
     number: Regex
     """The beginning of each line; the first group is its number."""
     tools: tuple[str, ...]
-    """Exact names of the tools that write it."""
+    """Exact names of the tools that write this envelope."""
 
 
 class FileExample(Strict, frozen=True):
@@ -160,11 +163,11 @@ class Envelopes(Strict, frozen=True):
     """The parts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
-    """Patterns of the part before it: whole lines, unless they say otherwise."""
+    """Patterns of the part before the output; each matches whole lines unless the pattern says otherwise."""
     inline_heads: tuple[Regex, ...] = ()
-    """Patterns of the part before it on the same line, which goes on after it."""
+    """Patterns of a part before the output on the output's first line."""
     tails: tuple[Regex, ...] = ()
-    """Patterns of the part after it."""
+    """Patterns of the part after the output."""
     failed: Regex = ""
     """A pattern of a head or a tail of a failed command."""
     needless: tuple[NeedlessLine, ...] = ()
@@ -176,15 +179,15 @@ class Envelopes(Strict, frozen=True):
     """The parts around a file that was read."""
     file_examples: tuple[FileExample, ...] = ()
     success: Regex = ""
-    """A pattern of the needless line of a successful command: it stays where there is no output."""
+    """A pattern of the line that reports success; the line is removed unless there is no output."""
     cut: tuple[Regex, ...] = ()
     """Patterns of an agent's own cut within an output."""
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
     """Outputs as members of a JSON object."""
     trim_examples: tuple[TrimExample, ...] = ()
-    """The tests of the parts that are removed."""
+    """Texts with and without the parts that are removed, which the tests check."""
     examples: tuple[EnvelopeExample, ...] = ()
-    """The tests of these."""
+    """Texts with their outputs, which the tests check."""
 
 
 class ToolExample(Strict, frozen=True):
@@ -214,7 +217,8 @@ class Tools(Strict, frozen=True):
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where there is no command line."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tools that write a mark after line numbers, by marks that may also occur in files."""
+    """The tools that write a mark after line numbers, by mark; the marks are those that may also occur in
+    files."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other words for a category in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)
@@ -224,4 +228,4 @@ class Tools(Strict, frozen=True):
     envelopes: Envelopes = field(default_factory=Envelopes)
     """The parts that agents write around the output of a command."""
     examples: tuple[ToolExample, ...] = ()
-    """The tests of all of it."""
+    """Tools with their categories, which the tests check."""

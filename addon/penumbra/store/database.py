@@ -22,15 +22,15 @@ from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Evi
 from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005
-"""Seconds by which writing waits, so that a request is sent before its decisions are packed: both need the
-interpreter."""
+"""Seconds by which writes are delayed, so that a request is sent before its decisions are packed: both need
+Python's interpreter lock."""
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Seconds; another program's write and the first opening take less."""
+"""Seconds after which the disk counts as hanging; another program's write and the first opening take less."""
 _LONGEST_HANG = 60.0
-"""Seconds; clients wait longer than that for a response."""
+"""Seconds after which the disk counts as hanging at most; clients wait longer than that for a response."""
 _AWAY_BYTES = 64_000_000
 """Bytes kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
@@ -45,7 +45,7 @@ class DiskAway(Exception):
 
 
 class Database:
-    """Runs pieces of work on one connection, one after the other, each in a transaction of its own.
+    """A `Database` runs pieces of work on one connection, one after the other, each in its own transaction.
 
     Without a `path` all tables are in memory. The oldest rows are deleted when the file is larger than
     `max_bytes`. `key` seals the records.
@@ -80,15 +80,15 @@ class Database:
         finished ones (changed in the database's thread only)."""
 
     def share(self, max_bytes: int) -> None:
-        """Count another user of this database, who will call `close`, too, and apply its size limit. Both
-        methods are called on the event loop."""
+        """Count another user of this database, which calls `close`, too, and apply that user's size limit.
+        Both methods are called on the event loop."""
         self._holders += 1
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
         """Add a table, which is created when it is first used.
 
-        `merge` combines a record of the file and one of memory; without it, the one of memory counts.
+        `merge` combines a record of the file and one of memory; without `merge`, the record of memory wins.
         """
         self._eviction.add(table, lifetime)
         self.file.add(table, merge)
@@ -115,14 +115,14 @@ class Database:
         raise DiskAway
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Run `work` like `run`, without a time limit. Called from the thread of the event loop."""
+        """Run `work` like `run`, without a time limit. Only the thread of the event loop may call this."""
         self._begin_waiting()
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
         """Queue work without waiting for it; work that follows soon shares its transaction. Later runs and
-        submissions see its result. `size` is its bytes and `rows` the number of rows that it writes: they are
-        dropped if too many bytes wait already."""
+        submissions see its result. `size` is the number of bytes and `rows` the number of rows that the work
+        writes. The rows are dropped if too many bytes wait already."""
         if self._unwritten + size > _MOST_WAITING:
             self.forgotten += rows
             return
@@ -143,7 +143,7 @@ class Database:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether present decisions will be written: the disk answers, and not too many bytes wait."""
+        """Return whether new decisions can be written: the disk answers, and not too many bytes wait."""
         return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
@@ -207,7 +207,7 @@ class Database:
         return self._added - self._done
 
     def _begin_waiting(self) -> Future[None] | None:
-        """Begin all waiting writes and return the latest that have begun; None if there are none."""
+        """Begin all waiting writes, and return the latest write that has begun; None if there is none."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self._writing = self._thread.submit(self._write, waiting, self._added)
@@ -237,7 +237,7 @@ class Database:
 
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
         """Run background work. A piece that fails does not stop the others, and nothing is raised. `added` is
-        the bytes of all background work up to here."""
+        the number of bytes of all background work so far."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:
@@ -265,7 +265,7 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """Delete one more step of rows, after other work that came meanwhile."""
+        """Delete one more batch of old rows, after other work that came meanwhile."""
         if (connection := self.file.open) is None:
             return
         try:
@@ -278,7 +278,7 @@ class Database:
             self._evict_later()
 
     def _evicted(self, connection: sqlite3.Connection) -> bool:
-        """Delete one step of rows and return whether more are due."""
+        """Delete one batch of old rows, and return whether more rows must be deleted."""
         return self._eviction.run(connection, _AWAY_BYTES if self.file.failed else None)
 
     def _evict_later(self) -> None:

@@ -1,4 +1,4 @@
-"""Recognises what is a binary in disguise within a text, and says how large it was."""
+"""The stage that replaces binary data within a text by a marker with its size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penumbra.compress.size import encode
 _SHORTEST = 64
 """The fewest bytes of a binary region."""
 _SHARE = 15
-"""The least per cent of unreadable characters in a binary region, NULs aside."""
+"""The least percentage of unreadable characters in a binary region, NULs not counted."""
 _SOME = 2
-"""The least per cent of unreadable characters, NULs included, in a line within a binary region."""
+"""The least percentage of unreadable characters, NULs included, in a line within a binary region."""
 _WORD = 3
 """The fewest characters of a line without unreadable characters that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
@@ -24,10 +24,9 @@ _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 def suppress(text: str) -> str | None:
     """Return the text with a marker for each of its binary regions; None if it has none.
 
-    A NUL alone is no sign: `find -print0` writes them, and a log may hold one. Form feeds, bells
-    and escapes are no sign either. Control characters, decoding failures (U+FFFD, lone
-    surrogates) and 8-bit controls are, when there are many; so is a text of almost only NULs.
-    Readable lines stay, and garbled ones that report a failure.
+    A region is binary if it has many control characters, decoding failures (U+FFFD, lone surrogates) or 8-bit
+    controls, or almost only NULs. Form feeds, bells and escapes don't count, nor do single NULs, which `find
+    -print0` and logs write. Readable lines stay, and so do garbled lines that report a failure.
     """
     if len(text) < _SHORTEST or not _is_binary(text):
         return None
@@ -58,7 +57,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _judged(line: str) -> tuple[bool, bool]:
-    """Return whether a line is binary, and whether it may lie within a binary region."""
+    """Return whether a line is binary, and whether a binary region may include the line."""
     unreadable, nuls = _unreadable(line, encode(line))
     if not unreadable and not nuls:
         return False, len(line.strip()) < _WORD

@@ -1,10 +1,10 @@
-"""The members of a JSON value that are shown where not all of them fit.
+"""The stage that shortens a JSON value to the members that matter most, as in:
 
     {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
-The units of the selection are values without members, the lines of long strings, and the brackets around
-them, which each unit within needs. Numbers keep their spelling. In an object, numbers and names without
-blanks (ids, keys, paths) come first. Addresses that only continue another address of the object, and
+The selection chooses among units: values without members, lines of long strings, and the brackets around
+them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
+without blanks (ids, keys, paths) come first. Addresses that begin with another address of the object, and
 templates of addresses, are left out.
 """
 
@@ -28,37 +28,37 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""Characters of a member that may name its object; such members of an object at most."""
+"""The length in characters of a member that may name its object, and the number of such members, at most."""
 _WHOLE, _STRING = 40, 300
-"""Characters of an array or object, and of a string, that are one unit."""
+"""The length in characters up to which an array or object, or a string, is one unit."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
-"""Per cent of the room for names of objects, for beginnings of long strings, and for failures."""
+"""The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _MARK = 6
-"""Bytes that a gap costs on average: all gaps of an object have one mark."""
+"""The bytes that a gap costs on average: all gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
-"""How many times the room the units may take first, and how often units are chosen, each time fewer, until
-the JSON fits."""
+"""The first budget of the units as a multiple of the byte limit, and the number of tries with ever smaller
+budgets until the JSON fits."""
 
 
 @dataclass(slots=True)
 class _Tree:
-    """A JSON value as a list of units in the order of the text. A unit with others in it is an object, an
-    array or a long string; the units in it follow."""
+    """A JSON value as a list of units in the order of the text. A unit for an object, an array or a long
+    string is followed by the units of its members or lines."""
 
     texts: list[str] = field(default_factory=list)
-    """The JSON of each unit with its key; of a unit with others only the brackets or quotes."""
+    """The JSON of each unit with its key; for units with members or lines, only the brackets or quotes."""
     parents: list[int] = field(default_factory=list)
-    """The number of the unit around each unit; of the first one its own."""
+    """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)
     """The number after the last unit within each unit."""
     members: list[int] = field(default_factory=list)
-    """How many items or keys each unit has, among them those that are no units."""
+    """The number of items or keys of each unit, including those that are not units."""
     names: list[list[int]] = field(default_factory=list)
-    """By depth, the numbers of members that say which object they are of, or that have members themselves."""
+    """By depth, the numbers of the units that name their object or have members themselves."""
     beginnings: list[int] = field(default_factory=list)
     """The numbers of the first lines of long strings."""
     left: int = facts.LONGEST
-    """Characters for further units: of longer texts all else is only counted."""
+    """The characters that further units may take; later members are only counted."""
 
     def add(self, source: str, parent: int = 0, depth: int = 0, key: str = "") -> None:
         """Add the units of a value."""
@@ -132,8 +132,8 @@ class _Tree:
 
 
 def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None) -> str | None:
-    """Return a JSON value within `room` bytes; None if the text is no JSON, or not even its brackets fit.
-    `compared`: returns the facts of units; without it the first units come first."""
+    """Return a JSON value in at most `room` bytes; None if the text is not JSON, or if not even its brackets
+    fit. `compared` returns the facts of units; without `compared`, the first units are chosen first."""
     body = text.strip(" \t\r\n")
     tree = _Tree()
     try:
@@ -185,7 +185,7 @@ def _is_name(value: str) -> bool:
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """Return the keys of addresses that continue another address of the object, or are templates."""
+    """Return the keys of addresses that begin with another address of the object, or are templates."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""

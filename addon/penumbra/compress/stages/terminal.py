@@ -1,7 +1,7 @@
-"""The text that a screen would show: without colours and titles, and with overwritten text overwritten.
+"""The stage that renders a text as a screen would show it, without colours, titles and overwritten text.
 
-After a carriage return, a shorter text does not overwrite a longer one but begins a line: a mixture of both
-is nothing that a program has written. Colours stay where nothing else shows a difference between two texts
+After a carriage return, a shorter text begins a new line instead of overwriting a longer one, since no
+program has written a mixture of both. Colours stay where nothing else shows a difference between two texts
 that are compared.
 
 There are three steps, which run if the text needs them. One pattern deletes the sequences that move nothing
@@ -49,8 +49,8 @@ _PAGE = 60
 def render(text: str, *, moves: bool = True) -> str:
     """Return the text as a screen would show it; the same object if nothing changes.
 
-    With `moves=False` (text of a file) only colours, modes and titles go: a carriage return or
-    a backspace in a file is content.
+    With `moves=False` (text of a file) only colours, modes and titles are removed: a carriage return or a
+    backspace in a file is content.
     """
     if not may_act(text):
         return text
@@ -119,8 +119,8 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return what is kept of texts that were written over each other: the last one, earlier ones that are
-    longer, and failures."""
+    """Return the texts to keep of those written over each other: the last text, longer earlier ones, and
+    failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0

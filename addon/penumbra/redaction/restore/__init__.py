@@ -1,5 +1,7 @@
-"""Restoration of secrets where the model writes placeholders into edits of files. Off by default.
+"""Restoration of secrets where the model writes placeholders into edits of files. The option is off by
+default.
 
-A request's results and the calls of its response come in. The calls go out with their values, for the client,
-and past calls with placeholders, for the provider. `conversation/` and `flow/response_edits.py` call it.
+The tool results of a request and the tool calls of its response come in. Calls go out to the client with
+secrets, and past calls to the provider with placeholders. `conversation/` and `flow/response_edits.py` call
+it.
 """
