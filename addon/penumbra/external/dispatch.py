@@ -48,7 +48,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Return whether calls are held back now."""
+        """Return whether the pause lasts."""
         return self.clock() < self._until
 
     def succeeded(self) -> None:
@@ -207,7 +207,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Flight:
-    """A call in progress, and the number of those who wait for it."""
+    """A call in progress, and the number of callers that wait for it."""
 
     task: asyncio.Task[str | NoResponse] | None = None
     waiters: int = 0

@@ -431,7 +431,7 @@ class Strategy:
     """The form of requests to a service; None if no service is called."""
     address: str = ""
     model: str = ""
-    """Name of the model, which determines the price; empty: calls cost nothing."""
+    """Name of the model, which determines the price. Empty: calls cost nothing."""
     key: str = field(default="", repr=False)
     entry: str = ""
     """Name in `providers`."""

@@ -40,7 +40,8 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """The values of one caller, each with its first placeholder, and the least recently found one first."""
+    """A `_Known` holds the values of one caller, each with its first placeholder, the least recently found
+    first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
@@ -51,10 +52,12 @@ class _Known:
 
 
 class CallerValues:
-    """Values by caller, in memory only. The oldest are forgotten first. Safe between threads."""
+    """A `CallerValues` keeps the values of each caller, in memory only. The oldest are forgotten first. Safe
+    between threads."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers`: greatest number of them; `values` and `size`: of each, greatest number and bytes."""
+        """`callers` is the greatest number of callers; `values` and `size` are the greatest number of one
+        caller's values, and of their bytes."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()
@@ -92,8 +95,8 @@ class CallerValues:
             return known is not None and mark in known.made
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
-        """Return a text without the values of a caller, as they stand or as JSON spells them. `counts`: of
-        secrets that were taken out of the text before."""
+        """Return a text without the values of a caller, as they stand or as JSON spells them. `counts` are
+        the numbers of secrets that were taken out of the text before."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:
@@ -135,7 +138,7 @@ class CallerValues:
 def _automaton(marks: Mapping[bytes, bytes]) -> tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]]:
     spellings = dict(marks)
     for value, mark in marks.items():
-        # In JSON, and in JSON within a string of JSON.
+        # A text may spell a value as JSON does, or as JSON within a string of JSON does.
         once = encode(value.decode("utf-8", "surrogatepass"))[1:-1]
         twice = encode(once.decode("utf-8"))[1:-1]
         spellings.setdefault(once, mark)

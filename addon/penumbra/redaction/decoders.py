@@ -108,7 +108,7 @@ def _encoded(data: bytes) -> Iterator[View]:
     over = 0
     for run in _RUN.finditer(data):
         start, end = run.span()
-        start += data[start - 1 : start] == b"\\"  # The letter of an escape.
+        start += data[start - 1 : start] == b"\\"  # The letter of an escape begins no run.
         if start < over or end - start > _LONGEST or not _is_text(data[start : start + _SAMPLE]):
             continue
         lines = [(start, end), *_lines_of_base64(data, start, end)]
@@ -125,8 +125,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the further lines of a run: all of the first one's width, but for the last. A width that cuts a
-    letter in two is none of a tool's."""
+    """Yield the further lines of a run. All but the last are as wide as the first. No tool breaks lines where
+    the break cuts a letter in two."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -167,7 +167,7 @@ _CHARACTERS = re.compile(
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
 _SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
-"""Bytes between two rows of a dump from which on they are separate dumps."""
+"""Bytes between two rows that make them rows of separate dumps."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
@@ -197,7 +197,7 @@ def _in_characters(data: bytes) -> Iterator[View]:
 
 
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
-    """Return where the row of a dump ends, which may stand within a string."""
+    """Return where the row of a dump ends. The row may stand within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
     rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
@@ -208,7 +208,7 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of rows of dumps: of each its beginning, where its bytes are shown from and to, and the
+    """Yield the view of rows of dumps. A row is its beginning, the start and end of its shown bytes, and the
     bytes."""
     made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
@@ -278,7 +278,7 @@ def _octet(kind: str, member: bytes) -> bytes:
 
 
 def _arrays(data: bytes) -> Iterator[View]:
-    """Yield the view of arrays of bytes as the text that they mean, with their surroundings."""
+    """Yield the view of arrays of bytes as the text that the bytes spell, with its surroundings."""
     made, at = Making(data), 0
     for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""
@@ -398,7 +398,8 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""The memory is many times what the automaton needs: without any left, a set says that nothing matches."""
+"""Options with many times the memory that the automaton needs: a set that runs out of memory reports no
+match."""
 
 
 class Sign(IntEnum):
@@ -431,7 +432,7 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""Decoders by the sign that a text for them has."""
+"""The decoders, each by the sign in a text that calls for it."""
 
 _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.

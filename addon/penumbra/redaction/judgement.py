@@ -47,9 +47,9 @@ _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
-"""Words with hyphens between them, as no program calls anything."""
+"""Matches words with hyphens between them. Programs have no such names."""
 _FIGURES = re.compile(r"\d{2}$")
-"""Figures with which people end passwords, and programs no names of variables."""
+"""Matches figures at the end of a password. Names of variables do not end so."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
 """A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
@@ -72,7 +72,7 @@ _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
-    """Return whether a secret can be nothing else wherever it stands."""
+    """Return whether a secret can be recognised as one wherever it stands."""
     value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
@@ -382,7 +382,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Return whether a value of letters and signs is none that programs contain."""
+    """Return whether a value of letters and signs is unlike those that programs contain."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False

@@ -29,7 +29,7 @@ _JOINT = re.compile(r"[_.:>-]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _FIGURES = re.compile(r"[0-9]{2,}$")
 _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""Figures that end names of types and sizes: people end passwords with others."""
+"""Figures at the end of names of types and sizes. People end passwords with others."""
 _LEAST_WORD = 4
 _SHARE = 0.3
 """Least share of the letters of a name that are in words of programs."""
@@ -138,10 +138,10 @@ class Strength(IntEnum):
 
     NONE = 0
     HINT = 1
-    """The name ends in another word than that for the secret: only a value counts that can be nothing
-    else."""
+    """The name ends in another word than that for the secret. A value counts only if it can be nothing but a
+    secret."""
     WEAK = 2
-    """The name often means something else: only a value counts that is neither a word nor an id."""
+    """The name often means something else. A value counts only if it is neither a word nor an id."""
     STRONG = 3
     """The name of a secret that a machine made."""
     PASSWORD = 4
@@ -241,8 +241,8 @@ class Names:
         return judged, plural
 
     def of_key(self, before: str) -> Name:
-        """Return what a word before a bare `key` makes of it: `cache key` is no secret, `API key` is
-        one."""
+        """Return the meaning that a word before a bare `key` gives to it: `cache key` is no secret, `API key`
+        is one."""
         word = before.lower()
         if word in self._keys_with_ids:
             return Name(Strength.WEAK, "key")

@@ -80,7 +80,7 @@ class _Zone:
     """The surroundings of a value."""
 
     name: str = ""
-    """Name of the nearest member above it."""
+    """Name of the nearest member that contains the value."""
     result: bool = False
     text: bool = False
     """True below a member that holds text or messages."""
@@ -209,7 +209,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """New forms of strings whose surroundings show a secret in them; None before the first question."""
+    """New forms of strings whose surroundings show a secret in them; None until they are needed."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -367,7 +367,7 @@ class _Search:
         return Searched(document.render(), clean.results, clean.counts)
 
     def _lines(self, data: bytes) -> Searched | None:
-        """Lines that are JSON, each by itself."""
+        """Return a body of lines of JSON redacted, each line by itself."""
         lines = data.split(b"\n")
         try:
             documents = [Document(line) if line.strip() else None for line in lines]

@@ -22,7 +22,7 @@ PATTERN = re.compile(rf"\[{_BODY}\]")
 """A placeholder in a text."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
-"""Pattern of a placeholder that is all that an assignment assigns in its line."""
+"""Pattern of a placeholder that is all of an assignment's value."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Characters of the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
@@ -72,7 +72,7 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 
 
 _LEAST = 4
-"""Bytes: a shorter text beside a placeholder is punctuation."""
+"""Bytes of the shortest text beside a placeholder that is more than punctuation."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
 """Matches from a placeholder in or after a name to the name's value."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
@@ -116,8 +116,8 @@ class Gaps:
             gone += end - start
 
     def whole(self, span: Span, text: bytes) -> Span:
-        """Return the span, to the end of its word where it begins at a placeholder: the rest of the word
-        would look like another one. `text`: without placeholders."""
+        """Return a span that ends with its word if it begins at a placeholder, since the rest of the word
+        would look like another secret. `text` is the text without placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span

@@ -44,7 +44,7 @@ from penumbra.short_texts import remembered
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What the call that printed a text tells about it."""
+    """A `Hint` is the information about a text in the call that printed it."""
 
     loud: bool = False
     """True for the text of a place where secrets are kept: weak names count as strong ones, and lone random
@@ -64,8 +64,8 @@ _LONGEST = 4096
 
 
 def read_hint(text: str) -> Hint:
-    """Return the hint that a path or command line gives; an empty one where it can't be read, so that its
-    text is searched all the same."""
+    """Return the hint in a path or command line. One that can't be read gives an empty hint, so that its text
+    is searched all the same."""
     return _hint(text[:_LONGEST])
 
 
@@ -84,7 +84,7 @@ _PASSES = 6
 _DEEPEST = 2
 """Number of encodings, one within the other, that are decoded."""
 _CHECKED = 256
-"""Number of hits between two looks at the time."""
+"""Number of hits between two checks of the time."""
 _AROUND = 4 * FAR
 """Bytes around a new placeholder that are searched again: more than the longest private keys have."""
 _EDGE = 2_048
@@ -191,7 +191,7 @@ class Redactor:
         return Redacted(scan.text, scan.counts)
 
     def scan(self, text: str, hint: str = "") -> Scan:
-        """Return what `redact` does, with the values. Raises RedactionError."""
+        """Return the result of `redact`, with the values that were replaced. Raises RedactionError."""
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
@@ -241,7 +241,7 @@ class Redactor:
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
             spans = inside_strings(data, spans)
-        # An overlapping or cut value may be an allowed one.
+        # A value that overlaps another one, or was cut, may be an allowed one.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
@@ -399,7 +399,7 @@ def _whole_characters(data: bytes, span: Span) -> Span:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Return the spans with overlapping ones made one, which the rule of the highest rank names."""
+    """Return the spans with overlapping ones joined. The rule of the highest rank names a joined span."""
     spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
     merged: list[Span] = []
     for span in spans:

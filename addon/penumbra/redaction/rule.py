@@ -77,16 +77,17 @@ class Rule:
     """Texts in lower case; the pattern is tried only around their places. Without any, it is tried on the
     whole text, which only patterns that begin with a rare literal can afford."""
     whole: bool = False
-    """True if one anchor anywhere makes the pattern be tried on the whole text."""
+    """True if an anchor anywhere makes the pattern search the whole text."""
     rank: Rank = Rank.TOKEN
     group: int = 0
     """Number of the group that holds the secret; 0: the whole match."""
     first_group: bool = False
-    """True if the secret is the first group that took part, or the whole match without any."""
+    """True if the secret is the first group that took part in the match, or the whole match if none did."""
     before: int = 0
-    """Bytes before an anchor from which on the match may begin; 0: the match begins with the anchor."""
+    """Greatest number of bytes between the beginning of a match and its anchor; 0: the match begins with the
+    anchor."""
     window: int = 600
-    """Bytes from the beginning of the anchor that the match may use."""
+    """Bytes after the beginning of the anchor that the match may use."""
     boundary: bool = True
     """True if the secret must not begin or end within a word."""
     exact: bool = False
@@ -94,7 +95,7 @@ class Rule:
     mixed: bool = False
     """True if the secret must have capitals, small letters and digits."""
     sure: bool = True
-    """True if the value is a secret wherever else it stands."""
+    """True if the value is a secret wherever it stands."""
     filler: bool = False
     """True if secrets that look filled in by hand (`xxxxxx`) count as well."""
     entropy: float = 0.0
@@ -116,7 +117,7 @@ class Rule:
 
     @cached_property
     def shows_early(self) -> bool:
-        """True if the secret is the end of the match and can be judged by its own beginning."""
+        """True if the secret is the end of the match and its own beginning decides about it."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -210,7 +211,7 @@ def compile_pattern(regex: str) -> Linear:
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
-# Exceptions of the operator's (`penumbra_redact_allow`): single values, rules, files. An entry is one of
+# Exceptions of the operator's (`penumbra_secrets_allow`): single values, rules, files. An entry is one of
 #
 # - `id:k3f7qa`, the id in a value's placeholder `[REDACTED:label:k3f7qa]`: this value, on this installation;
 # - `sha256:<64 hexadecimal digits>`, of a value's UTF-8 bytes: this value, everywhere;

@@ -55,7 +55,7 @@ class _Late:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self.pattern, self._flags)
-        # From now on these attributes exist, so that this method is not called for them.
+        # These attributes replace this method from now on.
         for method in ("match", "search", "fullmatch", "finditer", "split", "sub"):
             self.__dict__[method] = getattr(compiled, method)
         return getattr(compiled, name)

@@ -11,7 +11,7 @@ import ahocorasick_rs
 
 
 class Rank(IntEnum):
-    """Rank of a rule; the highest of several that found one secret names it."""
+    """The rank of a rule. If several rules found a secret, the one with the highest rank names it."""
 
     GENERIC = 0
     """The secret has a telling name."""
@@ -32,7 +32,7 @@ class Span(NamedTuple):
     rule: str
     rank: Rank
     sure: bool = False
-    """True if the value is a secret wherever else it stands in the text."""
+    """True if the value is a secret wherever it stands in the text."""
     quote: bytes = b""
     """Quotes that the placeholder of a bare JSON number needs around it."""
 
@@ -53,9 +53,9 @@ class Finder:
 
 
 _LEAST = 8
-"""Bytes of a value: a shorter one may be part of something else."""
+"""Bytes of the shortest value that is looked for elsewhere. A shorter one may be part of something else."""
 _LONG = 16
-"""Bytes of a value from which on it is known even where one of its ends runs into a word."""
+"""Bytes of the shortest value that is recognised even where one of its ends runs into a word."""
 _BATCH, _PIECE = 262_144, 1 << 20
 """Bytes of the values that are looked for at once, and of the text that they are looked for in."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")

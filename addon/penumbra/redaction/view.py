@@ -56,7 +56,7 @@ _FULL, _SAMPLE = 64, 32
 """A text is full of disguises if `_SAMPLE` of them stand within `_FULL` bytes each."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
-"""Length of a piece of a view that stands for nothing in the text."""
+"""Length of a piece of a view that has no bytes of the text."""
 AROUND = 300
 """Bytes on either side of decoded bytes that the view shows as well: a name may stand there."""
 FAR = 8_192
@@ -76,15 +76,15 @@ class View:
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """Places in the view where pieces meet that stand apart in the text; only what reaches across one is new.
-    None: everything is."""
+    """Places in the view where pieces meet that stand apart in the text. A secret is new only if it reaches
+    across one; None: every secret is."""
     reach: int = 0
-    """Bytes before a secret in which its joint may stand."""
+    """Greatest number of bytes between a joint and a secret that it makes new."""
     apart: bool = False
     """True if each piece is a line or a cell of its own, and stays one."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether the text does not show `start` to `end` of the view in one piece."""
+        """Return whether the bytes from `start` to `end` of the view stand apart in the text."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -196,7 +196,8 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """Append a piece for `length` bytes of the text; 0: for as many as the piece has; or GLUE."""
+        """Append a piece that stands for `length` bytes of the text; 0: for as many as the piece has; GLUE:
+        for none."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -209,8 +210,8 @@ class Making:
             self.piece(self._data[start:end], start, 0)
 
     def near(self, start: int, end: int, reach: int = AROUND) -> None:
-        """Append the text between two decoded places; of a long one only its beginning and its end, which
-        begins a line if it can."""
+        """Append the text between two decoded places. Of a long one, append only the beginning and the end,
+        from the start of a line if possible."""
         if end - start > 2 * reach:
             self.stretch(start, start + reach if start else 0)
             start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
@@ -218,7 +219,7 @@ class Making:
         self.stretch(start, end)
 
     def view(self, joints: Sequence[int] | None = None, reach: int = 0, *, apart: bool = False) -> View:
-        """Return what has been put together."""
+        """Return the view."""
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 

@@ -1,2 +1,2 @@
-"""Finders of secrets. In comes a text, with the places of its anchors; out come spans. `redactor.py` calls
+"""Finders of secrets. Input is a text with the places of its anchors, output are spans. `redactor.py` calls
 them."""

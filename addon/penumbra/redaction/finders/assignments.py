@@ -75,7 +75,7 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
 
 
 _CHECKED = 16
-"""Number of names between two looks at the time."""
+"""Number of names between two checks of the time."""
 _MOST = 200
 """Members that are read of one container."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
@@ -87,7 +87,7 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""Bytes after a name in which the bracket stands: at least as many as `_OPEN` matches."""
+"""Bytes after a name within which the bracket stands. `_OPEN` matches no more of them."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """Beginnings of lists of words in the shell and in Ruby, where words without quotes are text."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
@@ -116,7 +116,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Return whether a bracket stands where one would begin a list; after most names none does."""
+    """Return whether a bracket that begins a list may follow a name. Few names have one."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -274,9 +274,9 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _Rests:
-    """The ends of long values in one text.
+    """A `_Rests` finds the ends of long values in one text.
 
-    A long value may be full of names, whose values all have the same end: it is searched for once.
+    A long value may be full of names, whose values all end where it does, so each end is looked for once.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -293,15 +293,15 @@ class _Rests:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """What a name says by itself."""
+    """The meaning of a name by itself."""
 
     written: str
     name: Name
     members: Name
-    """What the name says of the members of the list or map that it names."""
+    """Meaning of the name for the members of a list or map that it names."""
     plural: bool
     bare_key: bool
-    """True if the word before the name decides what it says."""
+    """True if the word before the name decides about its meaning."""
 
 
 class Assignments:
@@ -408,7 +408,7 @@ def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: 
             or _is_below_type(data, start, end, value)
             or _is_content_key(data, start, end, value)
         ):
-            span = None  # Harmless, whatever it looks like.
+            span = None  # Such a value is harmless.
         if span and name.label == "auth":
             span = _without_user(data, span)
         if span:

@@ -189,7 +189,7 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Words with what ends a cell after them: the words alone stand in too many lines."""
+"""Words with an end of a cell after them, since the words alone occur in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
@@ -202,7 +202,7 @@ _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""Matches without bars beyond ASCII, which is much faster."""
+"""Matches the end of a head without bars beyond ASCII. This pattern is much faster."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
@@ -254,7 +254,7 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _may_be_head(data: bytes, at: int) -> bool:
-    """Return whether the rest of a line may be of a head; the rest of most lines is not."""
+    """Return whether the end of a line may be the end of a head. Most are not."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
     if end < len(data) and data[end] == _BAR_BEGINS:
@@ -275,7 +275,7 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
     """Return the line around a place, without what tools put before lines."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
-    # Every beginning but that of a line has one of these signs.
+    # All beginnings but that of a line contain one of these signs.
     if any(data.find(sign, start, at) >= 0 for sign in _BEGIN_SIGNS):
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)

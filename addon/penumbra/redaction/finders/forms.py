@@ -216,7 +216,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
-        return None  # A line whose value has been taken out reads like this.
+        return None  # This is left of a redacted line.
     match = _ASSIGN.match(data, end)
     if match is None:
         return None

@@ -184,7 +184,8 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return a pattern of what may stand before each line: what stands before the first, with any number."""
+    """Return a pattern of the text that may stand before each line: that before the first line, with any
+    number in place of its own."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)

@@ -53,7 +53,7 @@ class Printed:
 
     name: Name
     only: bool = True
-    """True if the command prints nothing else."""
+    """True if the command prints the secret and nothing else."""
 
 
 @cache
@@ -142,7 +142,7 @@ def _strongest_name(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return the name of the secret that is all that a file holds."""
+    """Return the name of the secret that a file holds and nothing else."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -200,7 +200,7 @@ _TAG = b">"
 """Text that may stand before a prompt and does not tell how lines end."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
-"""Prompts of one text that are looked at."""
+"""Greatest number of prompts in one text that are read."""
 _LONGEST_OUT = 1_000
 _FRONT = rb"(?:" + shared_patterns.LINE_START + rb"|\x1b\[[0-9;]{0,8}m|[ \t]){0,6}+"
 _ESCAPED = rb"\\{0,31}r?\\{1,31}n"

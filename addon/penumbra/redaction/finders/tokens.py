@@ -203,9 +203,9 @@ _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 _MEMORY = 16 << 20
 """Bytes that the automaton of one of several patterns may take."""
 _AFTER_WRAP = 64
-"""Bytes of such a match after the end of the word, at most."""
+"""Greatest number of bytes of such a match after the end of the word."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""Signs between the parts of a token: what begins after one is no token of its own."""
+"""Signs between the parts of a token. A text after one of them is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """A host on the local machine, or a name without a domain."""
@@ -236,7 +236,8 @@ _LINE_REACH = 300
 _GLIMPSE = 600
 """Bytes after an anchor in which a long value shows whether it is random."""
 _LOOK = 256
-"""Bytes of a value that are judged: more of each of many would make hostile texts slow."""
+"""Bytes of a value that are judged. Hostile texts have many values, and more bytes of each would take too
+long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -262,13 +263,15 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 @dataclass(frozen=True)
 class AnchorPattern:
-    """One pattern for all rules that share an anchor: at nearly all its places none of them matches."""
+    """An `AnchorPattern` is one pattern for all rules that share an anchor. Most places of an anchor match
+    none of the rules, which this pattern shows at once."""
 
     rules: tuple[Rule, ...]
     matches: Linear | None
-    """Matches at an anchor if one of the rules may find its secret there; None if no pattern tells."""
+    """Matches at an anchor if one of the rules may find its secret there; None if no such pattern can be
+    made."""
     reach: int
-    """Bytes from the anchor on that the pattern may use."""
+    """Bytes after the beginning of the anchor that the pattern may use."""
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> AnchorPattern:
@@ -296,8 +299,8 @@ class AnchorPattern:
 
 
 def _whatever_is_around(rule: Rule) -> bytes:
-    """Return a pattern without groups that matches at least where a rule does; empty if only the rule's own
-    pattern or a checksum tells."""
+    """Return a pattern without groups that matches wherever a rule does, and perhaps elsewhere; empty if only
+    the rule's own pattern or a checksum can decide."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -312,7 +315,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
     """Return the rule's secret that begins at `anchor`. `wraps`: whether the line's end may break it."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
-    # Nearly all anchors stand inside of longer words, which shows faster than a pattern fails.
+    # Nearly all anchors stand inside of longer words. This test is faster than a pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
@@ -413,8 +416,8 @@ _TRACED = re.compile(
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """Return whether no word runs into what begins at `start`. An escape is no word, and a placeholder is
-    what it replaced: mostly a word."""
+    """Return whether a word begins at `start`. An escape before it is no part of a word; a placeholder counts
+    as the value that it replaced, which is mostly a word."""
     if start == 0:
         return True
     after = _AFTER[data[start - 1]]
@@ -566,7 +569,8 @@ def _is_given(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
-    # `parsedURL.password`: what people choose begins with a capital, or has none.
+    # A password that people choose begins with a capital or has no capitals: `parsedURL.password` is a
+    # member.
     member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))
 

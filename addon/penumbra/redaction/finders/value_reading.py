@@ -23,13 +23,13 @@ _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return where the value from `at` to `end` ends, which other quotes opened; `closed`: they stand after
-    it.
+    """Return where a string ends that began before `at` and may go on until `end`. `closed` says that quotes
+    of the kind that opened the string stand at `end`.
 
-    The value ends at `end` if those quotes stand in the same string, else at the first escaped quote. The
-    quote before `at` is of that string, or of a deeper one that has ended: a quote that is not deeper ends
-    the string. Reading back takes linear time in all, since each time it stops at an escaped quote of the
-    time before.
+    If every escaped quote in between is of a deeper level than the string, the string ends at `end`, else at
+    the first escaped quote. The nearest quote before `at` tells the string's level: it is of the string
+    itself, or of a deeper string that has ended. Reading back from all values of a text takes linear time,
+    since each reading stops at a quote of the one before.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -43,8 +43,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 
 def _level(data: bytes, at: int) -> int:
-    """Return the level of the nearest quote before `at`; less if a line has ended since, whose escapes show
-    the level of its string."""
+    """Return the level of the nearest quote before `at`. If a line has ended since, the escapes of its end
+    show the level of its string, and the lower level counts."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
@@ -52,8 +52,8 @@ def _level(data: bytes, at: int) -> int:
 
 
 def _quote_before(data: bytes, at: int) -> tuple[int, int]:
-    """Return the place and level of the nearest quote. The text is read back in steps, for one of the two
-    spellings may never occur."""
+    """Return the place and level of the nearest quote before a place. The text is read back in steps, for one
+    of the two spellings of a quote may never occur in it."""
     reach = _REACH
     while True:
         low = max(0, at - reach)
@@ -68,8 +68,9 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """Return the level of a quote after so many backslashes, and how many of them are its own. A quote that
-    is not `bare` is written as `u0022`, and an odd number of backslashes is left for it."""
+    """Return the level of a quote from the number of backslashes before it, and how many of these belong to
+    the quote. A quote that is not `bare` is spelt `u0022`, which takes an odd number of backslashes
+    itself."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded

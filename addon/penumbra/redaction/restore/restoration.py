@@ -50,7 +50,7 @@ _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""Characters of a value from which on it is known even where one of its ends runs into a word."""
+"""Characters of the shortest value that is recognised even where one of its ends runs into a word."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
 """Greatest number of times that a value may have been escaped."""
@@ -117,7 +117,8 @@ def _strings(document: Document, value: Raw) -> Iterator[Raw]:
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
-    """Return where the first byte after a string's quote is, and what stands between its quotes."""
+    """Return the offset of the first byte after a string's opening quote, and the bytes between its
+    quotes."""
     start, end = document.place(value)
     return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
 
@@ -213,11 +214,11 @@ def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable
 
 
 RULE = "known-value"
-"""Rule id under which values are counted that are known from another result."""
+"""Rule id for values that are known from another result."""
 _MEMORY = 16_384
 """Calls whose edits are remembered."""
 _SURE = 12
-"""Characters: shorter values are looked for in the arguments of edits alone."""
+"""Characters of the shortest value that is looked for outside of the arguments of edits."""
 _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
 """Members of a request whose history the provider has."""
@@ -238,7 +239,7 @@ class ReadResult(Protocol):
 
     @property
     def key(self) -> bytes:
-        """Return what its decision is known by."""
+        """Return the key of the result's decision."""
         ...
 
     @property
@@ -246,7 +247,7 @@ class ReadResult(Protocol):
 
 
 class ReadRequest(Protocol):
-    """What restoration reads of a request."""
+    """The parts of a request that restoration reads."""
 
     @property
     def format(self) -> str: ...
@@ -266,7 +267,7 @@ class ReadRequest(Protocol):
 
 @dataclass(slots=True, repr=False, eq=False)
 class Restoration:
-    """The values that may go back into one response, and those that did."""
+    """The values that may go back into one response, and those that went."""
 
     format: str
     conversation: bytes
@@ -292,7 +293,7 @@ class Restoration:
         if opened is not None:
             opened.note = self._note
         elif not restorer.settled(tool):
-            # The effect of this call is not read here: later calls may find another folder.
+            # The effect of this call is unknown: later calls may run in another folder.
             self.folder = replace(self.folder, moved=True)
         return opened
 
@@ -351,7 +352,8 @@ class Restoring:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call in its place: the results before it decide about it."""
+        """Return the key of a call, which covers the results before it, since they decide about its
+        values."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()
@@ -374,7 +376,7 @@ class Restoring:
                 self.learn(request, conversation, known, scan)
             return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
-        # Away from the event loop: after a restart it may be a whole history.
+        # This work leaves the event loop: after a restart it may be that of a whole history.
         found = await asyncio.to_thread(work)
         past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
@@ -391,7 +393,8 @@ class Restoring:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """Return the edits of calls, and the new places that are to be stored. `hide`: look for values."""
+        """Return the edits of calls, and the new places that are to be stored. `hide` says whether to look
+        for values."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
@@ -457,7 +460,7 @@ class Restoring:
             self._vault.keep(conversation, item.key, path, values)
 
     def of_response(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
-        """Return what may be put back into the response to a request; None if that is nothing."""
+        """Return the values that may go back into the response to a request; None if there are none."""
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.format not in FORMATS:
             return None

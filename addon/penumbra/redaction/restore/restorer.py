@@ -203,9 +203,10 @@ MAX_SCOPES = 256
 MAX_CHARACTERS = 1_000_000
 """Size of the results of one scope."""
 _OF_EACH = 500
-"""Size of a result without values: 2,000 of them fill a scope."""
+"""Size of a result without values. A scope has room for 2,000 of them."""
 _LONGEST_LINE = 1_000
-"""Characters: agents cut longer lines, and a cut value is another value."""
+"""Characters of the longest line whose values count: agents cut longer lines, and a cut value is another
+value."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
 
 
@@ -218,7 +219,7 @@ class Read:
     """Placeholder -> value. Secret."""
 
     def size(self) -> int:
-        """Return how many characters it takes, with those of a key and a path for each result."""
+        """Return the characters of the values, and `_OF_EACH` for the key and the path."""
         return _OF_EACH + sum(map(len, self.values.values()))
 
 
@@ -273,12 +274,13 @@ class Vault:
         self._lock = threading.Lock()
 
     def has(self, scope: bytes, key: bytes) -> bool:
-        """Return whether the result of this key was kept."""
+        """Return whether a result is kept."""
         with self._lock:
             return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Keep what a scan took out of a result that shows the file `path` (empty: no file)."""
+        """Keep the values that a scan took out of a result. `path` is the file that the result shows, or
+        empty."""
         with self._lock:
             reads = self._scopes.get(scope)
             if reads is None:
@@ -288,7 +290,7 @@ class Vault:
                 reads[key] = read
 
     def values(self, scope: bytes, keys: Iterable[bytes]) -> Values:
-        """Return what was read in the results of these keys."""
+        """Return the values of results, by their keys."""
         with self._lock:
             reads: Mapping[bytes, Read] = self._scopes.get(scope, {})
             return Values([reads[key] for key in keys if key in reads])
@@ -364,12 +366,12 @@ class Restorer:
     values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
-    """Characters that were passed on."""
+    """Number of characters that were passed on."""
     _tail: str = ""
     _waits: bool = False
 
     def feed(self, fragment: str) -> str:
-        """Return what can be passed on after this fragment; may be empty."""
+        """Return the characters that can be passed on after a fragment; may be empty."""
         self._pieces.append(fragment)
         if self._waits:
             return ""
