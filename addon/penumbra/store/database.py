@@ -28,9 +28,9 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Seconds after which the disk counts as hanging; another program's write and the first opening take less."""
+"""Seconds that a caller waits for the disk; another program's write and the first opening take less."""
 _LONGEST_HANG = 60.0
-"""Seconds after which the disk counts as hanging at most; clients wait longer than that for a response."""
+"""Seconds that a new decision waits for a disk that hangs; clients wait longer than that for a response."""
 _AWAY_BYTES = 64_000_000
 """Bytes kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
