@@ -1,13 +1,15 @@
-"""Measures how long a request takes: without a proxy, through mitmproxy, and with Penumbra in it.
+"""Measure how long a request takes: without a proxy, through mitmproxy, and with Penumbra in it.
 
-The conversations are an agent's: many turns of file reads, greps, test runs, logs and JSON. `first`: the
-proxy has never seen any of it, and all of it may change. `adopted`: never seen, but the provider holds
-it in its cache, so it stays as it is. `next`: all of it was sent before, and one result is new.
+The conversations are an agent's: many turns of file reads, greps, test runs, logs and JSON. Three cases are
+measured. `first`: the proxy sees the conversation for the first time and may change all of it. `adopted`: the
+proxy sees it for the first time, but the provider has it in its cache, so it stays unchanged. `next`: the
+conversation was sent before and has one new result.
+
 Client, proxy and provider are processes of their own on one machine, over plain HTTP with keep-alive
-(--tls: TLS on both sides). The ways are taken in turns, so that a busy machine slows all of them.
-`processor`: what a request costs the proxy in processor time, with what it does behind the answer (on Linux).
+(`--tls`: TLS on both sides). The ways are measured in turn, so that a busy machine slows all of them.
+The column `processor` is the proxy's processor time per request, work after the response included (Linux).
 
---stream instead: an answer of 50 deltas, 40 ms apart; when its first text arrives, and the gaps after it.
+`--stream` measures a response of 50 deltas, 40 ms apart: when its first text arrives, and the gaps after it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ STREAM_MARK = b',"stream":true}'
 
 
 def stream_events() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events of a streamed answer."""
+    """Return the events of a streamed response."""
     message = {**json.loads(ANSWER), "content": [], "stop_reason": None}
     yield "message_start", {"type": "message_start", "message": message}
     block = {"type": "text", "text": ""}
@@ -71,11 +73,11 @@ def stream_events() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "message_stop", {"type": "message_stop"}
 
 
-# The provider: reads a request to its end and gives a fixed answer, as cheaply as can be.
+# The provider.
 
 
 class Provider(asyncio.Protocol):
-    """One connection."""
+    """A `Provider` reads each request on one connection to its end and sends a fixed response."""
 
     def __init__(self) -> None:
         self._missing = self._length = 0
@@ -86,7 +88,7 @@ class Provider(asyncio.Protocol):
         self._transport: Any = transport
 
     async def stream(self) -> None:
-        """An answer that comes piece by piece."""
+        """Write a response of one delta after the other."""
         self._transport.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )
@@ -122,21 +124,21 @@ class Provider(asyncio.Protocol):
             self._transport.write(head % (self._length, len(answer)) + answer)
 
     def answer(self) -> bytes:
-        """The body of an answer that is no stream."""
+        """Return the body of a response that is no stream."""
         return ANSWER
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the provider listens, and its CA."""
+    """An `Address` names the ports and the CA certificate of the provider."""
 
     port: int
     tls_port: int
     ca_file: Path
 
 
-def provide(folder: Path, told: Connection, kind: type[Provider] = Provider) -> None:
-    """The provider's process. `kind`: the protocol of its connections."""
+def provide(folder: Path, connection: Connection, kind: type[Provider] = Provider) -> None:
+    """Run the provider and send its address; `kind` is the protocol of its connections."""
 
     async def run() -> None:
         ca_file, context = tls.make(folder)
@@ -144,7 +146,7 @@ def provide(folder: Path, told: Connection, kind: type[Provider] = Provider) -> 
         loop = asyncio.get_running_loop()
         servers = [await loop.create_server(kind, "127.0.0.1", 0, ssl=secure) for secure in (None, context)]
         ports = [server.sockets[0].getsockname()[1] for server in servers]
-        told.send(Address(*ports, ca_file))
+        connection.send(Address(*ports, ca_file))
         await asyncio.Event().wait()
 
     asyncio.run(run())
@@ -152,8 +154,10 @@ def provide(folder: Path, told: Connection, kind: type[Provider] = Provider) -> 
 
 @contextmanager
 def provider(kind: type[Provider] = Provider) -> Iterator[tuple[Address, Path]]:
-    """The provider, in a process of its own so that its work is nobody's who is measured; and a folder, which
-    goes with it."""
+    """Start the provider in its own process, so that its work is not measured as the client's.
+
+    Yield its address and a folder that is deleted at the end.
+    """
     with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
         here, there = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(
@@ -171,26 +175,26 @@ def provider(kind: type[Provider] = Provider) -> Iterator[tuple[Address, Path]]:
 
 
 def processor(process: int) -> float:
-    """Milliseconds of processor time that a process has taken so far; 0 where that can't be asked."""
-    # As clock_getcpuclockid(3) makes it.
+    """Return a process's processor time so far in milliseconds; 0 where the system does not tell."""
+    # The clock id is that of clock_getcpuclockid(3).
     return time.clock_gettime((~process << 3) | 2) * 1000 if sys.platform.startswith("linux") else 0.0
 
 
 class Way:
-    """A kept-alive connection to the provider, by a proxy or not."""
+    """A `Way` is a kept-alive connection to the provider, through a proxy or direct."""
 
     def __init__(self, name: str, port: int, context: ssl.SSLContext | None, proxy: Mitmdump | None) -> None:
         self.name = name
         self.proxy = proxy
         self.received = 0
-        """Bytes of the last request, as the provider got it."""
+        """Size in bytes of the last request at the provider."""
         if context is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         else:
             self._connection = http.client.HTTPSConnection("localhost", port, timeout=120, context=context)
 
     def send(self, body: bytes, key: str) -> float:
-        """Milliseconds until the answer is there."""
+        """Send a request and return the milliseconds until the whole response is there."""
         headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
         begun = time.perf_counter()
         self._connection.request("POST", "/v1/messages", body, headers)
@@ -203,11 +207,11 @@ class Way:
         return milliseconds
 
     def processor(self) -> float:
-        """Milliseconds of processor time that its proxy has taken so far; 0 where there is none."""
+        """Return the proxy's processor time so far in milliseconds; 0 without a proxy."""
         return processor(self.proxy.process.pid) if self.proxy and self.proxy.process else 0.0
 
     def listen(self, body: bytes, key: str) -> list[float]:
-        """Milliseconds from the request to each delta of a streamed answer."""
+        """Return the milliseconds from the request to each delta of a streamed response."""
         headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
         begun = time.perf_counter()
         self._connection.request("POST", "/v1/messages", body, headers)
@@ -221,7 +225,7 @@ class Way:
 
 
 def open_ways(address: Address, folder: Path, secure: bool, options: dict[str, str]) -> list[Way]:
-    """Direct, through mitmproxy, and through Penumbra; its two settings are two proxies."""
+    """Connect directly, through mitmproxy, and through one Penumbra for each value of `penumbra_adopt`."""
     context = ssl.create_default_context(cafile=str(address.ca_file)) if secure else None
     ways = [Way("direct", address.tls_port if secure else address.port, context, None)]
     kinds = {"mitmproxy": None, "first": "compress", "adopted": "auto"}
@@ -242,8 +246,7 @@ def open_ways(address: Address, folder: Path, secure: bool, options: dict[str, s
 def measure(
     ways: dict[str, Way], case: str, made: list[bytes], rounds: int
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Milliseconds of every round, by way: direct, mitmproxy, penumbra; and what a request costs both
-    proxies in processor time."""
+    """Return the milliseconds of every round by way, and both proxies' processor time per request."""
     ours = ways["adopted" if case == "adopted" else "first"]
     taken = {"direct": ways["direct"], "mitmproxy": ways["mitmproxy"], "penumbra": ours}
     times: dict[str, list[float]] = {name: [] for name in taken}
@@ -251,9 +254,9 @@ def measure(
     proxies = (taken["mitmproxy"], taken["penumbra"])
     for number in range(-WARM_UP, rounds):
         if not number:
-            time.sleep(BEHIND)
+            time.sleep(AFTER_RESPONSE)
             begun = [way.processor() for way in proxies]
-        # A new key is a new caller: nothing is known of what it sends.
+        # A new key is a new caller, of whom no state exists.
         key = f"key {case}" if case == "next" else f"key {case} {number}"
         body = made[number + WARM_UP + 1] if case == "next" else made[0]
         if case == "next" and number == -WARM_UP:
@@ -262,23 +265,23 @@ def measure(
             milliseconds = way.send(body, key)
             if number >= 0:
                 times[name].append(milliseconds)
-    time.sleep(BEHIND)
+    time.sleep(AFTER_RESPONSE)
     return times, [(way.processor() - before) / rounds for way, before in zip(proxies, begun, strict=True)]
 
 
 WARM_UP = 5
-BEHIND = 0.1
-"""Seconds in which what is done behind an answer is done."""
+AFTER_RESPONSE = 0.1
+"""Seconds that the work after a response takes at most."""
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
-    """p50 and p99."""
+    """Return the median and the 99th percentile."""
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return cuts[49], cuts[98]
 
 
 def run_streams(wanted: argparse.Namespace, address: Address, folder: Path) -> None:
-    """First text and gaps, for each way and for conversations of several sizes."""
+    """Print first text and gaps for each way and for conversations of several sizes."""
     options = dict(item.split("=", 1) for item in wanted.set)
     ways = open_ways(address, folder, wanted.tls, options)[:3]
     line = "{:>7}  {:<10} {:>22} {:>22} {:>14}"

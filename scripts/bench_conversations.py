@@ -1,4 +1,4 @@
-"""Conversations of the size and mix of an agent's, made anew from a seed: what `bench.py` sends."""
+"""Make conversations of the size and mix of an agent's from a seed, for `bench.py` to send."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def words(text: str) -> list[str]:
-    """A list of words, written as one text."""
+    """Split a list of words that is written as one text."""
     return text.split()
 
 
@@ -20,7 +20,7 @@ WORDS = words(
 
 
 class Tools:
-    """What an agent's tools print; `chance` makes every print another one."""
+    """`Tools` make the outputs of an agent's tools; `chance` makes every output a different one."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -32,7 +32,7 @@ class Tools:
         return self.chance.randint(1, most)
 
     def source(self) -> str:
-        """A file with line numbers, as reading tools show it."""
+        """Return a file with line numbers, as tools that read files return it."""
         lines: list[str] = []
         for _ in range(self.chance.randint(6, 28)):
             name = f"{self.word()}_{self.word()}"
@@ -48,7 +48,7 @@ class Tools:
         return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, 1))
 
     def hits(self) -> str:
-        """What grep finds."""
+        """Return hits of grep."""
         files = [f"src/{self.word()}/{self.word()}.py" for _ in range(self.chance.randint(3, 9))]
         return "\n".join(
             f"{file}:{number * 7}:    {self.word()} = {self.word()}({self.word()}, {self.word()})"
@@ -57,7 +57,7 @@ class Tools:
         )
 
     def tests(self) -> str:
-        """A coloured test run, mostly green."""
+        """Return a coloured test run in which most tests pass."""
         lines = [
             f"tests/test_{self.word()}.py::test_{self.word()}_{number} \x1b[32mPASSED\x1b[0m [{number:3}%]"
             for number in range(self.chance.randint(30, 90))
@@ -72,7 +72,7 @@ class Tools:
         return "\n".join(lines)
 
     def log(self) -> str:
-        """A service's log with lines that repeat."""
+        """Return a service's log with lines that repeat."""
         lines: list[str] = []
         for _ in range(self.chance.randint(8, 30)):
             stamp = f"2026-11-20T0{self.chance.randint(0, 9)}:{self.chance.randint(10, 59)}:07Z"
@@ -81,7 +81,7 @@ class Tools:
         return "\n".join(lines)
 
     def answer(self) -> str:
-        """An API's answer, indented."""
+        """Return an indented JSON response of an API."""
         items = [
             {
                 "id": self.chance.getrandbits(40),
@@ -94,7 +94,7 @@ class Tools:
         return json.dumps({"items": items, "next": None}, indent=2)
 
     def call(self) -> tuple[str, dict[str, str], str]:
-        """Tool, arguments and what it prints, in the proportions of real sessions."""
+        """Return a tool's name, its arguments and its output, in the proportions of real sessions."""
         kinds: list[tuple[int, str, dict[str, str], Callable[[], str]]] = [
             (55, "Read", {"file_path": f"/srv/app/src/{self.word()}/{self.word()}.py"}, self.source),
             (15, "Grep", {"pattern": self.word(), "path": "src"}, self.hits),
@@ -107,7 +107,7 @@ class Tools:
 
 
 def exchange(tools: Tools, number: int) -> list[dict[str, Any]]:
-    """A call and its result."""
+    """Return a tool call and its result as two messages."""
     tool, arguments, text = tools.call()
     name = f"toolu_{tools.chance.getrandbits(96):024x}"
     say = {"type": "text", "text": f"Step {number}: the {tools.word()} next."}
@@ -117,7 +117,7 @@ def exchange(tools: Tools, number: int) -> list[dict[str, Any]]:
 
 
 def dump(messages: list[dict[str, Any]]) -> bytes:
-    """A request with these messages, the newest marked for the cache."""
+    """Return a request with these messages and a cache breakpoint at the newest."""
     *rest, last = messages
     block = {**last["content"][-1], "cache_control": {"type": "ephemeral"}}
     body = {
@@ -131,7 +131,7 @@ def dump(messages: list[dict[str, Any]]) -> bytes:
 
 
 def bodies(size: int, rounds: int) -> Iterator[bytes]:
-    """A conversation of about `size` bytes; then the same with another exchange at its end, each time."""
+    """Yield a conversation of about `size` bytes, then `rounds` copies with one more exchange each."""
     tools = Tools(random.Random(size))
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Find out why it is slow, and mend it."}]}

@@ -1,19 +1,22 @@
-"""What a provider would bill for whole conversations, sent turn by turn, with prompt caching.
+"""Compute a provider's bill for whole conversations that are sent turn by turn, with prompt caching.
 
-Each conversation is sent as its agent would: every turn's request holds all before it. It is forwarded in
-each of these ways, and its bill is compared with that of sending it as it is (`direct`):
+Each turn's request contains all turns before it, as an agent sends it. Each conversation is forwarded in
+these ways, and each bill is compared with that of the unchanged conversation (`direct`):
 
     safe, standard, aggressive   the modes; standard is the default
-    priced                       standard, and superseded results are repacked wherever that pays
+    priced                       standard, and superseded results are shortened again wherever that pays
     lossless                     standard, with nothing left out but what is over the hard limit
 
-Unit: one input token that nobody has cached; tokens are estimates; output is left out. `tokens`: what was
-sent; `prefix`: how much of each request stands at the beginning of the next one; `evidence`: of the names,
-paths and numbers that the assistant used and could know only from a result, how many were in the request
-that it answered; `dearest`: the conversation that fares worst; `forecast`: the bill that Penumbra's price
-model expects for what is forwarded, from sizes alone, against the replayed one.
+The unit is one input token that is not cached. Tokens are estimates, and output tokens are left out.
 
-Without files, the recording of the demo is played, once as it is and once with its work done twice over.
+    tokens     tokens sent
+    prefix     the share of each request that the next one begins with
+    evidence   names, paths and numbers that the assistant used and could know only from a result, and that
+               stood in the request of that turn
+    dearest    the conversation with the worst bill
+    forecast   the bill that Penumbra's price model computes from sizes alone, against the replayed one
+
+Without files, the demo's recording is played, once as it is and once with its work done twice.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ Body = dict[str, Any]
 
 
 def recording(times: int) -> Iterator[list[Body]]:
-    """The requests of the demo's session, for each API; its work done `times` over."""
+    """Return the requests of the demo's session for each API, with its work done `times` times."""
     session = json.loads(RECORDING.read_text(encoding="utf-8"))
     for api, wire in (("anthropic-messages", anthropic), ("openai-chat", chat)):
         turns = [
@@ -106,7 +109,7 @@ def chat(name: str, turn: Body) -> list[Body]:
 
 
 def of_file(path: Path) -> list[Body]:
-    """Requests of one conversation, a line each, in order, of any API in `MESSAGES`."""
+    """Return the requests of one conversation, one in each line, of any API in `MESSAGES`."""
     requests = []
     for line in path.read_text(encoding="utf-8").split("\n"):
         if line.strip():
@@ -119,7 +122,7 @@ def of_file(path: Path) -> list[Body]:
 
 
 class Forwarder:
-    """What Penumbra makes of a conversation's requests, one after the other."""
+    """A `Forwarder` rewrites a conversation's requests, one after the other, as Penumbra does."""
 
     def __init__(self, settings: Settings, redact: Any) -> None:
         self._settings = settings
@@ -151,12 +154,12 @@ class Forwarder:
 
 
 def plain(body: Body) -> bytes:
-    """The request as it is sent."""
+    """Return the unchanged request's body."""
     return json.dumps({key: value for key, value in body.items() if key != "api"}).encode()
 
 
 def parts(body: bytes) -> list[str]:
-    """What a provider's cache compares, piece by piece."""
+    """Return the parts of a request that a provider's cache compares."""
     value = json.loads(body)
     heads = ("tools", "system", "instructions", "systemInstruction")
     found = [json.dumps(value[key]) for key in heads if key in value]
@@ -168,7 +171,7 @@ def parts(body: bytes) -> list[str]:
 
 
 class Bill:
-    """The bill of a conversation, from the very bytes."""
+    """A `Bill` sums the cost of a conversation from the bytes of its requests."""
 
     def __init__(self, api: str, model: str) -> None:
         format_name = next(one.format for one in recognise.apis() if one.id == api)
@@ -183,7 +186,7 @@ class Bill:
         self.evidence = 0
 
     def add(self, body: bytes) -> None:
-        """One request."""
+        """Add one request."""
         now = parts(body)
         sizes = [self._sizes.setdefault(part, token_estimate.estimate(part)) for part in now]
         same = 0
@@ -191,8 +194,8 @@ class Bill:
             same += 1
         if self._before:
             self.kept.append(same / len(self._before))
-        total, held = sum(sizes), sum(sizes[:same])
-        cached = held - held % self.price.step if held >= self.price.minimum else 0
+        total, known = sum(sizes), sum(sizes[:same])
+        cached = known - known % self.price.step if known >= self.price.minimum else 0
         self.cost += cached * self.price.read + (total - cached) * self.price.write
         self.forecast.add(self._last, total)
         self.sent += total
@@ -200,7 +203,7 @@ class Bill:
 
 
 def speaker(message: Body) -> str:
-    """Who says a message: `model`, `result` or `other`."""
+    """Return whose message it is: `model`, `result` or `other`."""
     text = json.dumps(message)[:400]
     kind = str(message.get("type", ""))
     if message.get("role") in ("assistant", "model") or kind.endswith("_call") or kind == "reasoning":
@@ -210,7 +213,7 @@ def speaker(message: Body) -> str:
 
 
 def evidence(requests: list[Body]) -> list[set[str]]:
-    """By request: what its answer was the first to use of what was known only from a result."""
+    """Return, for each request, the words from results that its response is the first to use."""
     key = MESSAGES[requests[0]["api"]]
     turn = 0
     heads = json.dumps({name: value for name, value in requests[0].items() if name != key})
@@ -231,13 +234,13 @@ def evidence(requests: list[Body]) -> list[set[str]]:
 
 @dataclass(slots=True)
 class Forecast:
-    """The bill of a conversation, turn by turn, as the model expects it."""
+    """A `Forecast` sums the cost of a conversation that the price model expects, turn by turn."""
 
     price: Prices
     total: float = 0.0
 
     def add(self, kept: int, sent: int) -> float:
-        """One request of `sent` tokens, the first `kept` of which were sent before; what it costs."""
+        """Add a request of `sent` tokens, the first `kept` of which were sent before; return its cost."""
         cached = min(kept, sent)
         cached = cached - cached % self.price.step if cached >= self.price.minimum else 0
         cost = cached * self.price.read + (sent - cached) * self.price.write
@@ -247,7 +250,7 @@ class Forecast:
 
 @dataclass
 class Total:
-    """What one way of forwarding comes to."""
+    """A `Total` sums the bills of all conversations that are forwarded in one way."""
 
     cost: float = 0.0
     sent: int = 0
@@ -266,7 +269,7 @@ class Total:
 
 
 def replay(requests: list[Body], forwarder: Forwarder | None, used: list[set[str]]) -> Bill:
-    """The bill of one conversation in one way."""
+    """Return the bill of one conversation that is forwarded in one way."""
     bill = Bill(requests[0]["api"], requests[0].get("model", ""))
     for body, words in zip(requests, used, strict=True):
         sent = forwarder.forward(body) if forwarder else plain(body)
@@ -278,7 +281,7 @@ def replay(requests: list[Body], forwarder: Forwarder | None, used: list[set[str
 
 
 def conversation(name: str, requests: list[Body], redact: Any, totals: dict[str, Total]) -> None:
-    """One conversation, in all ways; prints its line."""
+    """Forward one conversation in all ways and print its line."""
     used = evidence(requests)
     direct = replay(requests, None, used)
     totals["direct"].add(direct, direct)

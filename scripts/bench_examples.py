@@ -1,9 +1,9 @@
-"""Results as agents get them from tools, each above what the model gets of it: to read, and to judge.
+"""Print tool results, each above the form that the model gets, for people to read and judge.
 
     scripts/bench examples > docs/examples.md
 
-The commands' outputs are those of the examples in rules/commands; what is longer is made from a fixed seed.
-Each is sent as the last result of a conversation, as the proxy sends it, in the standard mode.
+Outputs of commands are the examples of rules/commands; longer ones are made from a fixed seed. Each one is
+sent as the last result of a conversation, through the proxy's own functions, in the standard mode.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ line replaces, the advice that git prints below the same headings each time.
 
 @dataclass(frozen=True)
 class Call:
-    """A call and its result; those before it are of the same conversation."""
+    """A `Call` is a tool call with its result and the earlier calls of its conversation."""
 
     kind: str
     tool: str
@@ -60,7 +60,7 @@ class Call:
 
 
 def commands() -> Iterator[Call]:
-    """The examples of the command families."""
+    """Return the examples of the command families."""
     for example in examples():
         if example.call[:1].isupper() and " " not in example.call:
             yield Call(example.family, example.call, {"pattern": "cart"}, example.text)
@@ -69,7 +69,7 @@ def commands() -> Iterator[Call]:
 
 
 class Made:
-    """What is too long for an example of a rule."""
+    """`Made` has outputs that are too long for an example of a rule."""
 
     def __init__(self) -> None:
         self.chance = random.Random(SEED)
@@ -84,7 +84,7 @@ class Made:
         return self.chance.randrange(1, most)
 
     def source(self, functions: int) -> str:
-        """Lines of Python."""
+        """Return lines of Python."""
         return "\n".join(
             f"def {self.word()}_{n}({self.word()}: int, limit: int = {self.number(99)}) -> int:\n"
             f'    """{self.words(5).capitalize()}."""\n'
@@ -95,7 +95,7 @@ class Made:
         )
 
     def calls(self) -> Iterator[Call]:
-        """One of each kind."""
+        """Return one call of each kind."""
         source = self.source(60)
         read = {"file_path": "/srv/shop/src/orders.py"}
         numbered = self._numbered(source)
@@ -200,7 +200,7 @@ class Made:
 
 
 def sent(call: Call) -> str:
-    """What the provider gets of a result."""
+    """Return the form of a result that the provider gets."""
     calls = [
         {"tool": one.tool, "arguments": one.arguments, "result": one.text} for one in (*call.before, call)
     ]
@@ -219,7 +219,7 @@ def sent(call: Call) -> str:
 
 
 def fenced(text: str, ends: tuple[int, int] | None) -> str:
-    """A text as a block of its own: its first and last lines, or all of it."""
+    """Return a text as a fenced block: its first and last lines, or all of it."""
     lines = text.split("\n")
     if ends and len(lines) > sum(ends) + 1:
         first, last = ends
@@ -233,7 +233,7 @@ def fenced(text: str, ends: tuple[int, int] | None) -> str:
 
 
 def section(call: Call, text: str, whole: bool) -> str:
-    """One result above what became of it."""
+    """Return one result above the form that is sent."""
     command = call.arguments.get("command") or f"{call.tool} {json.dumps(call.arguments)}"
     before, after = token_estimate.estimate(call.text), token_estimate.estimate(text)
     ends_before, ends_after = (None, None) if whole else (ORIGINAL, SENT)
@@ -245,7 +245,7 @@ def section(call: Call, text: str, whole: bool) -> str:
 
 
 def page(shown: Collection[str], whole: bool) -> str:
-    """The document: the first result of each of these kinds that changes; no kinds: all results."""
+    """Return the page: of each of these kinds the first result that changes; without kinds, all results."""
     chosen: list[str] = []
     kinds = set()
     for call in (*Made().calls(), *commands()):

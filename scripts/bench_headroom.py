@@ -1,11 +1,14 @@
-"""Measures the same requests through headroom's proxy and through mitmproxy with Penumbra, side by side.
+"""Measure the same requests through headroom's proxy and through mitmproxy with Penumbra.
 
-headroom (PyPI: headroom-ai) is installed into an environment of its own, `.venv-headroom`, some 800 MB. Both
-proxies begin with nothing known, and are asked in turns. `first`: nothing of it was ever seen. `next`: all
-of it was sent before, and one result is new. `added`: milliseconds on the clock beyond a request without any
-proxy; `processor`: of the proxy's process, with what is done behind the answer; `bytes`: what reaches the
-provider, of what the client sent. headroom's cache of answers and its limit of requests are off, and so is
-what it tells its makers.
+headroom (PyPI: headroom-ai) is installed into its own environment, `.venv-headroom`, of some 800 MB. Both
+proxies start with an empty state and are measured in turn. headroom's response cache, its rate limit and its
+telemetry are off.
+
+    first       the proxy sees the conversation for the first time
+    next        the conversation was sent before and has one new result
+    added       milliseconds more than without a proxy
+    processor   processor time of the proxy, work after the response included
+    bytes       the share of the client's bytes that reaches the provider
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import BEHIND, SIZES, WARM_UP, Address, Way, processor, provider
+from bench import AFTER_RESPONSE, SIZES, WARM_UP, Address, Way, processor, provider
 from bench_conversations import bodies
 
 from support.sandbox import Mitmdump
@@ -37,7 +40,7 @@ LINE = "{:>7}  {:<8} {:<10} {:>16} {:>10} {:>8}"
 
 
 class Headroom(Way):
-    """A kept-alive connection to the provider, by headroom."""
+    """A `Headroom` is a kept-alive connection to the provider through headroom."""
 
     def __init__(self, port: int, process: int) -> None:
         super().__init__("headroom", port, None, None)
@@ -49,7 +52,7 @@ class Headroom(Way):
 
 @dataclass
 class Measured:
-    """What was found of one way to the provider, for one kind of request."""
+    """A `Measured` has the figures of one way to the provider for one case."""
 
     times: list[float] = field(default_factory=list)
     processor: float = 0.0
@@ -57,7 +60,7 @@ class Measured:
 
 
 def installed() -> Path:
-    """Its command, installed if it is not there yet."""
+    """Install headroom if it is missing, and return the path of its command."""
     command = ENVIRONMENT / "bin" / "headroom"
     if not command.exists():
         print(f"Installing {PACKAGE} into {ENVIRONMENT} ...", file=sys.stderr)
@@ -67,7 +70,7 @@ def installed() -> Path:
 
 
 def environment(folder: Path, upstream: int) -> dict[str, str]:
-    """A home of its own, and its vocabulary from the copy that it brings along: no network is needed."""
+    """Return variables that give headroom its own home and the vocabulary of its package: no network."""
     vocabulary = next(
         ENVIRONMENT.glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"), None
     )
@@ -95,7 +98,7 @@ def is_ready(port: int) -> bool:
 
 @contextmanager
 def headroom(command: Path, folder: Path, address: Address) -> Iterator[tuple[int, int]]:
-    """Its proxy in front of the provider: port and process."""
+    """Start headroom's proxy before the provider; yield its port and its process id."""
     folder.mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -122,7 +125,7 @@ def headroom(command: Path, folder: Path, address: Address) -> Iterator[tuple[in
 
 
 def memory(process: int) -> str:
-    """Megabytes that a process holds, where that can be asked."""
+    """Return the megabytes that a process uses, or `?` where the system does not tell."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -131,14 +134,14 @@ def memory(process: int) -> str:
 
 
 def measure(ways: list[Way], case: str, made: list[bytes], rounds: int) -> dict[str, Measured]:
-    """Every request of a kind, by each way in turn."""
+    """Send every request of a case through each way in turn."""
     found = {way.name: Measured() for way in ways}
     before: dict[str, float] = {}
     for number in range(-WARM_UP, rounds):
         if not number:
-            time.sleep(BEHIND)
+            time.sleep(AFTER_RESPONSE)
             before = {way.name: way.processor() for way in ways}
-        # A new key is a new caller: nothing is known of what it sends.
+        # A new key is a new caller, of whom no state exists.
         key = f"key {case}" if case == "next" else f"key {case} {number}"
         body = made[number + WARM_UP + 1] if case == "next" else made[number + WARM_UP]
         for way in ways:
@@ -149,7 +152,7 @@ def measure(ways: list[Way], case: str, made: list[bytes], rounds: int) -> dict[
                 one = found[way.name]
                 one.times.append(milliseconds)
                 one.received.append(way.received)
-    time.sleep(BEHIND)
+    time.sleep(AFTER_RESPONSE)
     for way in ways:
         found[way.name].processor = (way.processor() - before[way.name]) / rounds
     return found
@@ -191,9 +194,9 @@ def compare(wanted: argparse.Namespace, address: Address, folder: Path) -> None:
                 made = list(bodies(SIZES[size], wanted.rounds + WARM_UP))
                 for case in wanted.cases:
                     show(size, case, measure(ways, case, made, wanted.rounds))
-            held = {"headroom": process, "Penumbra": penumbra.process.pid if penumbra.process else 0}
+            processes = {"headroom": process, "Penumbra": penumbra.process.pid if penumbra.process else 0}
             for name, seconds in starts.items():
-                print(f"{name}: ready after {seconds:.1f} s, {memory(held[name])}")
+                print(f"{name}: ready after {seconds:.1f} s, {memory(processes[name])}")
         finally:
             penumbra.stop()
 

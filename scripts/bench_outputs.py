@@ -1,4 +1,4 @@
-"""Tool outputs of any size, made from this clone's files and from a seed: what `bench_text.py` shortens."""
+"""Make tool outputs of any size from this clone's files and a seed, for `bench_text.py` to shorten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 64_000, 256_000)
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of tool output."""
+    """A `Kind` makes outputs of one tool."""
 
     share: float
     """Per cent of all bytes of tool results in real sessions."""
@@ -32,7 +32,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Result:
-    """A tool's result, and the call that gave it."""
+    """A `Result` is a tool's output with its call."""
 
     tool: str
     arguments: dict[str, Any]
@@ -40,7 +40,7 @@ class Result:
 
 
 class Outputs:
-    """What tools print; every piece is another one."""
+    """`Outputs` make the outputs of tools; every output is a different one."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -53,7 +53,7 @@ class Outputs:
         return self.chance.choice(self.sources)
 
     def diff(self) -> str:
-        """A patch of a file in which some lines were changed."""
+        """Return a patch of a file in which some lines are changed."""
         before = self.source().split("\n")
         after = [line if self.chance.random() < 0.95 else f"{line}  # {self.tools.word()}" for line in before]
         path = self.chance.choice(self.paths)
@@ -76,7 +76,7 @@ class Outputs:
         return f"<script>var a = 1;</script><h2>{self.tools.word()}</h2><p>{words}</p><ul>{rows}</ul>"
 
     def job(self) -> str:
-        """A log of a CI job."""
+        """Return the log of a CI job."""
         lines: list[str] = []
         for _ in range(60):
             stamp = f"2026-11-20T0{self.chance.randint(0, 9)}:{self.chance.randint(10, 59)}:07.1234567Z"
@@ -86,7 +86,7 @@ class Outputs:
         return "\n".join(lines)
 
     def prose(self) -> str:
-        """What scripts print."""
+        """Return text as scripts print it."""
         return "\n".join(
             " ".join(self.tools.word() for _ in range(self.chance.randint(2, 16)))
             + f" {self.tools.number(999)}"
@@ -94,7 +94,7 @@ class Outputs:
         )
 
     def kinds(self) -> dict[str, Kind]:
-        """All kinds, with their calls."""
+        """Return all kinds with their calls."""
         path = {"file_path": "/srv/app/src/reader.py"}
         tools = self.tools
         return {
@@ -115,16 +115,16 @@ class Outputs:
         }
 
     def result(self, name: str, size: int) -> Result:
-        """A result of about `size` bytes."""
+        """Return a result of about `size` bytes."""
         kind = self.kinds()[name]
         pieces: list[str] = []
         while sum(map(len, pieces)) < size:
             pieces.append(kind.make())
         if name == "JSON":
-            room = max(1, size // 130)
+            items_shown = max(1, size // 130)
             items = itertools.chain.from_iterable(json.loads(piece)["items"] for piece in pieces)
             return Result(
-                kind.tool, kind.arguments, json.dumps(list(itertools.islice(items, room)), indent=2)
+                kind.tool, kind.arguments, json.dumps(list(itertools.islice(items, items_shown)), indent=2)
             )
         text = "\n".join(pieces)[:size]
         if name == "web page":
@@ -135,7 +135,7 @@ class Outputs:
         return Result(kind.tool, kind.arguments, text)
 
     def mix(self, size: int) -> Iterator[tuple[str, Result]]:
-        """About `size` bytes of results of all kinds and sizes, with their kinds."""
+        """Return about `size` bytes of results of all kinds and sizes."""
         for name, kind in self.kinds().items():
             for each in SIZES:
                 # A large result of a rare kind is one result all the same.
@@ -144,7 +144,7 @@ class Outputs:
 
 
 def hostile(size: int) -> Iterator[tuple[str, Result]]:
-    """Texts of `size` bytes that are made to be slow, by name."""
+    """Return texts of `size` bytes that are made to be slow, by name."""
     numbers = range(size // 10)
     shapes = {
         "one line": "ab, " * (size // 4),

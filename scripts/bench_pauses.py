@@ -1,14 +1,14 @@
-"""The bill of one conversation with pauses in it, part of which went to the provider without Penumbra.
+"""Compute the bill of a conversation with pauses, whose first turns bypass Penumbra.
 
-The first turns go past Penumbra, the others through it, turn by turn, in each of these ways:
+The later turns go through Penumbra, in each of these ways:
 
-    direct     as they are
-    raw        what was met under way stays as it was (penumbra_adopt=raw)
-    auto       the same until the cache is cold: then a change costs nothing (the default)
+    direct     all turns go unchanged
+    raw        results of the first turns stay unchanged (penumbra_adopt=raw)
+    auto       they stay unchanged until the cache is cold, when a change costs nothing (the default)
 
-The provider is the tests' stand-in, whose cache forgets what it was not asked for during its life. Tokens are
-estimates; the model asks for no originals. `pauses`: the turns behind them alone. `cold turns`: those in
-which what had been sent before got smaller, by what the bill says of the cache.
+The provider is simulated: its prompt cache drops a prefix that is not asked for during its life. Tokens are
+estimates, and the model asks for no originals. `pauses` is the bill of the turns after a pause alone; `cold
+turns` are the turns in which earlier results became smaller, by the bill's cache reads.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BETWEEN = 20.0
 
 @dataclass
 class Provider:
-    """A prompt cache that forgets, and what it bills."""
+    """A `Provider` bills requests with a prompt cache whose entries expire."""
 
     price: Prices
     seen: dict[int, float] = field(default_factory=dict)
-    """When each prefix was asked for last."""
+    """When each prefix was asked for last, by its hash."""
 
     def bill(self, body: bytes, now: float) -> BilledTokens:
         """Return what one request costs, and keep its prefixes."""
@@ -72,13 +72,13 @@ class Provider:
         return BilledTokens(cached=cached, written=total - cached)
 
     def units(self, billed: BilledTokens) -> float:
-        """Return the price in input tokens that nobody has cached."""
+        """Return the price in uncached input tokens."""
         return billed.cached * self.price.read + billed.written * self.price.write
 
 
 @dataclass
 class Bill:
-    """What a way comes to."""
+    """A `Bill` has the cost of one way."""
 
     units: float = 0.0
     after_pauses: float = 0.0
@@ -101,7 +101,7 @@ def conversation(turns: int, model: str) -> list[bytes]:
 
 
 async def billed(way: str, requests: list[bytes], met: int, pauses: dict[int, float], model: str) -> Bill:
-    """Return the bill of a conversation whose first `met` turns go past Penumbra. `pauses`: before turns."""
+    """Return the bill of a conversation whose first `met` turns bypass Penumbra. `pauses`: before turns."""
     settings = load({"database": "memory", "adopt": "raw" if way == "raw" else "auto"}, {})
     engine, api, now = Engine(EngineSettings.of(settings)), by_request_line("POST", PATH), _START
     assert api is not None

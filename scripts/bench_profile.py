@@ -1,4 +1,4 @@
-"""Where the processor time of the main thread goes, by part of the package: its stack is looked at."""
+"""Sample the main thread's stack and sum its processor time by part of the package."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 SECONDS = 0.001
-"""Of processor time between two looks."""
+"""Processor time between two samples."""
 _PACKAGE = "/penumbra/"
 _LINE = "{:>6.1f} %  {}"
 
 
 class Profile:
-    """Counts in which file of the package each look finds the work.
+    """A `Profile` counts, for each sample, the file of the package in which the work is done.
 
-    A thread beside would see it only where it lets go of the interpreter, which few parts do.
+    Signals take the samples: a second thread would see the stack only where the work releases the interpreter
+    lock.
     """
 
     def __init__(self) -> None:
@@ -25,8 +26,8 @@ class Profile:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Look while this lasts; for the main thread, which alone sees signals."""
-        before = signal.signal(signal.SIGPROF, self._look)
+        """Sample inside the `with` block; the main thread alone gets signals."""
+        before = signal.signal(signal.SIGPROF, self._sample)
         signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
         try:
             yield
@@ -34,24 +35,24 @@ class Profile:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, before)
 
-    def _look(self, number: int, frame: FrameType | None) -> None:
+    def _sample(self, number: int, frame: FrameType | None) -> None:
         self._files[_file(frame)] += 1
 
     def table(self, files: int = 25) -> str:
-        """The share of each part of the package, and of the files that take most."""
-        looks = sum(self._files.values()) or 1
+        """Return the share of each part of the package, and of the files that take most."""
+        samples = sum(self._files.values()) or 1
         parts: Counter[str] = Counter()
         for file, count in self._files.items():
             parts[file.partition("/")[0]] += count
-        lines = [f"{looks} looks; by part:"]
-        lines += [_LINE.format(100 * count / looks, part) for part, count in parts.most_common()]
+        lines = [f"{samples} samples; by part:"]
+        lines += [_LINE.format(100 * count / samples, part) for part, count in parts.most_common()]
         lines.append("by file:")
-        lines += [_LINE.format(100 * count / looks, file) for file, count in self._files.most_common(files)]
+        lines += [_LINE.format(100 * count / samples, file) for file, count in self._files.most_common(files)]
         return "\n".join(lines)
 
 
 def _file(frame: FrameType | None) -> str:
-    """The innermost file of the package on a stack, below its folder."""
+    """Return the path of the innermost file of the package on a stack."""
     while frame is not None:
         before, package, file = frame.f_code.co_filename.rpartition(_PACKAGE)
         if package and before.endswith("addon"):

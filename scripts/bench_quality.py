@@ -1,16 +1,16 @@
-"""What shortening saves, and what of it the model would have missed.
+"""Measure the tokens that shortening saves and the information that the model would have missed.
 
-Conversations are forwarded as the proxy forwards them, and each result is compared with what became of it:
+Conversations are forwarded by the proxy's own functions, and each result is compared with its sent form:
 
     saved     estimated tokens that the provider did not get, of all tokens of results
     pieces    names, paths and numbers that the model used later and could only know from that result
-    kept      how many of them still stood in front of it when it used them
-    edits     old texts of edits that stood in one result as a whole, and still stand so
+    kept      pieces that the model still had in its request when it used them
+    edits     old texts of edits that stood whole in one result, and still do
 
-Without files, conversations are made from this clone's files and a seed: one result of each kind and of any
-size, of which the model then uses lines from anywhere, and edits what it has read. FILES: your own recorded
-conversations, one request a line; the last one is taken. What is left out counts as lost, although the model
-can ask for it.
+Without files, conversations are made from this clone's files and a seed: one result of each kind in any size,
+of which the model then uses lines from anywhere and edits files that it has read. FILES are your own recorded
+conversations, with one request in each line; the last request is taken. A piece that is left out counts as
+lost, although the model can ask for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LINE = "{:<26} {:>8} {:>10} {:>7} {:>8} {:>7} {:>6} {:>7}"
 
 @dataclass(frozen=True)
 class Result:
-    """A tool result as it was sent, and what it was."""
+    """A `Result` is a tool result in its sent form and in its original form."""
 
     text: str
     family: str
@@ -61,7 +61,7 @@ class Result:
 
 @dataclass
 class Score:
-    """What one family, or all of them, come to."""
+    """A `Score` sums the figures of one family, or of all."""
 
     results: int = 0
     before: int = 0
@@ -86,7 +86,7 @@ class Score:
 
 @dataclass
 class Scores:
-    """All of one way of forwarding."""
+    """`Scores` sum the figures of one way of forwarding by family."""
 
     families: dict[str, Score] = field(default_factory=dict)
     conversations: int = 0
@@ -94,7 +94,7 @@ class Scores:
     """Conversations in which no piece was lost and every edit is whole."""
 
     def add(self, body: Body, forwarded: bytes) -> None:
-        """One conversation."""
+        """Add one conversation."""
         before, after = results(body["api"], plain(body)), results(body["api"], forwarded)
         said = body[MESSAGES[body["api"]]]
         lost = 0
@@ -126,7 +126,7 @@ class Scores:
 
 
 def results(api_id: str, data: bytes) -> list[Result]:
-    """The results of a request in their order."""
+    """Return the results of a request in their order."""
     api = next(one for one in recognise.apis() if one.id == api_id)
     request = read.read(Document(data), api, WAYS["standard"], b"s" * 32)
     if request is None:
@@ -140,7 +140,7 @@ def results(api_id: str, data: bytes) -> list[Result]:
 
 
 def pieces(found: Sequence[Result], index: int, said: Sequence[Body]) -> dict[str, int]:
-    """What the model used of a result and could not know from elsewhere, with the message that used it."""
+    """Return the pieces that the model could know only from this result, with the messages that use them."""
     own = found[index]
     words = {word for word in WORD.findall(own.text) if len(word) >= 3 and telling(word)}
     for other in found[:index]:
@@ -157,12 +157,12 @@ def pieces(found: Sequence[Result], index: int, said: Sequence[Body]) -> dict[st
 
 
 def telling(word: str) -> bool:
-    """Whether a word is more than a word of a language."""
+    """Return whether a word is more than an ordinary word of a language."""
     return bool(re.search(r"[0-9_$./-]|[a-z][A-Z]", word))
 
 
 def edits(said: Sequence[Body]) -> Iterator[tuple[str, int]]:
-    """Old texts of edits, with the message that holds them."""
+    """Return old texts of edits, each with the number of its message."""
     for position, message in enumerate(said):
         if speaker(message) == "model":
             for text in old_texts(message):
@@ -187,7 +187,7 @@ def old_texts(value: Any) -> Iterator[str]:
 
 
 def made(seed: int) -> Body:
-    """A conversation with one result of each kind, of which lines from anywhere are used afterwards."""
+    """Return a conversation with one result of each kind, of which lines from anywhere are used later."""
     outputs = Outputs(seed)
     turns: list[dict[str, Any]] = []
     used: list[str] = []

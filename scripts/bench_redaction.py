@@ -1,6 +1,6 @@
-"""How long redaction takes: start, ordinary text, 16 kB results, and texts made to be slow.
+"""Measure redaction: its start, ordinary text, results of 16 kB, and texts that are made to be slow.
 
-usage: scripts/bench redaction [FOLDER]     of ordinary text files; without: this clone
+usage: scripts/bench redaction [FOLDER]     of ordinary text files; this clone if no folder is named
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Many streamed answers at once: requests per second, time to the first text, processor time and memory.
+"""Measure many streamed responses at once: requests per second, time to the first text, processor time,
+memory.
 
-So many clients send a conversation each, all at the same time, through mitmproxy alone (which streams) and
-through mitmproxy with Penumbra; the answers are streams of two seconds. Each number of clients gets proxies
-of its own. Processor time and memory are those of the proxy's process; memory is the most that it took. As
-with any mitmdump, no flow is kept beyond its end.
+Each client sends its own conversation, all at the same time, through mitmproxy alone (which streams) and
+through mitmproxy with Penumbra; a response is a stream of two seconds. Each number of clients gets new
+proxies. Processor time and peak memory are those of the proxy's process. As with any mitmdump, finished flows
+are not kept.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ LINE = "{:>7}  {:<10} {:>7} {:>11} {:>22} {:>13} {:>8}"
 
 @dataclass(frozen=True)
 class Stream:
-    """What came of one request."""
+    """A `Stream` has the figures of one response."""
 
     first: float
-    """Seconds until its first text."""
+    """Seconds until the first text."""
     deltas: int
 
 
 @dataclass(frozen=True)
 class Used:
-    """What a process has taken so far."""
+    """A `Used` has the processor time and memory of a process so far."""
 
     seconds: float
-    """Of processor time."""
+    """Processor time."""
     megabytes: float
-    """The most of memory that it held at a time."""
+    """Peak memory."""
 
     @classmethod
     def by(cls, process: int) -> Used:
@@ -61,7 +62,7 @@ class Used:
 
 
 async def send(port: int, body: bytes, key: str) -> Stream:
-    """One client's request, to the end of its answer."""
+    """Send one client's request and read its response to the end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     head = (
         "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -84,7 +85,7 @@ async def send(port: int, body: bytes, key: str) -> Stream:
 
 
 async def at_once(port: int, made: list[bytes], streams: int) -> list[Stream]:
-    """All clients at the same time, each of them a caller of its own."""
+    """Send the requests of all clients at the same time, each with its own credential."""
     return await asyncio.gather(
         *(send(port, made[number % len(made)], f"key {number}") for number in range(streams))
     )
@@ -92,7 +93,7 @@ async def at_once(port: int, made: list[bytes], streams: int) -> list[Stream]:
 
 @contextmanager
 def proxy(address: Address, folder: Path, name: str, options: dict[str, str]) -> Iterator[Mitmdump]:
-    """A proxy that has served one request: its rules are compiled."""
+    """Start a proxy and send it one request, so that its rules are compiled."""
     running = Mitmdump(
         address,
         folder / "conf",

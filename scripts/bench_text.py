@@ -1,10 +1,10 @@
-"""How fast results are shortened: MB of tool output per second of one processor core.
+"""Measure the speed of shortening: MB of tool output per second of one processor core.
 
-Mixed results in the proportions of real sessions (half of all bytes are files that were read), 1 KB to
-256 KB each, through `pipeline.shorten`; of these each stage by itself. Then each kind in sizes of 64 KB,
-256 KB and 1 MB, and texts that are made to be slow in sizes up to --most: `growth` is how much longer a byte
-takes in the largest than in the smallest one, and about 1 where time is linear. Processor time of this
-process, the best of --rounds.
+Mixed results of 1 KB to 256 KB in the proportions of real sessions (half of all bytes are files that were
+read) go through `pipeline.shorten`, and through each stage by itself. Then each kind goes in sizes of 64 KB,
+256 KB and 1 MB, and texts that are made to be slow go in sizes up to `--most`. `growth` is the time per byte
+in the largest size, divided by that in the smallest: about 1 where time is linear. Each figure is the least
+processor time of `--rounds`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINE = "{:<30}" + "{:>14}" * 4
 
 
 def seconds(results: Sequence[Result], policy: Policy, redact: Redact, rounds: int) -> float:
-    """Processor time that it takes to shorten all of them once."""
+    """Return the processor time of shortening all these results once."""
     outputs = [ToolOutput(result.text, result.tool, result.arguments, "call_1") for result in results]
     best = float("inf")
     for _ in range(rounds):
@@ -41,12 +41,12 @@ def seconds(results: Sequence[Result], policy: Policy, redact: Redact, rounds: i
 
 
 def speed(results: Sequence[Result], policy: Policy, redact: Redact, rounds: int) -> float:
-    """MB per second."""
+    """Return MB per second."""
     return sum(size(result.text) for result in results) / seconds(results, policy, redact, rounds) / 1e6
 
 
 def mixed(wanted: argparse.Namespace, policy: Policy, redactor: Redactor) -> None:
-    """The mix, kind by kind and as a whole, without and with the search for secrets."""
+    """Print the speed of the mix, by kind and as a whole, without and with the search for secrets."""
     by_kind: dict[str, list[Result]] = {}
     for name, result in Outputs(1).mix(wanted.size):
         by_kind.setdefault(name, []).append(result)
@@ -60,7 +60,7 @@ def mixed(wanted: argparse.Namespace, policy: Policy, redactor: Redactor) -> Non
 
 
 def stages(results: Sequence[Result], policy: Policy) -> None:
-    """The speed of each stage over the texts that reach it, and its share of the time."""
+    """Print the speed of each stage over the texts that reach it, and its share of the time."""
     spent: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     begun = 0.0
@@ -83,7 +83,7 @@ def stages(results: Sequence[Result], policy: Policy) -> None:
 
 
 def growth(title: str, series: Iterable[tuple[str, Sequence[Result]]], policy: Policy, rounds: int) -> None:
-    """For each name the speed at three sizes, and how much longer a byte takes in the largest."""
+    """Print for each name its speed at three sizes, and the growth of the time per byte."""
     print("\n" + LINE.format(title, "1x", "4x", "16x", "growth"))
     for name, results in series:
         found = [speed([result], policy, Redacted, rounds) for result in results]

@@ -1,7 +1,7 @@
-"""Measures the processor time of a turn, in process: a conversation of so many results, then one more.
+"""Measure the processor time of a turn, in process: of a conversation with many results, then of one more.
 
-`first`: nothing of it was ever seen. `next`: all but the last call and its result was sent a turn ago.
---profile: where that time goes, by part of the package.
+`first`: the conversation is seen for the first time. `next`: all but the last call and its result was sent in
+the turn before. `--profile` prints where that time goes, by part of the package.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEADERS = {"content-type": "application/json", "x-api-key": "key", "anthropic-ve
 
 
 def bodies(results: int, rounds: int) -> list[bytes]:
-    """A conversation turn by turn, the first with so many results."""
+    """Return a conversation turn by turn; the first request has `results` results."""
     tools = Tools(random.Random(results))
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]}
@@ -48,7 +48,7 @@ def bodies(results: int, rounds: int) -> list[bytes]:
 
 
 async def milliseconds(engine: Engine, settings: Settings, api: Api, body: bytes) -> float:
-    """Processor time of all threads for one request."""
+    """Return the processor time of all threads for one request."""
     incoming = Incoming(api, body, HEADERS, {}, "127.0.0.1", "localhost:443", PATH)
     begun = time.process_time()
     await engine.process(incoming, settings)
@@ -56,7 +56,7 @@ async def milliseconds(engine: Engine, settings: Settings, api: Api, body: bytes
 
 
 async def measure(results: int, rounds: int, folder: Path, profiles: Sequence[Profile] = ()) -> None:
-    """`profiles`: of the first request, and of the turns behind it."""
+    """Measure one size; `profiles` are those of the first request and of the turns after it."""
     settings = load({"adopt": "compress", "database": str(folder / f"{results}.sqlite")}, {})
     engine = Engine(EngineSettings.of(settings))
     api = by_request_line("POST", PATH)

@@ -1,7 +1,7 @@
-"""Plays a recorded coding session through a real mitmdump with Penumbra to a stand-in for the provider.
+"""Play a recorded coding session through a real mitmdump with Penumbra to a simulated provider.
 
-Nothing leaves the machine, and no key is needed. A row is one tool result when it is first sent: what
-the agent sent, what the provider got, and what was done. Tokens are estimates.
+Nothing leaves the machine, and no key is needed. Each row is one tool result when it is first sent: its size
+as the agent sent it, its size as the provider got it, and the steps between. Tokens are estimates.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARK = {"type": "ephemeral"}
 
 
 def made_up_secrets() -> dict[str, str]:
-    """Values that look like secrets: the recording has only their names in it."""
+    """Return values that look like secrets; the recording contains only their names."""
     chance = random.Random(20)
 
     def letters(count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
@@ -56,7 +56,7 @@ def made_up_secrets() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Step:
-    """One tool call of the recording, and what the tool printed."""
+    """A `Step` is one tool call of the recording with the tool's output."""
 
     id: str
     tool: str
@@ -65,14 +65,14 @@ class Step:
 
     @property
     def title(self) -> str:
-        """The command, or whatever else says what the call does."""
+        """The command, or the argument that names what the call works on."""
         values = [str(value) for value in self.arguments.values()]
         return values[0].removeprefix("/srv/shop/") if values else ""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A session: prompt, the model's turns with their calls, and its last words."""
+    """A `Recording` has a session's prompt, its turns with their calls, and the last words."""
 
     prompt: str
     turns: tuple[tuple[str, tuple[Step, ...]], ...]
@@ -80,7 +80,7 @@ class Recording:
 
     @classmethod
     def load(cls, secrets: Mapping[str, str]) -> Recording:
-        """The recording, with made-up secrets put in."""
+        """Read the recording and put made-up secrets in."""
         text = RECORDING.read_text(encoding="utf-8")
         for name, value in secrets.items():
             text = text.replace("{{" + name + "}}", value)
@@ -93,11 +93,11 @@ class Recording:
         return cls(document["prompt"], turns, document["answer"])
 
     def steps(self) -> list[Step]:
-        """All calls in their order."""
+        """Return all calls in their order."""
         return [step for _, steps in self.turns for step in steps]
 
     def answers(self) -> Iterator[Response]:
-        """What the model says and calls, request by request."""
+        """Return the model's text and calls, request by request."""
         for say, steps in self.turns:
             calls = [ToolCall(step.tool, step.arguments, step.id) for step in steps]
             yield Turn((*([Text(say)] if say else []), *calls))
@@ -106,7 +106,7 @@ class Recording:
 
 @dataclass
 class Agent:
-    """Sends the conversation through the proxy, as an agent would with HTTPS_PROXY and the CA set."""
+    """An `Agent` sends the conversation through the proxy, by HTTPS_PROXY and the CA certificate."""
 
     proxy: Mitmdump
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Agent:
         )
 
     def ask(self, *content: dict[str, Any]) -> bytes:
-        """Sends a user message; the body that was sent. The newest block is marked for the cache."""
+        """Send a user message with a cache breakpoint at its last block, and return the request's body."""
         self.messages.append({"role": "user", "content": list(content)})
         *rest, last = content
         newest = {"role": "user", "content": [*rest, {**last, "cache_control": MARK}]}
@@ -144,7 +144,7 @@ class Agent:
 
 
 class Paper:
-    """Prints: with colours and the terminal's width, or plainly into files and pipes."""
+    """A `Paper` prints in colour and in the terminal's width, or plainly into files and pipes."""
 
     def __init__(self) -> None:
         self._coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -155,11 +155,10 @@ class Paper:
         return f"\x1b[{code}m{text}\x1b[0m" if self._coloured else text
 
     def say(self, text: str = "", *, strong: bool = False, weak: bool = False) -> None:
-        """One line."""
         print(self._paint("1" if strong else "2" if weak else "0", text) if text else "", flush=True)
 
     def head(self) -> None:
-        """The table's head."""
+        """Print the head of the table."""
         titles = (
             f"{'tool':<5} {'call':<{self._title}} {'bytes':>16} {'tokens':>14} {'saved':>6}  what was done"
         )
@@ -167,26 +166,26 @@ class Paper:
         self.say("-" * self.width, weak=True)
 
     def row(self, step: Step, event: Mapping[str, Any]) -> None:
-        """One result."""
+        """Print the row of one result."""
         sizes = [f"{before:,} -> {after:,}" for before, after in (event["bytes"], event["tokens"])]
         saved = share(*event["tokens"])
         title = step.title if len(step.title) <= self._title else step.title[: self._title - 1] + "…"
-        told = f"{saved:>6}"
+        percent = f"{saved:>6}"
         colour = "2" if saved == "0%" else "32"
         print(
             f"{step.tool:<5} {title:<{self._title}} {sizes[0]:>16} {sizes[1]:>14} "
-            f"{self._paint(colour, told)}  {self._paint('36', done_to(event))}",
+            f"{self._paint(colour, percent)}  {self._paint('36', done_to(event))}",
             flush=True,
         )
 
 
 def share(before: int, after: int) -> str:
-    """What was saved, in percent."""
+    """Return the saving in percent."""
     return f"{(before - after) / before:.0%}" if before > after else "0%"
 
 
 def done_to(event: Mapping[str, Any]) -> str:
-    """What was done to a result, in a few words."""
+    """Return the steps that changed a result, in a few words."""
     secrets = sum(event["redactions"].values())
     words = [stage.replace("_", " ") for stage in event["stages"] if stage != "redaction"]
     words += [f"{secrets} secret{'s' * (secrets != 1)} redacted"] if secrets else []
@@ -194,7 +193,7 @@ def done_to(event: Mapping[str, Any]) -> str:
 
 
 def texts(body: Any) -> dict[str, str]:
-    """The results of a request by call id."""
+    """Return the results of a request by call id."""
     return {
         block["tool_use_id"]: block["content"]
         for message in body["messages"]
@@ -204,18 +203,18 @@ def texts(body: Any) -> dict[str, str]:
 
 
 def kept_prefixes(requests: list[Received]) -> int:
-    """How many requests begin with all that the request before them ended with."""
+    """Return the number of requests that begin with the whole request before them."""
 
     def known(request: Received) -> list[Any]:
         plain = json.loads((request.body or b"").replace(b',"cache_control":{"type":"ephemeral"}', b""))
         return [plain["system"], plain["tools"], *plain["messages"]]
 
-    told = [known(request) for request in requests]
-    return sum(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(told))
+    prompts = [known(request) for request in requests]
+    return sum(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(prompts))
 
 
 def written(file: Path, steps: tuple[Step, ...]) -> dict[str, Any]:
-    """What Penumbra wrote of the calls of one turn. It writes a moment after it has sent."""
+    """Return Penumbra's events of one turn's calls, which come a moment after the request."""
     wanted = {step.id for step in steps}
     limit = time.monotonic() + 20
     found: dict[str, Any] = {}
@@ -227,7 +226,7 @@ def written(file: Path, steps: tuple[Step, ...]) -> dict[str, Any]:
 
 
 def play(recording: Recording, proxy: Mitmdump, upstream: Upstream, events: Path, paper: Paper) -> list[int]:
-    """The whole session; the size of each request's body as the agent sent it, in bytes."""
+    """Play the session and return the size of each request's body as the agent sent it, in bytes."""
     upstream.answers(*recording.answers())
     agent = Agent(proxy)
     sent = [len(agent.ask({"type": "text", "text": recording.prompt}))]
@@ -247,7 +246,7 @@ def play(recording: Recording, proxy: Mitmdump, upstream: Upstream, events: Path
 def totals(
     recording: Recording, sent: list[int], upstream: Upstream, secrets: Mapping[str, str], paper: Paper
 ) -> None:
-    """What the session as a whole comes to, measured at the stand-in."""
+    """Print the totals of the session, measured at the provider."""
     requests = upstream.asked()
     arrived = [len(request.raw_body) for request in requests]
     before = {step.id: step.result for _, steps in recording.turns for step in steps}
@@ -276,11 +275,11 @@ def totals(
         f"Prefix kept for the provider's cache: in {kept_prefixes(requests)} of {len(requests) - 1} requests."
     )
     paper.say(f"Secrets in the session: {len(secrets)}; that reached the provider: {len(leaked)}.")
-    paper.say(f"Refused by the stand-in: {sum(request.status != 200 for request in requests)}.")
+    paper.say(f"Refused by the provider: {sum(request.status != 200 for request in requests)}.")
 
 
 def show(step: Step, upstream: Upstream, paper: Paper) -> None:
-    """One result as the agent sent it and as the provider got it."""
+    """Print one result as the agent sent it and as the provider got it."""
     after = texts(upstream.asked()[-1].json)[step.id]
     for title, text in (("sent by the agent", step.result), ("received by the provider", after)):
         paper.say()
@@ -306,8 +305,8 @@ def main() -> int:
     if wanted.show is not None and not 1 <= wanted.show <= len(steps):
         for number, step in enumerate(steps, start=1):
             print(f"{number:>3}  {step.tool:<5} {step.title}", file=sys.stderr)
-        told = f"--show {wanted.show}: there are results 1 to {len(steps)}"
-        print(f"scripts/demo: error: {told}", file=sys.stderr)
+        problem = f"--show {wanted.show}: there are results 1 to {len(steps)}"
+        print(f"scripts/demo: error: {problem}", file=sys.stderr)
         return 2
     with (
         tempfile.TemporaryDirectory(prefix="penumbra-demo-", ignore_cleanup_errors=True) as folder,

@@ -1,4 +1,4 @@
-"""Every function that a request passes raises in turn: what the provider gets, and the client."""
+"""Let every function on a request's way raise in turn, and see what reaches the provider and the client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.upstream import Upstream
 
 
 def main() -> int:
-    """Print the table. Exit code 1 if a secret was sent, a client hangs, or what is none of ours was lost."""
+    """Print the table. Exit code 1 if a secret was sent, a client hangs, or a foreign request was lost."""
     parser = argparse.ArgumentParser(prog="scripts/fail_closed", description=__doc__)
     parser.add_argument("words", nargs="*", help="only functions with one of these in their names")
     parser.add_argument("--kind", action="append", help="only requests of this kind")
@@ -43,8 +43,8 @@ def main() -> int:
                     wrong += 1
                 if given.all or outcome not in broken_steps.GOOD:
                     print(f"{kind.name:<18}{outcome:<14}{step}", flush=True)
-            told = ", ".join(f"{outcome} {count}" for outcome, count in sorted(counted.items()))
-            print(f"{kind.name}: {sum(counted.values())} steps: {told}", flush=True)
+            summary = ", ".join(f"{outcome} {count}" for outcome, count in sorted(counted.items()))
+            print(f"{kind.name}: {sum(counted.values())} steps: {summary}", flush=True)
         proxy.stop()
     if starter is not None:
         starter.close()

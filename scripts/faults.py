@@ -1,4 +1,5 @@
-"""Faults, row by row: how many requests were answered, failed as they would without us, or in another way."""
+"""Count for each fault the requests that were answered, that failed as without Penumbra, and that failed
+otherwise."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ Row = Callable[[Arena], Counted]
 _COLUMNS = ("requests", "answered", "failed", "gone", "otherwise", "broken", "mixed", "left")
 _HEAD = f"{'row':<44}" + "".join(f"{name:>10}" for name in _COLUMNS)
 _LEGEND = """
-failed: as without a proxy, or as through mitmproxy alone. gone: their clients went away. These are to be 0:
-otherwise: failed in another way. broken: requests in which what the provider had got before was not the same.
-mixed: responses with what was another's. left: threads, files, flows, streams, states that stayed behind."""
+failed: as without a proxy, or as through mitmproxy alone. gone: the client went away. These must be 0:
+otherwise: failed in another way. broken: requests that do not repeat the earlier prefix byte for byte.
+mixed: responses with content of another conversation. left: threads, files, flows and streams not closed."""
 
 
 def _on_a_small_disk(arena: Arena, fault: stores.Fault) -> Counted:
@@ -65,7 +66,7 @@ ROWS: dict[str, Row] = {
 
 
 def main() -> int:
-    """Prints the table. Exit code 1 if something is not as it is to be."""
+    """Print the table. Exit code 1 if a count is not as expected."""
     parser = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
     parser.add_argument("words", nargs="*", help="only rows with one of these in their names")
     parser.add_argument("--list", action="store_true", help="only the names")

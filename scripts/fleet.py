@@ -1,4 +1,4 @@
-"""Conversations over several proxies with one store, fault after fault, as a table."""
+"""Play conversations over several proxies with one store, one fault after the other, and print a table."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _HEAD = f"{'fault':<32}" + "".join(f"{name:>{width}}" for name, width in _COLUMN
 
 
 def main() -> int:
-    """Prints the table. Exit code 1 if a prefix broke, or what it takes is not installed."""
+    """Print the table. Exit code 1 if a prefix broke, or if a needed program is not installed."""
     parser = argparse.ArgumentParser(prog="scripts/fleet", description=__doc__)
+    parser.add_argument("--proxies", type=int, default=4, help="proxies on the store (default: %(default)s)")
     parser.add_argument(
-        "--proxies", type=int, default=4, help="so many on the one store; %(default)s unless said"
+        "--conversations", type=int, default=12, help="conversations for each fault (default: %(default)s)"
     )
     parser.add_argument(
-        "--conversations", type=int, default=12, help="so many at each fault; %(default)s unless said"
+        "--turns", type=int, default=9, help="turns of each conversation (default: %(default)s)"
     )
-    parser.add_argument("--turns", type=int, default=9, help="of each conversation; %(default)s unless said")
     parser.add_argument(
         "--parted",
         type=float,
         default=_PARTED_SECONDS,
-        help="seconds for which nobody reaches the store in the last row; %(default)s unless said",
+        help="seconds without the store in the last row (default: %(default)s)",
     )
     parser.add_argument("words", nargs="*", help="only faults with one of these in their names")
     given = parser.parse_args()
@@ -78,7 +78,7 @@ def _is_asked(fault: str, words: Sequence[str]) -> bool:
 
 
 def _parted(fleet: Fleet, conversations: int, turns: int, seconds: float) -> Outcome:
-    """The store is away for longer than a breaker waits, and conversations go on all the time."""
+    """Let conversations go on while the store is away for longer than the pause after a failure."""
     times = [0.0, 0.0]
 
     def fault() -> None:
@@ -102,7 +102,7 @@ def _parted(fleet: Fleet, conversations: int, turns: int, seconds: float) -> Out
 
 
 def _load(fleet: Fleet, made: Outcome, before: Mapping[str, Mapping[str, float]], seconds: float) -> str:
-    """What the store had to bear while nothing failed, and the proxies, in `seconds` of their processors."""
+    """Print the store's load while nothing failed, and the proxies' load in `seconds` of processor time."""
     after = fleet.redis.info("commandstats")
     calls = {
         name.removeprefix("cmdstat_"): each["calls"] - before.get(name, {}).get("calls", 0)

@@ -1,4 +1,4 @@
-"""Which kinds of secrets redaction finds in which forms of print, and at which places apart from their names.
+"""Print which kinds of secrets redaction finds in which forms of print, and how far from their names.
 
 usage: scripts/forms [--missed]
 """
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _print_places() -> None:
-    """Print a table of kinds of places and of values: how many are found."""
+    """Print a table of kinds of places and of values, with the number that is found."""
     print(f"{'':20}" + "".join(f"{kind:>15}" for kind in PLACED))
     missed = 0
     for name, places in PLACES.items():

@@ -1,7 +1,7 @@
-"""Fuzzing: `tests/support/properties` says what holds for every input, here the inputs are found.
+"""Search for inputs that break a property of `tests/support/properties`.
 
-With atheris they are led by what they reach in the code; without it they are random. Each target runs in a
-process of its own, one after the other. What breaks something is written to `crash-*` and named.
+With atheris, coverage of the code leads the search; without it, inputs are random. Each target runs in its
+own process, one after the other. An input that breaks a property is written to `crash-*` and named.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _target(name: str) -> Callable[[bytes], None]:
 
 
 def _led(name: str, seconds: int, folder: str) -> None:
-    """One target with atheris; libFuzzer ends the process."""
+    """Run one target with atheris; libFuzzer ends the process."""
     import atheris
 
     with atheris.instrument_imports(include=["penumbra"]):
@@ -44,7 +44,7 @@ def _led(name: str, seconds: int, folder: str) -> None:
 
 
 def _random(name: str, seconds: int) -> None:
-    """One target with random bytes."""
+    """Run one target with random bytes."""
     target, seed, runs = _target(name), random.SystemRandom().randrange(1 << 32), 0
     chance, end = random.Random(seed), time.monotonic() + seconds
     while time.monotonic() < end:
@@ -65,7 +65,7 @@ def _has_atheris() -> bool:
 
 
 def _all(names: list[str], seconds: int, folder: str) -> int:
-    """Every target in a process of its own; the number of those that broke."""
+    """Run every target in its own process and return the number of those that broke."""
     print(
         f"{'led by atheris' if _has_atheris() else 'random, without atheris'}, {seconds} s in all", flush=True
     )
@@ -81,9 +81,9 @@ def _all(names: list[str], seconds: int, folder: str) -> int:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         found = _RUNS.search(done.stdout)
-        told = "no finding" if done.returncode == 0 else f"BROKEN (status {done.returncode})"
+        summary = "no finding" if done.returncode == 0 else f"BROKEN (status {done.returncode})"
         runs = f"{int(found[1]):,}" if found else "?"
-        print(f"{name:10} {runs:>12} inputs  {time.monotonic() - began:7.1f} s  {told}", flush=True)
+        print(f"{name:10} {runs:>12} inputs  {time.monotonic() - began:7.1f} s  {summary}", flush=True)
         if done.returncode:
             broken += 1
             said = [line for line in done.stdout.splitlines() if not line.startswith("INFO: Instrumenting")]

@@ -1,4 +1,4 @@
-"""One client's waits while another client sends what is hard to work on.
+"""Measure one client's waits while another client sends requests that are expensive to process.
 
 A hostile client and a second one share a real mitmdump with the addon. The second client, in a process of its
 own, sends a small request every 50 ms, or as soon as the one before is answered; both clients have addresses
@@ -46,7 +46,8 @@ LINE = "{:<34} {:>11} {:>12} {:>10} {:>6}  {}"
 
 
 class Asking(Provider):
-    """Answers a marked request with many calls of the injected tool, and what follows with text."""
+    """A provider that answers a marked request with many calls of the injected tool, and all others with
+    text."""
 
     asked = False
     _body = b""
@@ -77,7 +78,7 @@ class Asking(Provider):
 
 
 def conversation(results: list[str], command: str = "./x", end: bytes = b"}") -> bytes:
-    """A request of an agent with these results of a command, the last of which are new."""
+    """Return an agent's request with these results of a command, of which the last are new."""
     calls = [
         {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
         for number in range(len(results))
@@ -100,7 +101,7 @@ def conversation(results: list[str], command: str = "./x", end: bytes = b"}") ->
 
 
 def _words(number: int, size: int) -> str:
-    """Lines that are all different."""
+    """Return lines that are all different."""
     chance = random.Random(number)
     lines, length = [], 0
     while length < size:
@@ -110,7 +111,7 @@ def _words(number: int, size: int) -> str:
 
 
 def _passwords(size: int) -> str:
-    """A table of users with a password each."""
+    """Return a table of users with a password each."""
     chance = random.Random(7)
     rows = (
         f"user{number},user{number}@example.com,{chance.getrandbits(72):x}Xy!" for number in range(size // 42)
@@ -141,44 +142,44 @@ CASES: dict[str, Callable[[], list[bytes]]] = {
 
 @dataclass(frozen=True)
 class Waits:
-    """Of one run."""
+    """A `Waits` has the figures of one run."""
 
     worst: float
     median: float
-    """Milliseconds."""
+    """Worst and median wait are in milliseconds."""
     taken: float
     """Seconds until the hostile client was answered."""
     megabytes: float
-    told: str
-    """How it was answered."""
+    responses: str
+    """The hostile client's responses in short."""
 
 
 def ask(connection: http.client.HTTPConnection, body: bytes, key: str) -> tuple[int, bytes]:
-    """Status and body of an answer."""
+    """Send a request and return the status and body of its response."""
     headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
     connection.request("POST", "/v1/messages", body, headers)
     answer = connection.getresponse()
     return answer.status, answer.read()
 
 
-def second_client(port: int, told: Connection) -> None:
-    """A process: sends small requests until it is told to end, then tells how long each waited."""
+def second_client(port: int, pipe: Connection) -> None:
+    """Send small requests until a message comes, then send the wait of each in milliseconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=("127.0.0.2", 0))
     waits: list[float] = []
     for number in range(10):
         ask(connection, conversation([f"warm {number}\n" * 40]), "second")
-    told.send("ready")
-    while not told.poll():
+    pipe.send("ready")
+    while not pipe.poll():
         begun = time.perf_counter()
         status, _ = ask(connection, conversation([f"{len(waits)} ok\n" * 60]), "second")
         assert status == 200, status
         waits.append((time.perf_counter() - begun) * 1000)
         time.sleep(max(0.0, PAUSE - waits[-1] / 1000))
-    told.send(waits)
+    pipe.send(waits)
 
 
 def send(port: int, number: int, body: bytes) -> str:
-    """One hostile request, to the end of its answer."""
+    """Send one hostile request and read its response to the end."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     status, content = 0, b""
     with suppress(OSError, http.client.HTTPException):
@@ -187,7 +188,7 @@ def send(port: int, number: int, body: bytes) -> str:
 
 
 def reset(port: int) -> str:
-    """So many requests over one connection of HTTP/2, each taken back at once."""
+    """Send many requests over one HTTP/2 connection and reset each stream at once."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -212,7 +213,7 @@ def reset(port: int) -> str:
 
 
 async def attack(port: int, made: list[bytes], case: str) -> str:
-    """All hostile requests at once; how they were answered."""
+    """Send all hostile requests at once and return a summary of their responses."""
     if case == RESET:
         return await asyncio.to_thread(reset, port)
     if not made:
@@ -225,7 +226,7 @@ async def attack(port: int, made: list[bytes], case: str) -> str:
 
 
 def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> Waits:
-    """One case, in a proxy of its own."""
+    """Measure one case in a new proxy."""
     made = CASES[case]()
     proxy = Mitmdump(
         address,
@@ -243,7 +244,7 @@ def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> W
     try:
         here.recv()
         begun = time.perf_counter()
-        told = asyncio.run(attack(proxy.port, made, case))
+        responses = asyncio.run(attack(proxy.port, made, case))
         taken = time.perf_counter() - begun
         here.send("end")
         waits: list[float] = here.recv()
@@ -252,7 +253,7 @@ def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> W
     finally:
         process.terminate()
         proxy.stop()
-    return Waits(max(waits), statistics.median(waits), taken, megabytes, told)
+    return Waits(max(waits), statistics.median(waits), taken, megabytes, responses)
 
 
 def main() -> int:
@@ -275,7 +276,7 @@ def main() -> int:
             best = min(runs, key=lambda waits: waits.worst)
             cells = (f"{best.worst:.0f} ms", f"{best.median:.0f} ms", f"{best.taken:.1f} s")
             peak = max(each.megabytes for each in runs)
-            print(LINE.format(case, *cells, f"{peak:.0f}", best.told), flush=True)
+            print(LINE.format(case, *cells, f"{peak:.0f}", best.responses), flush=True)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Takes the pictures of the page that the manual shows.
+"""Take the page's pictures for the manual.
 
-The session of `scripts/demo`, as three agents would have it, goes through a real mitmdump to a stand-in for
-the provider, and a headless Chromium looks at the page.
+The session of `scripts/demo`, as three agents would have it, goes through a real mitmdump to a simulated
+provider, and a headless Chromium renders the page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AGENTS = (
 
 @dataclass(frozen=True)
 class Picture:
-    """One file. `view`: what stands behind the `#` of the page's address."""
+    """A `Picture` is one file; `view` is the fragment of the page's address."""
 
     name: str
     view: str
@@ -42,7 +42,7 @@ class Picture:
 
 
 def pictures(session: str, result: int) -> tuple[Picture, ...]:
-    """Those of the manual."""
+    """Return the manual's pictures."""
     return (
         Picture("page", "now"),
         Picture("page-session", f"session/{session}"),
@@ -52,13 +52,13 @@ def pictures(session: str, result: int) -> tuple[Picture, ...]:
 
 
 def free_port() -> int:
-    """One at which nobody listens."""
+    """Return a port at which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 def work(proxy: Mitmdump, upstream: Upstream, recording: Recording) -> None:
-    """All agents, one after the other."""
+    """Run the agents one after the other."""
     for user_agent, model, folder, turns in AGENTS:
         upstream.answers(*replace(recording, turns=recording.turns[:turns]).answers())
         agent = Agent(proxy, model=model, user_agent=user_agent, folder=folder)
@@ -70,7 +70,7 @@ def work(proxy: Mitmdump, upstream: Upstream, recording: Recording) -> None:
 
 
 def link(home: Path) -> str:
-    """Where the page is, as `penumbra page` finds it."""
+    """Return the page's address, from `penumbra page`."""
     limit = time.monotonic() + 30
     while time.monotonic() < limit:
         for file in home.rglob("running/*.json"):
@@ -81,14 +81,14 @@ def link(home: Path) -> str:
 
 
 def data(address: str, path: str) -> Any:
-    """What the page itself asks for."""
+    """Return the data that the page itself requests."""
     base, _, token = address.partition("/?")
     with urllib.request.urlopen(f"{base}/data/{path}?{token}", timeout=30) as response:
         return json.load(response)
 
 
 def chosen(address: str) -> tuple[str, int]:
-    """The session with most turns, and a result of it that is worth a look."""
+    """Return the session with the most turns, and a result of it for a picture."""
     longest = max(data(address, "sessions"), key=lambda each: each["turns"])["id"]
     results = [each for turn in data(address, f"session/{longest}")["turns"] for each in turn["results"]]
     shortened = [each for each in results if each["how"] == "shortened" and each["bytes"][0] < 12_000]
@@ -96,7 +96,7 @@ def chosen(address: str) -> tuple[str, int]:
 
 
 def take(address: str, folder: Path) -> None:
-    """All pictures of a page."""
+    """Take all pictures of a page."""
     with Browser() as browser:
         browser.prefers("light")
         browser.open(address)

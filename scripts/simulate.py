@@ -1,4 +1,4 @@
-"""What a store must bear for so many proxies: commands, bytes, memory, connections, waiting."""
+"""Compute a store's load for a number of proxies: commands, bytes, memory, connections, waits."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ from support.fleet.store_model import COMMANDS, CONNECTIONS, Asked, Turns, p99_w
 
 _RECORDING = Path(__file__).with_name("store_traffic.json")
 _FACTOR = 1.5
-"""By so much the model may be off the real run."""
+"""Largest accepted ratio between the model and the real run."""
 _CHECKED = (4, 12, 9)
-"""Proxies, conversations and turns of that run."""
+"""Proxies, conversations and turns of the real run."""
 _DAY = 86_400
 
 
 def main() -> int:
-    """Prints a table. With --check, exit code 1 if the model is further off than it may be."""
+    """Print a table. With --check, exit code 1 if the model differs too much from a real run."""
     parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
-    parser.add_argument("--proxies", type=int, nargs="*", default=[2, 10, 100, 1000], help="so many each")
     parser.add_argument(
-        "--turns-a-second", type=float, default=0.5, help="of one proxy; %(default)s unless said"
+        "--proxies", type=int, nargs="*", default=[2, 10, 100, 1000], help="numbers of proxies, one row each"
+    )
+    parser.add_argument(
+        "--turns-a-second", type=float, default=0.5, help="turns of one proxy (default: %(default)s)"
     )
     parser.add_argument(
         "--sticky",
         type=float,
         default=0.0,
-        help="share of turns that land where the one before did, 0 to 1; %(default)s unless said",
+        help="share of turns on the proxy of the turn before, 0 to 1 (default: %(default)s)",
     )
     parser.add_argument(
-        "--service", type=float, default=10.0, help="microseconds of a command; %(default)s unless said"
+        "--service", type=float, default=10.0, help="microseconds of a command (default: %(default)s)"
     )
-    parser.add_argument("--check", action="store_true", help="record anew, and compare with a real run")
+    parser.add_argument(
+        "--check", action="store_true", help="make a new recording and compare with a real run"
+    )
     parser.add_argument("--record", metavar="FILE", type=Path, help="with --check: keep the recording there")
     parser.add_argument(
         "--recording",
         metavar="FILE",
         type=Path,
         default=_RECORDING,
-        help="what was kept; what comes with it unless said",
+        help="the recording (default: the one in scripts/)",
     )
     given = parser.parse_args()
     if given.check:
@@ -115,7 +119,7 @@ def _check(keep: Path | None) -> int:
 
 
 def _measured(fleet: Fleet, count: int, turns: int) -> dict[str, float]:
-    """Of a turn, at the store itself, without what its proxies say to each other beside turns."""
+    """Measure a turn's load at the store, without the messages between proxies."""
     fleet.redis.client.flushall()
     before = _figures(fleet)
     made = fleet.converse(count, turns)

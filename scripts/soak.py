@@ -1,4 +1,5 @@
-"""Traffic of about an hour of a team's agents, as fast as it goes: what a proxy holds must not grow."""
+"""Send an hour of a team's traffic as fast as possible and check that a proxy's memory and handles do not
+grow."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ _STORE = "2m"
 _AT_ONCE = 12
 _PARTS = 12
 _MORE = 0.1
-"""So much more in the last third than in the middle one counts as growing."""
+"""Growth from the middle third to the last one above which the test fails, as a share."""
 _LINE = "{:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7}"
 
 
 def model(received: Received) -> Response:
-    """Says its words, in every third conversation behind an original that it asks for."""
+    """Return a conversation's words; in every third one, first call the tool for an original."""
     name = asker(received)
     if name.endswith(("0", "3", "6")) and not hidden_results(received):
         return turn("One moment. ", expand("shadow_1"))
@@ -38,13 +39,13 @@ def model(received: Received) -> Response:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a proxy holds at a time."""
+    """A `Sample` has the resources that a proxy uses at one time; sizes are in MB."""
 
     turns: int
     seconds: float
     rss: float
     caches: float
-    """What bounded caches say they take."""
+    """Memory in bounded caches, by their own count."""
     threads: int
     files: int
     flows: int
@@ -54,7 +55,7 @@ class Sample:
 
     @property
     def beside_caches(self) -> float:
-        """Memory that no cache says it takes."""
+        """Memory outside the bounded caches."""
         return self.rss - self.caches
 
     def line(self) -> str:
@@ -71,7 +72,7 @@ class Sample:
 
 
 def questions(number: int) -> list[tuple[Question, Manners]]:
-    """A conversation's turns: a new result each, and all that stood before. One in ten clients goes away."""
+    """Return a conversation's requests, each with a new result; one in ten clients goes away."""
     name = f"soak-{number}"
     leaves = Manners(leaves_at=f"{name}.3".encode()) if number % 10 == 9 else Manners()
     texts = [log(f"{name}-{part}", 100 + 20 * (number % 4)) for part in range(3)]
@@ -79,7 +80,7 @@ def questions(number: int) -> list[tuple[Question, Manners]]:
 
 
 async def part(proxies: Sequence[Mitmdump], numbers: Sequence[int]) -> int:
-    """So many conversations, some at the same time, every second one over HTTP/2. How many came out wrong."""
+    """Run conversations, every second one over HTTP/2, and return the number of wrong responses."""
     waiting = iter(numbers)
 
     async def work() -> int:
@@ -108,12 +109,12 @@ def sampled(proxies: Sequence[Mitmdump], turns: int, begun: float, wrong: int) -
     store = sum(file.stat().st_size for file in files) / 1e6
     rss = sum(map(memory, proxies))
     caches = sum(what_is_remembered(proxy)[0] for proxy in proxies)
-    held = (sums["threads"], sums["files"], sums["flows"], sums["states"])
-    return Sample(turns, time.perf_counter() - begun, rss, caches, *held, store, wrong)
+    counts = (sums["threads"], sums["files"], sums["flows"], sums["states"])
+    return Sample(turns, time.perf_counter() - begun, rss, caches, *counts, store, wrong)
 
 
 def verdict(samples: Sequence[Sample]) -> list[str]:
-    """What has grown from the middle third to the last one, but for caches that are not full yet."""
+    """Return what grew from the middle third to the last one, except caches that are not full yet."""
     third = len(samples) // 3
     grown = []
     for name in ("beside_caches", "threads", "files", "flows", "states", "store"):
@@ -127,10 +128,10 @@ def verdict(samples: Sequence[Sample]) -> list[str]:
 
 
 def main() -> int:
-    """Prints a line for each part. Exit code 1 if something grows, or a response was wrong."""
+    """Print a line for each part. Exit code 1 if something grows, or a response was wrong."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument(
-        "--turns", type=int, default=3_600, help="so many; %(default)s, a team's hour, unless said"
+        "--turns", type=int, default=3_600, help="turns (default: %(default)s, an hour of a team)"
     )
     given = parser.parse_args()
     starter = Starter() if POSSIBLE else None

@@ -1,8 +1,8 @@
-"""Which secrets leave in requests that carry earlier results of tools as plain text.
+"""Print which secrets leave in requests that carry earlier tool results as plain text.
 
-Each shape in which an agent writes results into a request is sent with each secret, by a caller of whom
-nothing is known (`cold`), and after the value was redacted in a result of this caller (`known`). `bare`: the
-value alone, without what tells that it is one, after it was redacted in a result.
+Each shape in which an agent writes results into a request is sent with each secret: by a new caller (`cold`),
+and after the value was redacted in a result of the same caller (`known`). `bare` is the value without its
+name and punctuation, after it was redacted in a result.
 
 usage: scripts/transcripts [--tools]        with tools declared in each request
 """
