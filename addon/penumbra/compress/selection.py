@@ -159,8 +159,9 @@ class Selection:
     shown: bytearray = field(default_factory=bytearray)
     """For each unit 1 if it is shown, else 0."""
     _shown_facts: set[bytes] = field(default_factory=set)
-    _all_needs: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    """The needs of units, with those that these need in their turn."""
+    _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
+    """For needs of units, those that are not shown yet, with those that these need in their turn; and the
+    bytes of these. Empty after each change of `shown`."""
 
     def __post_init__(self) -> None:
         self.room -= ASIDE
@@ -235,12 +236,13 @@ class Selection:
         runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
         for size, run in sorted(gaps):
-            needed = {other for unit in run for other in self._missing(unit)} - set(run)
+            needed = {other for unit in run for other in self._missing(unit)[0]} - set(run)
             size += sum([starts[other + 1] - starts[other] + self.mark for other in needed])
             if size <= min(_GAP, self.left + self.mark):
                 self.left -= size - self.mark
                 for unit in (*run, *needed):
                     self.shown[unit] = 1
+                self._missing_needs.clear()
 
     def _value(self, unit: int) -> float:
         """Return the worth of a unit for each byte; facts that are shown already count for nothing."""
@@ -255,33 +257,40 @@ class Selection:
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
-            size += sum([starts[other + 1] - starts[other] + self.mark for other in self._missing(unit)])
+            size += self._missing(unit)[1]
         before = unit > 0 and shown[unit - 1]
         after = unit + 1 < len(shown) and shown[unit + 1]
         if before and after:
             return size - self.mark
         return size if before or after else size + self.mark
 
-    def _missing(self, unit: int) -> Sequence[int]:
+    def _missing(self, unit: int) -> tuple[Collection[int], int]:
         """Return the units that a unit needs, and those that these need in their turn, as far as they are not
-        shown yet."""
-        if (direct := tuple(self.needs.get(unit, ()))) not in self._all_needs:
-            needed = dict.fromkeys(direct)
-            waiting = list(direct)
+        shown yet; and the bytes of these and of their marks."""
+        if (direct := tuple(self.needs.get(unit, ()))) not in self._missing_needs:
+            starts, shown = self.units.starts, self.shown
+            missing: dict[int, None] = {}
+            waiting = [*direct]
             while waiting:
-                further = [other for other in self.needs.get(waiting.pop(), ()) if other not in needed]
-                needed.update(dict.fromkeys(further))
-                waiting += further
-            self._all_needs[direct] = tuple(needed)
-        shown = self.shown
-        return [other for other in self._all_needs[direct] if not shown[other] and other != unit]
+                # The needs of a unit that is shown are shown.
+                if not shown[other := waiting.pop()] and other not in missing:
+                    missing[other] = None
+                    waiting += self.needs.get(other, ())
+            size = sum([starts[other + 1] - starts[other] + self.mark for other in missing])
+            self._missing_needs[direct] = missing, size
+        missing, size = self._missing_needs[direct]
+        if unit in missing:
+            size -= self.units.starts[unit + 1] - self.units.starts[unit] + self.mark
+            return missing.keys() - {unit}, size
+        return missing, size
 
     def _show(self, unit: int, cost: int) -> None:
         self.left -= cost
-        for one in (unit, *(self._missing(unit) if unit in self.needs else ())):
+        for one in (unit, *(self._missing(unit)[0] if unit in self.needs else ())):
             self.shown[one] = 1
             if self.facts is not None:
                 self._shown_facts.update(self.facts.units[one])
+        self._missing_needs.clear()
 
     def _is_blank_alone(self, unit: int) -> bool:
         """Return whether a unit is an empty line among units that are left out, and would cost a mark."""

@@ -31,6 +31,8 @@ _LONGEST_NAME, _NAMES = 120, 4
 """The length in characters of a member that may name its object, and the number of such members, at most."""
 _WHOLE, _STRING = 40, 300
 """The length in characters up to which an array or object, or a string, is one unit."""
+_DEEPEST = 64
+"""The depth from which members are only counted: each depth reads all that is in it once more."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _MARK = 6
@@ -73,7 +75,7 @@ class _Tree:
             items = _ITEMS.decode(encode(source))
             self.members[number] = len(items)
             for item in items:
-                if self.left <= 0:
+                if self.left <= 0 or depth == _DEEPEST:
                     break
                 self.add(_decoded(item), number, depth + 1)
         else:
@@ -97,7 +99,7 @@ class _Tree:
         while len(self.names) <= depth:
             self.names.append([])
         for key, value in members.items():
-            if self.left <= 0:
+            if self.left <= 0 or depth == _DEEPEST:
                 break
             if key in derived:
                 continue
@@ -116,7 +118,10 @@ class _Tree:
             inner = Selection(Units.joined([encode(self.texts[at]) for at in range(number + 1, end)], b""), 0)
             inner.shown = shown[number + 1 : end]
             return text[:-2] + _quoted(inner.written())
-        children = [at for at in range(number + 1, end) if self.parents[at] == number]
+        children, at = [], number + 1
+        while at < end:
+            children.append(at)
+            at = self.ends[at]
         beyond = self.members[number] - len(children)
         parts: list[str] = []
         if text[-1] == "]":
